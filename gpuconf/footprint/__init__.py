@@ -1,7 +1,7 @@
-"""``gpuconf estimate``: a Keras model -> `MemoryEstimate`, what its step takes of a GPU.
+"""``gpuconf estimate``: computes a `MemoryEstimate`, the GPU memory of a Keras model's step.
 
-``keras_models`` and ``tensorflow`` trace a step; ``step`` is what they give, and all else stands
-on it alone: ``replay`` in the simulated ``allocator``, ``phases``, ``largest_batch``.
+``keras_models`` and ``tensorflow`` trace a step into the types of ``step``.  Everything else uses
+only those: ``replay`` in the simulated ``allocator``, ``phases``, ``largest_batch``.
 """
 
 import gpuconf.footprint.text  # noqa: F401  # registers how a MemoryEstimate is printed

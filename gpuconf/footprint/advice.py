@@ -1,4 +1,4 @@
-"""What would save memory, and how much: each change is made to the model and traced."""
+"""Finds changes that save memory, by applying each one to the model and tracing it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from gpuconf.keras_api.layers import (
     recomputed,
 )
 
-_SMALLEST_SHARE = 0.01  # of the peak: less is not worth a change
-_LEAN_OPTIMIZERS = ("sgd", "adafactor")  # without state, and with a little
-_SMALLER_SIDE = 0.75  # of what it was
+_SMALLEST_SHARE = 0.01  # of the peak; smaller savings are not worth a change
+_LEAN_OPTIMIZERS = ("sgd", "adafactor")  # without state, and with little
+_SMALLER_SIDE = 0.75  # of the original size
 
 
 class _Change(NamedTuple):
-    """What is changed, how a user does it, and the step then."""
+    """A change, how a user makes it, and the resulting step."""
 
     what: str
     how: str
@@ -47,7 +47,7 @@ def advice_for(
     *,
     allow_growth: bool,
 ) -> tuple[Advice, ...]:
-    """The changes that save something, the best first; a change that fails is left out."""
+    """Return the changes that save memory, the best first; changes that fail are left out."""
     found, peak_bytes = [], estimate.peak_bytes
     for change in _changes(steps, estimate):
         steps.progress(f"what would save memory: {change.what}")
@@ -72,7 +72,7 @@ def _changes(steps: TracedSteps, estimate: MemoryEstimate) -> list[_Change]:
         how = f"batch_size={smaller}"
         found.append(_Change(f"batch {smaller}", how, lambda: steps.trace(smaller)))
     if isinstance(subject, StepFunction):
-        return found  # its model, optimizer and precision are the script's to change
+        return found  # the script itself sets its model, optimizer and precision
     found.append(_smaller_inputs(subject, batch_size))
     if subject.family.is_keras_3:
         found.append(_mixed_precision(subject, batch_size))
@@ -120,7 +120,7 @@ def _recomputation(subject: Subject, batch_size: int) -> _Change:
 
 def _freezing(subject: Subject, batch_size: int) -> _Change:
     def trace() -> Step:
-        # A new optimizer: that of a model that has been trained has its state for all weights.
+        # A new optimizer: a trained model's own one has state for all weights.
         own = subject.choice.optimizer or getattr(subject.model, "optimizer", None)
         with _frozen_but_the_head(subject.model):
             return subject.changed(optimizer=own).trace(batch_size)
@@ -134,9 +134,9 @@ def _freezing(subject: Subject, batch_size: int) -> _Change:
 
 @contextmanager
 def _frozen_but_the_head(model: Any) -> Iterator[None]:
-    """Only the last layer that has weights is trained, as in transfer learning.
+    """Train only the last layer that has weights, as in transfer learning.
 
-    Raises UsageError where there is no other to freeze.
+    Raises UsageError if there is no other layer to freeze.
     """
     leaves = leaves_with_weights(model)
     last = {id(variable) for variable in model.trainable_variables[-1:]}
@@ -149,10 +149,10 @@ def _frozen_but_the_head(model: Any) -> Iterator[None]:
 
 @contextmanager
 def _recomputing(model: Any, family: KerasFamily) -> Iterator[None]:
-    """Layers compute their results again in the backward pass, instead of keeping them.
+    """Make layers recompute their results in the backward pass instead of keeping them.
 
-    Not those whose call takes ``training`` or a mask: Keras cannot do these in a traced step.
-    Raises UsageError where this Keras can do none.
+    Skips layers whose call takes ``training`` or a mask, which Keras cannot recompute in a traced
+    step.  Raises UsageError if this Keras cannot recompute any.
     """
     with recomputed([each for each in layers_of(model) if _can_recompute(each)], family):
         yield
@@ -166,9 +166,9 @@ def _can_recompute(layer: Any) -> bool:
 
 @contextmanager
 def _with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
-    """A subject whose inputs have 3/4 of the side: pictures, films, sequences.
+    """Yield a subject whose inputs have 3/4 of the side length: images, videos, sequences.
 
-    The model is built anew, without memory.  Raises UsageError for a model that cannot be.
+    The model is rebuilt without memory.  Raises UsageError if it cannot be.
     """
     specs = inputs_of(subject.model, 1, subject.input_shape)
     leaves = nests.leaves(specs)
@@ -184,7 +184,7 @@ def _with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
         new_input = keras.Input(shape=tuple(smaller), dtype=leaves[0].dtype)
         try:
             model = keras.models.clone_model(subject.model, input_tensors=[new_input])
-        except Exception as error:  # of the model's own layers, of any kind
+        except Exception as error:  # any kind, from the model's layers
             reason = type(error).__name__
             raise UsageError(f"it cannot be built for smaller inputs: {reason}") from error
     choice = subject.choice

@@ -1,8 +1,8 @@
-"""TensorFlow's BFC allocator ("best fit with coalescing"), simulated: which chunk serves a request.
+"""A simulation of TensorFlow's BFC allocator ("best fit with coalescing").
 
-What is in use is more than what was asked for: requests are rounded up, and a free chunk less
-than twice as large as the request is given whole.  On convolutional networks that is some 5 to
-10 % of the peak; and whether something fits also depends on the pieces that the memory is in.
+Memory in use exceeds the requested memory: requests are rounded up, and a free chunk less than
+twice as large as the request is used whole.  For convolutional networks this adds some 5 to 10 % to
+the peak.  Fragmentation also decides whether something fits.
 
 Source: ``xla/tsl/framework/bfc_allocator.cc``.  Pure; addresses are made up.
 """
@@ -14,10 +14,10 @@ import bisect
 from gpuconf.units import MIB
 
 GRANULE_BYTES = 256  # kMinAllocationSize
-_FIRST_REGION_BYTES = 2 * MIB  # with allow_growth; doubled for every further one
-_MOST_WASTE_BYTES = 128 * MIB  # a larger rest is always split off
-_BINS = 21  # of chunks of at least 256 B, 512 B, ..., 256 MiB
-_GAP_BYTES = 1 << 50  # between regions: chunks of different ones never join
+_FIRST_REGION_BYTES = 2 * MIB  # with allow_growth; doubled for each further one
+_MOST_WASTE_BYTES = 128 * MIB  # a larger remainder is always split off
+_BINS = 21  # for chunks of at least 256 B, 512 B, ..., 256 MiB
+_GAP_BYTES = 1 << 50  # between regions, so that chunks of different regions never merge
 
 
 class OutOfMemoryError(Exception):
@@ -25,7 +25,7 @@ class OutOfMemoryError(Exception):
 
 
 class Chunk:
-    """A piece of a region: in use or free; ``before`` and ``after`` are its neighbours."""
+    """A part of a region, in use or free; ``before`` and ``after`` are its neighbours."""
 
     __slots__ = ("address", "after", "before", "in_use", "size_bytes")
 
@@ -38,11 +38,11 @@ class Chunk:
 
 
 class Allocator:
-    """An allocator with a limit in bytes, or without one.
+    """An allocator with or without a limit in bytes.
 
-    ``allow_growth`` takes regions as they are needed, each twice the last; without it there is
-    one region of the whole limit.  Before it gives up, it gives back regions that nothing is in
-    and takes a larger one, as TensorFlow's does on a GPU ("Garbage collection" in its log).
+    With ``allow_growth`` it adds regions as needed, each twice as large as the last; without it
+    there is one region of the size of the limit.  Before it fails, it frees unused regions and adds
+    a larger one, as TensorFlow's allocator does on a GPU ("Garbage collection" in its log).
     """
 
     def __init__(self, limit_bytes: int | None = None, *, allow_growth: bool = True) -> None:
@@ -56,7 +56,7 @@ class Allocator:
         self.peak_bytes = 0
 
     def allocate(self, size_bytes: int) -> Chunk:
-        """The smallest free chunk that is large enough, split where much of it would be left.
+        """Return the smallest free chunk that is large enough, split if much of it would be unused.
 
         Raises OutOfMemoryError.
         """
@@ -76,7 +76,7 @@ class Allocator:
         return chunk
 
     def free(self, chunk: Chunk) -> None:
-        """Give a chunk back; it joins with its free neighbours."""
+        """Free a chunk and merge it with its free neighbours."""
         self.in_use_bytes -= chunk.size_bytes
         chunk.in_use = False
         if chunk.after is not None and not chunk.after.in_use:
@@ -103,7 +103,7 @@ class Allocator:
         size = self._next_region_bytes
         while size < wanted:
             size *= 2
-        # The next one is twice as large, unless this one has just been made larger.
+        # The next region is twice as large, unless this one was just enlarged.
         self._next_region_bytes = size if size > self._next_region_bytes else size * 2
         size = size if left is None else min(size, left)
         self._taken_bytes += size
@@ -113,13 +113,13 @@ class Allocator:
         return chunk
 
     def _left_bytes(self) -> int | None:
-        """What may still be taken; None without a limit."""
+        """Return how much more memory may be taken; None without a limit."""
         if self._limit_bytes is None:
             return None
         return (self._limit_bytes - self._taken_bytes) // GRANULE_BYTES * GRANULE_BYTES
 
     def _give_back(self, wanted: int) -> bool:
-        """Give all regions back that nothing is in; False where that would not be enough."""
+        """Free all unused regions; return False, without effect, if that would not be enough."""
         free = [
             chunk
             for bin_ in self._bins
@@ -154,7 +154,7 @@ class Allocator:
 
 
 def rounded(size_bytes: int) -> int:
-    """Bytes as the allocator counts them: the next multiple of 256, and at least that."""
+    """Return the size that the allocator counts: the next multiple of 256 bytes, at least 256."""
     return max(GRANULE_BYTES, -(-size_bytes // GRANULE_BYTES) * GRANULE_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""The limit and the card: what is needed beside the model itself."""
+"""The memory limit and the card: memory needed in addition to the model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NAMES = {"tensorflow": "TensorFlow", "jax": "JAX"}
 
 
 class Budget(NamedTuple):
-    """Where the limit comes from, and the card, as far as there are any.
+    """The source of the limit and the card, if known.
 
-    ``arithmetic`` is the sum that led to the limit, line by line.  ``allow_growth``: memory is
-    taken in regions, and not at once.
+    ``arithmetic`` is the calculation of the limit, line by line.  With ``allow_growth`` memory is
+    allocated in regions, not all at once.
     """
 
     source: str | None = None
@@ -38,7 +38,7 @@ def limit_lines(
     fits: bool | None = None,
     backend: str = "tensorflow",
 ) -> Iterator[str]:
-    """How the limit came about, and what is left of it; or why it fits or not, whatever is left."""
+    """Yield how the limit was calculated, what is left of it, and why the batch fits or not."""
     yield from budget.arithmetic
     left = limit_bytes - peak_bytes
     source = f" ({budget.source})" if budget.source else ""
@@ -46,7 +46,7 @@ def limit_lines(
     yield _row(" ", mib_figure(limit_bytes), f"{_NAMES[backend]} may use{source}")
     yield _row("-", peak, f"the peak, {100 * peak_bytes / max(limit_bytes, 1):.0f} % of it")
     if left < 0 and fits:
-        # Both figures are right: the peak is one without a limit, where regions are larger.
+        # Both figures are correct: the peak was computed without a limit, where regions are larger.
         yield _row(
             "=", rest.lstrip("-"), "over it, but by rounding: it fits, since the allocator rounds"
         )
@@ -62,7 +62,7 @@ def limit_lines(
 
 
 def card_lines(peak_bytes: int, budget: Budget, *, backend: str = "tensorflow") -> Iterator[str]:
-    """What must be free on a card for that peak."""
+    """Yield how much memory must be free on a card for this peak."""
     needed = peak_bytes + CONTEXT_BYTES
     peak, context = mib_figures([peak_bytes, CONTEXT_BYTES])
     yield _row(" ", peak, "the peak")

@@ -1,7 +1,7 @@
-"""A probe, which is a few real steps, and an estimate calibrated by it.  Pure.
+"""A probe, which runs a few real steps, and an estimate calibrated by it.  Pure.
 
-Two batches give what a trace missed as ``base + per_sample * batch``: a base such as scratch memory
-of kernels, and what each sample takes more or less than was counted.
+Measurements at two batch sizes give the error of the trace as ``base + per_sample * batch``.  The
+base is, for example, scratch memory of kernels; the other term is the error per sample.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from gpuconf.footprint.largest_batch import bisected
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, MemoryEstimate
 from gpuconf.units import MIB, sized
 
-# Beyond these a sample's measured cost is that of something else than what was traced.
+# Outside this range, the measured memory of a sample is not that of the traced step.
 _LEAST_RATIO, _MOST_RATIO = 0.5, 2.0
-# A trace that bends more than this between the probe and the batch has another phase there.
+# A trace that bends more between the probe's batch and the estimate's has another phase there.
 _MOST_BEND = 1.33
-# The steps of the probe are small: so quick on a simulated card, and so likely to fit on a GPU.
+# The probe's steps are small, so that they are quick on a simulated card and likely to fit on a
+# GPU.
 _BUDGET_BYTES = 1024 * MIB
-_SMALL_BATCH = 4  # where even that takes more
-# So far apart that the trace must have missed something, and the user should know.
+_SMALL_BATCH = 4  # if even that takes more
+# A larger error means that the trace missed something, which the user should know.
 _FAR_OFF = 1.25
 _FIRST_STEP_EXTRA = 1.05
 _SHARE_OF_SEARCH = 50
@@ -31,18 +32,18 @@ TracedAt = Callable[[int], int]
 
 
 class MeasuredPeak(NamedTuple):
-    """The most in use during a step at a batch size, in bytes of TensorFlow's allocator."""
+    """The peak of a step at a batch size, in bytes of TensorFlow's allocator."""
 
     batch_size: int
     peak_bytes: int
 
 
 class Correction(NamedTuple):
-    """What to add to a traced peak: ``anchor_bytes`` at ``anchor_batch``, and more per sample.
+    """What to add to a traced peak: ``anchor_bytes`` at ``anchor_batch``, plus more per sample.
 
-    What is left is at least the share ``least_ratio`` of the trace: small differences, carried to
-    a batch many times as large, must not take off more than was seen.  ``note`` says why less is
-    corrected than was measured.
+    The result is at least ``least_ratio`` times the trace, so that a small difference, extrapolated
+    to a much larger batch, subtracts no more than was measured.  ``note`` says why the correction
+    is smaller than the measured error.
     """
 
     anchor_batch: int
@@ -52,7 +53,7 @@ class Correction(NamedTuple):
     note: str | None = None
 
     def of(self, traced_bytes: int, batch_size: int) -> float:
-        """The corrected peak for a traced one, in bytes."""
+        """Return the corrected peak for a traced one, in bytes."""
         more = self.anchor_bytes + self.per_sample_bytes * (batch_size - self.anchor_batch)
         return max(traced_bytes + more, min(1.0, self.least_ratio) * traced_bytes)
 
@@ -60,10 +61,10 @@ class Correction(NamedTuple):
 def correction_by(
     estimate: MemoryEstimate, measured: Sequence[MeasuredPeak], traced_at: TracedAt
 ) -> Correction:
-    """What the trace missed at the measured batches, as far as it can be carried to the estimate's.
+    """Return the trace's error at the measured batches, as far as it applies to the estimate.
 
-    Under-estimates are worse than over-estimates: where it is unknown what a larger batch would
-    have shown, nothing is subtracted.
+    Underestimates are worse than overestimates: nothing is subtracted if the behavior at a larger
+    batch is unknown.
     """
     missed = {each.batch_size: each.peak_bytes - traced_at(each.batch_size) for each in measured}
     ratios = ratios_of(measured, traced_at)
@@ -91,7 +92,7 @@ def ratios_of(measured: Sequence[MeasuredPeak], traced_at: TracedAt) -> dict[int
 def _missed_per_sample(
     measured: Sequence[MeasuredPeak], traced_at: TracedAt
 ) -> tuple[float, str | None]:
-    """Bytes that a sample takes beyond its trace; 0 and why, where the two are too far apart."""
+    """Return the error in bytes per sample; 0 and the reason if measurement and trace disagree."""
     if len(measured) == 1:
         return 0.0, None
     real, traced = _rises(measured, traced_at)
@@ -105,7 +106,7 @@ def _missed_per_sample(
 
 
 def _rises(measured: Sequence[MeasuredPeak], traced_at: TracedAt) -> tuple[float, float]:
-    """Bytes by which a sample more raises the peak between two batches: measured, and traced."""
+    """Return the bytes per additional sample between the two batches: measured and traced."""
     small, large = measured
     rise = large.batch_size - small.batch_size
     traced = traced_at(large.batch_size) - traced_at(small.batch_size)
@@ -113,7 +114,7 @@ def _rises(measured: Sequence[MeasuredPeak], traced_at: TracedAt) -> tuple[float
 
 
 def _bends(estimate: MemoryEstimate, measured: Sequence[MeasuredPeak], traced_at: TracedAt) -> bool:
-    """Whether the trace rises otherwise from the larger measured batch on than between the two."""
+    """Whether the trace's slope beyond the larger measured batch differs from that below it."""
     _, within = _rises(measured, traced_at)
     large = measured[-1].batch_size
     beyond = (estimate.peak_bytes - traced_at(large)) / (estimate.batch_size - large)
@@ -121,11 +122,11 @@ def _bends(estimate: MemoryEstimate, measured: Sequence[MeasuredPeak], traced_at
 
 
 class CardProbe(NamedTuple):
-    """What a child measured on a card: ``tier`` is ``simulated-card`` or ``GPU``.
+    """What a child process measured on a card; ``tier`` is ``simulated-card`` or ``GPU``.
 
-    ``measured`` are one or two batches, the smaller first: a model that is built for one batch
-    size has one.  They are of the second step at each; ``first_step_bytes`` is the most in use
-    during the first ones, in which cuDNN tries its algorithms.
+    ``measured`` has one or two batches, the smaller first; a model built for one batch size has
+    one.  The values are for the second step at each batch.  ``first_step_bytes`` is the peak of the
+    first steps, in which cuDNN tries its algorithms.
     """
 
     tier: str
@@ -136,10 +137,11 @@ class CardProbe(NamedTuple):
 
 
 def probed_batches(estimate: MemoryEstimate, traced_at: TracedAt) -> tuple[int, int]:
-    """Two batch sizes to measure for an estimate: its own and half of it, if that is small enough.
+    """Return two batch sizes to measure: the estimate's and its half, if that is small enough.
 
-    Else the largest half, quarter and so on whose traced step takes no more than 1 GiB, since what
-    decides at a small batch may be another phase of the step; 4 and 2 where even those take more.
+    Otherwise the larger one is the largest of half, a quarter and so on whose traced step takes at
+    most 1 GiB, because at a small batch another phase of the step may determine the peak.  4 and 2
+    if even those take more.
     """
     large = max(2, estimate.batch_size)
     while large > _SMALL_BATCH and _peak_at(large, estimate, traced_at) > _BUDGET_BYTES:
@@ -148,21 +150,21 @@ def probed_batches(estimate: MemoryEstimate, traced_at: TracedAt) -> tuple[int, 
 
 
 def _peak_at(batch_size: int, estimate: MemoryEstimate, traced_at: TracedAt) -> int:
-    """The traced peak; not traced where it is far too large, judged by a share of the estimate."""
+    """Return the traced peak; if a share of the estimate is far too large, return that instead."""
     share = estimate.peak_bytes * batch_size // estimate.batch_size
     return share if share > 2 * _BUDGET_BYTES else traced_at(batch_size)
 
 
 def calibrated(estimate: MemoryEstimate, probe: CardProbe, traced_at: TracedAt) -> MemoryEstimate:
-    """The estimate with its peak as the probe corrects it, and notes of how far off the trace was.
+    """Return the estimate with its peak corrected by the probe, and notes on the trace's error.
 
-    Where a limit was given, the largest batch is looked for again; each batch that is tried costs
-    a call of ``traced_at``.  Layers, phases, timeline and advice are kept as traced.
+    With a limit, the largest batch is searched again; each candidate costs a call of ``traced_at``.
+    Layers, phases, timeline and advice remain as traced.
     """
     traced_at = functools.cache(traced_at)
     correction = correction_by(estimate, probe.measured, traced_at)
     corrected = correction.of(estimate.peak_bytes, estimate.batch_size)
-    # What remains between steps was not measured, but is known.
+    # The memory that stays between steps was not measured, but is known.
     peak_bytes = max(round(corrected), estimate.resident_bytes)
     largest = estimate.largest_batch
     if largest:
@@ -176,11 +178,11 @@ def calibrated(estimate: MemoryEstimate, probe: CardProbe, traced_at: TracedAt) 
 
 
 def _largest_batch(traced_largest: int, correction: Correction, traced_at: TracedAt) -> int:
-    """The largest batch whose corrected peak is within what the trace could use of the limit.
+    """Return the largest batch whose corrected peak fits what the trace could use of the limit.
 
-    That is the traced peak of the largest batch that fits without a correction: the rest of the
-    limit is what the allocator cannot use.  Found to within 2 %, and never too large: each step
-    of the search is a trace.
+    That is the traced peak of the largest batch that fits without a correction; the allocator
+    cannot use the rest of the limit.  The result is within 2 % and never too large, because each
+    step of the search needs a trace.
     """
     usable_bytes = traced_at(traced_largest)
 
@@ -192,7 +194,7 @@ def _largest_batch(traced_largest: int, correction: Correction, traced_at: Trace
 
 
 def _guess(traced_largest: int, correction: Correction, traced_at: TracedAt) -> int:
-    """Where it may be, were all this a straight line: near it, few traces decide."""
+    """Guess the largest batch by linear interpolation; a good guess saves traces."""
 
     def corrected(batch: int) -> float:
         return correction.of(traced_at(batch), batch)
@@ -204,7 +206,7 @@ def _guess(traced_largest: int, correction: Correction, traced_at: TracedAt) -> 
 
 
 def _bounds(start: int, runs: Callable[[int], bool]) -> tuple[int, int]:
-    """A batch that runs, 0 if none does, and one that does not; looked for in growing steps."""
+    """Search in growing steps for a batch that runs (0 if none does) and one that does not."""
     stride = max(1, start // _SHARE_OF_SEARCH)
     if runs(start):
         good = start

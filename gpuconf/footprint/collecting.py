@@ -1,7 +1,7 @@
-"""Python's garbage collector, kept out of the way of what makes many objects that live on.
+"""Pauses Python's garbage collector while many long-lived objects are created.
 
-An import of TensorFlow, a trace and its walk make a million of them.  Looking for garbage among
-them takes a sixth to a third of the time and finds next to none.
+Importing TensorFlow, tracing, and walking a trace create a million of them.  Collecting among them
+takes a sixth to a third of the time and finds almost nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collecting() -> Iterator[None]:
-    """Garbage in cycles stays until afterwards: some 10 MiB for each trace of a ResNet50."""
+    """Pause collection; cyclic garbage stays until the end, some 10 MiB per trace of a ResNet50."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -25,7 +25,7 @@ def no_collecting() -> Iterator[None]:
 
 @contextmanager
 def made_to_stay() -> Iterator[None]:
-    """What is made inside, and what was there before, is never looked at again: libraries."""
+    """Exclude everything created so far from later collections; for imports of libraries."""
     with no_collecting():
         yield
         gc.freeze()

@@ -1,9 +1,9 @@
-"""The GPU that XLA compiles for, where there is none; for JAX, as the text that describes one.
+"""The GPU that XLA compiles for without one; for JAX, as the text that describes it.
 
-TensorFlow's XLA asks a simulated card of this size.  What decides memory is the compute capability,
-which says whether Triton or cuBLAS multiplies, and the card's memory, since XLA computes results
-again rather than exceed it.  Measured: neither the
-number of multiprocessors nor the size of the L2 cache changed a byte.
+TensorFlow's XLA queries a simulated card of this size.  Memory depends on the compute capability,
+which selects Triton or cuBLAS for matrix products, and on the card's memory, since XLA recomputes
+results rather than exceed it.  In measurements, neither the number of multiprocessors nor the size
+of the L2 cache changed a byte.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import NamedTuple
 from gpuconf.hardware import Inventory
 from gpuconf.units import GIB, sized
 
-# Threads and bytes of shared memory: of a multiprocessor, and what a block may opt in to.  From the
-# table "Technical Specifications per Compute Capability" of NVIDIA's CUDA C++ Programming Guide.
+# Threads and shared memory in bytes, per multiprocessor and the opt-in maximum per block.  Source:
+# the table "Technical Specifications per Compute Capability" in NVIDIA's CUDA C++ Programming
+# Guide.
 _LIMITS = {
     (7, 0): (2048, 98304, 98304),
     (7, 5): (1024, 65536, 65536),
@@ -26,7 +27,7 @@ _LIMITS = {
     (12, 0): (1536, 102400, 101376),
 }
 _USUAL = (8, 6)
-_USUAL_BYTES = 24 * GIB  # of a GeForce RTX 3090
+_USUAL_BYTES = 24 * GIB  # as on a GeForce RTX 3090
 
 # stream_executor.GpuTargetConfigProto, as XLA itself writes it with --xla_dump_to.
 _TEXT = """\
@@ -71,14 +72,14 @@ class CompileTarget(NamedTuple):
     is_here: bool = False
 
     def __str__(self) -> str:
-        """As a note has it."""
+        """The text for a note."""
         major, minor = self.compute_capability
         where = "this machine's GPU" if self.is_here else "an assumed GPU"
         return f"{where}, compute capability {major}.{minor} with {sized(self.total_bytes)}"
 
 
 def target_of(inventory: Inventory) -> CompileTarget:
-    """This machine's first GPU, or a usual one where there is none, or none that is known here."""
+    """Return this machine's first GPU; a common one if there is none or it is unknown here."""
     for gpu in inventory.gpus:
         if gpu.total_bytes is not None and gpu.compute_capability in _LIMITS:
             return CompileTarget(gpu.total_bytes, gpu.compute_capability, is_here=True)
@@ -86,7 +87,7 @@ def target_of(inventory: Inventory) -> CompileTarget:
 
 
 def target_text(target: CompileTarget) -> str:
-    """The target as XLA reads it."""
+    """Return the target in XLA's text format."""
     major, minor = target.compute_capability
     threads, shared, optin = _LIMITS[target.compute_capability]
     return _TEXT.format(

@@ -1,4 +1,4 @@
-"""A MemoryEstimate as ``gpuconf estimate --json`` prints it: configs/estimate.schema.json."""
+"""A MemoryEstimate as printed by ``gpuconf estimate --json``; see configs/estimate.schema.json."""
 
 from __future__ import annotations
 
@@ -17,111 +17,111 @@ _MOST_MOMENTS = 100
 
 
 class PeakDocument(NamedTuple):
-    """The operation of the step at which the most is in use."""
+    """The operation at which the step's memory use peaks."""
 
     operation: str
-    """Its name in the graph."""
+    """The operation's name in the graph."""
     layer: str | None
-    """The path of its layer; None where it is of none."""
+    """The path of the operation's layer; None if it belongs to no layer."""
     part: Part
     """The part of the step."""
     bytes_by_kind: dict[str, int]
-    """Bytes by what they are for; together the peak."""
+    """Bytes by purpose; they add up to the peak."""
 
 
 class PlacedMoment(NamedTuple):
-    """What is in use during an operation."""
+    """Memory in use during an operation."""
 
     position: Count
-    """The operation's place in the step, from 0."""
+    """The operation's position in the step, starting at 0."""
     part: Part
     """The part of the step."""
     layer: str | None
-    """The path of its layer; None where it is of none."""
+    """The path of the operation's layer; None if it belongs to no layer."""
     operation: str
-    """Its name in the graph."""
+    """The operation's name in the graph."""
     bytes_by_kind: dict[str, int]
-    """Bytes by what they are for."""
+    """Bytes by purpose."""
     total_bytes: Bytes
-    """All that is in use."""
+    """Total memory in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuNow:
-    """A GPU of this machine, now."""
+    """A GPU of this machine at the time of the estimate."""
 
     index: Count
-    """As nvidia-smi counts."""
+    """The index that nvidia-smi uses."""
     name: str | None
-    """Its name."""
+    """The card's name."""
     total_bytes: Bytes | None
-    """Its memory."""
+    """Total memory of the card."""
     free_bytes: Bytes | None
-    """What is free of it."""
+    """Memory that is free now."""
 
 
 class CardDocument(NamedTuple):
-    """What else lies on the card, and where the limit comes from."""
+    """Other memory used on the card, and the source of the limit."""
 
     context_bytes: Bytes
-    """The CUDA context, about; not in any of the other numbers."""
+    """The approximate size of the CUDA context, which no other number includes."""
     limit_source: str | None
-    """Where the limit comes from; None without one."""
+    """The source of the limit; None without a limit."""
     arithmetic: tuple[str, ...]
-    """The sum that led to it."""
+    """The calculation of the limit."""
     gpu: GpuNow | None
-    """This machine's GPU; None where there is none."""
+    """This machine's GPU; None without one."""
 
 
 class EstimateDocument(NamedTuple):
-    """What a model costs at a batch size."""
+    """The memory that a model needs at a batch size."""
 
     target: str
     """What was estimated: a file, or module:model."""
     batch_size: FromOne
     """Samples in a step."""
     peak_bytes: Bytes
-    """The most in use during a step, of the framework's allocator."""
+    """Peak memory use during a step, in the framework's allocator."""
     resident_bytes: Bytes
-    """What stays between steps: weights, optimizer state, metrics."""
+    """Memory that stays allocated between steps: weights, optimizer state, metrics."""
     largest_batch: Count | None
-    """The largest that fits the limit; 0 where no sample does, None without a limit."""
+    """The largest batch size that fits the limit; 0 if no sample fits, None without a limit."""
     limit_bytes: Bytes | None
-    """What the framework may use; None where no limit was given."""
+    """How much the framework may use; None without a limit."""
     fits: bool | None
-    """Whether this batch fits the limit; None without one."""
+    """Whether this batch fits the limit; None without a limit."""
     tier: Tier
     """How the numbers were obtained."""
     setting: TraceSetting | None
     """What was estimated."""
     peak: PeakDocument
-    """Where the most is in use."""
+    """Where memory use peaks."""
     workspace_bytes: Bytes
-    """Allowance for libraries at the peak, such as cuDNN."""
+    """Allowance at the peak for the workspace of libraries such as cuDNN."""
     constant_bytes: Bytes
     """Constants of the graph at the peak."""
     rounding_bytes: Bytes
-    """What the allocator's chunks are larger than was asked for, at the peak."""
+    """At the peak, the difference between the allocator's chunks and the requested sizes."""
     layers: tuple[LayerRow, ...]
-    """What is in memory at the peak, the largest layer first; together the traced peak."""
+    """Memory at the peak by layer, the largest first; the rows add up to the traced peak."""
     phases: tuple[Phase, ...]
-    """The need by batch: the resident bytes and the largest of these, before rounding."""
+    """Memory by batch size: the resident bytes plus the largest of these, before rounding."""
     advice: tuple[Advice, ...]
-    """Changes, and what a trace says of each."""
+    """Changes, and their effect according to a trace."""
     card: CardDocument
-    """What else lies on the card, and where the limit comes from."""
+    """Other memory used on the card, and the source of the limit."""
     timeline: tuple[PlacedMoment, ...]
-    """Telling moments of the step, the peak among them."""
+    """Significant moments of the step, including the peak."""
     notes: tuple[str, ...]
-    """What was assumed or left out."""
+    """Assumptions and omissions."""
     plot: str | None
-    """The picture's path; None where none was drawn."""
+    """The path of the picture; None if none was drawn."""
 
 
 def document_of(
     estimate: MemoryEstimate, budget: Budget | None = None, *, target: str, plot: str | None
 ) -> EstimateDocument:
-    """Everything that is known, sizes in bytes, unknown as None; the timeline is thinned."""
+    """Return everything known, with sizes in bytes, None for unknown, and a thinned timeline."""
     return EstimateDocument(
         target=target,
         batch_size=estimate.batch_size,
@@ -153,7 +153,7 @@ def _card(budget: Budget) -> CardDocument:
 
 
 def _timeline(moments: tuple[Moment, ...]) -> tuple[PlacedMoment, ...]:
-    """The moments that matter, with their places among the operations of the step."""
+    """Return the significant moments, with their positions among the step's operations."""
     totals = [moment.total_bytes for moment in moments]
     return tuple(
         PlacedMoment(place, *moments[place], total_bytes=totals[place])

@@ -1,4 +1,4 @@
-"""``gpuconf.estimate``: what a Keras model costs in GPU memory, without a GPU and without data."""
+"""``gpuconf.estimate``: the GPU memory that a Keras model needs, without a GPU and without data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpuconf.keras_api.families import family_on_any_backend
 from gpuconf.units import sized
 
 _MUCH_WORKSPACE = 0.2  # of the peak
-_MARGIN = 0.04  # of a limit: the peak differs by a few per cent with what ran before
+_MARGIN = 0.04  # of a limit: earlier allocations change the peak by a few per cent
 
 
 def estimate(
@@ -46,36 +46,39 @@ def estimate(
     advise: bool | None = False,
     progress: Progress | None = None,
 ) -> MemoryEstimate:
-    """Estimate the memory that a step of ``fit`` takes, or one of ``predict``.
+    """Estimate the GPU memory used by one step of ``fit`` or ``predict``.
 
-    The model's real ``train_step`` (or ``predict_step``) is traced for a batch of this size,
-    and its tensors are replayed in a simulation of TensorFlow's allocator, which JAX has too.
-    Where Keras would hand it to XLA on a GPU, and always on JAX, it is compiled by XLA for a GPU
-    like this machine's, or for an assumed one, and the block that XLA lays out is replayed.
-    Nothing is computed, and the model is afterwards as it was; one that has never been built is
-    built.
+    Traces the model's real ``train_step`` (or ``predict_step``) for a batch of this size, and
+    replays its tensors in a simulation of TensorFlow's allocator, which JAX also uses.  If Keras
+    would compile the step with XLA on a GPU, and always on JAX, XLA compiles it for a GPU like this
+    machine's, or for an assumed one, and the memory block that XLA lays out is replayed.  Nothing
+    is computed.  The model is unchanged afterwards, except that a model without weights is built.
 
-    ``optimizer`` and ``loss`` are what ``compile`` takes, by default the model's own.
-    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``; by default the model's.
-    ``input_shape`` is that of one sample, without the batch: needed where the model leaves it
-    open; a list or dict for several inputs.  ``data`` is a batch such as ``fit`` gets,
-    ``(inputs, targets)`` as arrays or ``tf.TensorSpec``: only shapes and types are looked at.
-    ``limit`` is bytes or a size such as ``"6GiB"`` that TensorFlow may take: then the largest
-    batch that fits is looked for.  With ``allow_growth`` (as gpuconf's profiles have it, but not
-    TensorFlow's default) memory is taken in regions, which costs some 5 % more in odd pieces.
-    ``workspace_limit``, a size too, caps what one convolution takes beside its tensors, as
-    ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` does on a GPU; without it, it is what CPU kernels take.
-    ``phases`` also gives the need as a formula of the batch, and ``advise`` what changes would
-    save, with None only where the batch does not fit; both take more traces.  ``progress`` is
-    called with a line of text before each.
-    ``jit`` says whether XLA compiles the step, by default what Keras would decide with a GPU: yes
-    for ``jit_compile="auto"``, unless a layer cannot be compiled.  (A model that was compiled
-    without a GPU does not show whether it said False: give ``jit=False`` then.)  ``card`` is the
-    memory of the GPU that XLA compiles for: XLA stays below it where it can.
+    ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
+    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``, by default the model's
+    policy.  ``input_shape`` is the shape of one sample, without the batch; it is required if the
+    model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
+    ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
 
-    Raises UsageError for what is not a model, cannot be traced, or leaves something open, and
-    BackendError for Keras on PyTorch, where JAX cannot compile for CUDA, and with ``jit=True``
-    where TensorFlow's XLA cannot: what is missing is MissingDependencyError then.
+    ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
+    largest batch that fits is then computed too.  With ``allow_growth`` (set by gpuconf's profiles,
+    off by default in TensorFlow) memory is allocated in regions, which adds some 5 % through
+    fragmentation.  ``workspace_limit``, also a size, caps the workspace of one convolution, as
+    ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` does on a GPU; by default it is the workspace of the CPU
+    kernels.
+
+    ``phases`` adds the memory as a formula of the batch size.  ``advise`` adds the savings of
+    possible changes; None adds them only if the batch does not fit.  Both need more traces.
+    ``progress`` is called with a line of text before each trace.
+
+    ``jit`` sets whether XLA compiles the step.  The default is what Keras would choose with a GPU:
+    yes for ``jit_compile="auto"``, unless a layer cannot be compiled.  (A model compiled without a
+    GPU does not record an explicit False; pass ``jit=False`` in that case.)  ``card`` is the memory
+    of the GPU that XLA compiles for; XLA stays below it if it can.
+
+    Raises UsageError for an object that is not a model, cannot be traced, or leaves a shape open.
+    Raises BackendError for Keras on PyTorch, if JAX cannot compile for CUDA, and with ``jit=True``
+    if TensorFlow's XLA cannot compile; MissingDependencyError if something for that is missing.
     """
     family = family_on_any_backend(model)
     check_backend(family.backend)
@@ -99,14 +102,14 @@ def estimate(
 
 
 def compile_target(card: int | str | None) -> CompileTarget:
-    """The GPU that XLA compiles for: this machine's or a usual one, with ``card`` of memory."""
+    """Return the GPU that XLA compiles for, this machine's or a common one, of size ``card``."""
     target = target_of(gpuconf.hardware.read_inventory(processes=False))
     size = bytes_of("card", card)
     return target if size is None else target._replace(total_bytes=size, is_here=False)
 
 
 def with_compilers_note(estimated: MemoryEstimate, compiler: Compiler) -> MemoryEstimate:
-    """The estimate; where XLA could not compile what it would on a GPU, the first note says why."""
+    """Return the estimate; if XLA could not compile the step, the first note says why."""
     if compiler.failed is None:
         return estimated
     reason = str(compiler.failed).replace("\n  hint: ", "; hint: ")
@@ -125,7 +128,7 @@ def estimate_subject(
     advise: bool | None,
     progress: Progress | None = None,
 ) -> MemoryEstimate:
-    """Estimate what can be traced at any batch size; the options are those of `estimate`."""
+    """Estimate anything that can be traced at any batch size; options as for `estimate`."""
     limit_bytes = bytes_of("limit", limit)
     steps = TracedSteps(subject, progress)
     estimated = _estimated(steps, batch_size, limit_bytes, allow_growth, phases=phases)
@@ -144,7 +147,7 @@ def _estimated(
     *,
     phases: bool,
 ) -> MemoryEstimate:
-    """The estimate of one batch size; with a limit, and the largest batch under it."""
+    """Return the estimate at one batch size, with the largest batch if there is a limit."""
     step = steps.trace(batch_size)
     other = None
     if (phases or limit_bytes is not None) and not steps.subject.is_of_one_batch_size:
@@ -158,7 +161,7 @@ def _estimated(
 
 
 def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:
-    """The allocator that a batch must run through to be said to fit."""
+    """Return the limit under which a batch must run to count as fitting."""
     if limit_bytes is None:
         return None
     return Limit(limit_bytes, allow_growth, math.ceil(limit_bytes * _MARGIN))
@@ -187,7 +190,7 @@ def _of_replay(step: Step, other: Step | None, replayed: Replay) -> MemoryEstima
 
 
 def _more_at_first(replayed: Replay) -> int:
-    """What the peak is beyond any later step."""
+    """Return how much the peak exceeds that of later steps."""
     return replayed.peak_bytes - replayed.step_bytes
 
 
@@ -196,7 +199,7 @@ def _is_built_at_peak(replayed: Replay) -> bool:
 
 
 def _on_beginning(replayed: Replay) -> tuple[str, ...]:
-    """Where it is the building that takes the most, not a step."""
+    """Return a note if the peak occurs while the model is built, not in a step."""
     if not _is_built_at_peak(replayed):
         return ()
     size = max(replayed.first_step_bytes, replayed.step_bytes)
@@ -207,7 +210,7 @@ def _on_beginning(replayed: Replay) -> tuple[str, ...]:
 
 
 def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
-    """A note if the allowance is large."""
+    """Return a note if the workspace allowance is large."""
     size = _live_bytes(step, replayed, WORKSPACE)
     if size < _MUCH_WORKSPACE * replayed.peak_bytes:
         return ()
@@ -219,7 +222,7 @@ def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
 
 
 def bytes_of(name: str, size: int | str | None) -> int | None:
-    """The bytes of a size that an option was given; None for none."""
+    """Convert an option's size to bytes; None stays None."""
     return None if size is None else memory_size(name, size, hint=f'{name}="6GiB"')
 
 

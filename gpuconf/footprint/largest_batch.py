@@ -1,4 +1,4 @@
-"""The largest batch that fits: looked for between two traces, then traced itself."""
+"""Finds the largest batch that fits, by interpolating between two traces and then tracing it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from gpuconf.footprint.replay import Limit, fits
 from gpuconf.footprint.step import Step
 
 _MOST_TRACES = 8
-_STRAIGHT = 0.98  # of what two traces foretell; where a third one says less, more may fit
+_STRAIGHT = 0.98  # of the interpolated memory; if a trace needs less, a larger batch may fit
 
 Tracer = Callable[[int], Step]
 
 
 def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) -> int:
-    """The largest batch whose step runs under the limit, as its own trace says; 0 for none.
+    """Return the largest batch whose own trace runs under the limit; 0 if none does.
 
-    ``one`` and ``other`` are traces at two batch sizes, between and beyond which it is looked for.
-    Where there is no other batch size, it is that of ``one``, or 0.
+    ``one`` and ``other`` are traces at two batch sizes, from which the search starts.  Without an
+    ``other`` batch size, the result is that of ``one``, or 0.
     """
     if other is None:
         return one.batch_size if fits(one, limit) else 0
@@ -26,14 +26,14 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
         return _by_tracing(trace, limit)
     largest = _confirmed(trace, one, other, limit)
     known = max((step.batch_size for step in (one, other) if fits(step, limit)), default=0)
-    # Where pieces lie badly a smaller batch may not run that a larger one does.
+    # With unfavorable fragmentation, a smaller batch may fail where a larger one runs.
     return largest if known <= largest else _further(trace, known, limit)
 
 
 def bisected(runs: Callable[[int], bool], good: int, bad: int, *, share: int | None = None) -> int:
-    """The largest number that runs, between ``good``, which does, and ``bad``, which does not.
+    """Return the largest number that runs, between ``good`` (runs) and ``bad`` (does not).
 
-    With ``share``, a smaller one that is off by no more than that part of it, such as a 50th.
+    With ``share``, the result may be too small by that fraction of it, such as a 50th.
     """
     while bad - good > (1 if share is None else max(1, good // share)):
         middle = (good + bad) // 2
@@ -46,7 +46,7 @@ def _by_tracing(trace: Tracer, limit: Limit) -> int:
 
 
 def _largest(runs: Callable[[int], bool], *, start: int) -> int:
-    """The largest number for which it runs, if it runs for all smaller ones."""
+    """Return the largest number that runs, assuming that all smaller ones run too."""
     if not runs(1):
         return 0
     good, bad = 1, max(2, start)
@@ -56,7 +56,7 @@ def _largest(runs: Callable[[int], bool], *, start: int) -> int:
 
 
 def _confirmed(trace: Tracer, one: Step, other: Step, limit: Limit) -> int:
-    """The largest between the two traces or beyond, if a trace of its own agrees, or near it."""
+    """Return the largest batch expected from two traces, or one near it, confirmed by a trace."""
 
     def runs(batch: int) -> bool:
         return fits(scaled(one, other, batch), limit)
@@ -78,7 +78,7 @@ def _asked(step: Step) -> int:
 
 
 def _further(trace: Tracer, batch: int, limit: Limit) -> int:
-    """The largest above one that runs, to a twentieth, by traces alone."""
+    """Return a larger batch that runs, within a twentieth of the largest, using only traces."""
 
     def runs(batch: int) -> bool:
         return fits(trace(batch), limit)

@@ -1,4 +1,4 @@
-"""What a command line names, a file or a function, as a Keras model; weights are not read."""
+"""Loads the file or function named on the command line as a Keras model; weights are not read."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ _ALONE = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "GPUCONF_DISABLE": "1",  # `import gpuconf.auto` in the user's module has no card to plan for
     "TF_CPP_MIN_LOG_LEVEL": "3",
-    "JAX_PLATFORMS": "cpu",  # where variables would be made; compiling for CUDA needs no GPU
+    "JAX_PLATFORMS": "cpu",  # for variables; compiling for CUDA needs no GPU
 }
 
 
 def stay_off_the_gpu(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Let this process see no GPU, unless a framework is there already and knows what it saw."""
+    """Hide all GPUs from this process, unless a framework is already imported."""
     if not {"tensorflow", "jax"} & set(sys.modules):
         environ.update(_ALONE)
 
 
 def backend_wanted(environ: Mapping[str, str] = os.environ) -> str:
-    """The backend that Keras is to compute with."""
+    """Return the backend that Keras is set to."""
     return environ.get("KERAS_BACKEND") or "tensorflow"
 
 
 def load_model(
     target: str, *, folder: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> RestoredModel:
-    """The model that ``target`` names: a saved one's path, ``module:function`` or ``file.py:name``.
+    """Return the model for ``target``: a saved file, ``module:function`` or ``file.py:name``.
 
-    ``folder`` is where modules are looked for first, by default the current one.  Raises
-    UsageError for what names no model, MissingDependencyError without TensorFlow (or JAX, where
-    KERAS_BACKEND says so), BackendError under another backend of Keras, GpuconfError for what the
-    user's own code raises.
+    ``folder``, by default the current one, is searched for modules first.  Raises UsageError if the
+    target is not a model, MissingDependencyError without TensorFlow (or JAX, if KERAS_BACKEND
+    selects it), BackendError for another Keras backend, and GpuconfError for errors in the user's
+    code.
     """
     path = Path(target)
     is_file = path.exists() or ":" not in target
@@ -73,7 +73,7 @@ def load_model(
 
 
 def _refuse_programs(path: Path) -> None:
-    """Raise where the name of a module, or of nothing, stands for a file."""
+    """Raise UsageError if the target is a module's name or a missing file."""
     if path.is_file() and path.suffix == ".py":
         raise function_wanted(path)
     if path.exists() or path.suffix.lower() in _SAVED:
@@ -90,7 +90,7 @@ def _refuse_programs(path: Path) -> None:
 
 
 def _import_keras_on(backend: str) -> None:
-    """Import Keras and the backend that it is set to, so that models have no memory from now on."""
+    """Import Keras and its backend, so that models created from now on have no memory."""
     try:
         with _silent():
             importlib.import_module(backend)
@@ -106,9 +106,9 @@ def _import_keras_on(backend: str) -> None:
 
 
 def import_tensorflow(*, is_without_gpus: bool = False) -> None:
-    """Import it and hear nothing of it, but what it says when it fails.
+    """Import TensorFlow silently, unless it fails.
 
-    ``is_without_gpus`` lets it look for GPUs now, while the environment hides them: a script may
+    With ``is_without_gpus`` it looks for GPUs now, while the environment hides them: a script may
     set CUDA_VISIBLE_DEVICES itself, and CUDA reads it once.
     """
     try:
@@ -130,11 +130,11 @@ def import_tensorflow(*, is_without_gpus: bool = False) -> None:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Hold back what is written to stderr, also by C++: TensorFlow logs before it reads its level.
+    """Hold back output to stderr, including from C++: TensorFlow logs before it reads its level.
 
-    It is written after all where something is raised.
+    The output is written if an exception is raised.
     """
-    if sys.stderr is None:  # the process was started without it
+    if sys.stderr is None:  # the process was started without stderr
         yield
         return
     sys.stderr.flush()

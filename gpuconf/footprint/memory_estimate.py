@@ -1,4 +1,4 @@
-"""What an estimate says: value types without any framework."""
+"""The value types of an estimate, independent of any framework."""
 
 from __future__ import annotations
 
@@ -8,117 +8,117 @@ from gpuconf.footprint.step import Part, TraceSetting
 from gpuconf.json_shape import Bytes, FieldRule, FromOne, json_shape
 from gpuconf.reporting.text import text_of
 
-# How a number was found.
+# How a number was determined.
 TRACED, SIMULATED_CARD, GPU = "traced", "simulated-card", "GPU"
 Tier = Annotated[str, FieldRule(enum=(TRACED, SIMULATED_CARD, GPU))]
 
 
 @json_shape(computed=("total_bytes",))
 class LayerRow(NamedTuple):
-    """What one layer has in memory at the moment of the peak, in bytes.
+    """A layer's memory at the peak, in bytes.
 
     Shared layers and variables are counted once.
     """
 
     layer: str | None
-    """Its path, such as encoder/dense_1; None for what belongs to no layer: data, constants,
+    """The layer's path, such as encoder/dense_1; None for memory outside layers: data, constants,
     workspace, rounding.
     """
     kind: str
-    """Its class."""
+    """The layer's class."""
     parameters_bytes: Bytes = 0
-    """Its weights."""
+    """The layer's weights."""
     gradients_bytes: Bytes = 0
-    """Of its weights."""
+    """Gradients of the weights."""
     optimizer_state_bytes: Bytes = 0
-    """Of its weights."""
+    """Optimizer state of the weights."""
     activations_bytes: Bytes = 0
     """Results of the forward pass that are kept."""
     temporaries_bytes: Bytes = 0
-    """What backward pass and update hold for a moment."""
+    """Short-lived memory of the backward pass and the update."""
     other_bytes: Bytes = 0
     """Everything else."""
 
     @property
     def total_bytes(self) -> Bytes:
-        """All of them; the rows' totals add up to the peak."""
+        """The sum of all columns; the rows' totals add up to the peak."""
         return sum(self[2:])
 
 
 class Phase(NamedTuple):
-    """A part of the step whose need is the largest for some batches: ``base + per_sample * batch``.
+    """The part of the step that needs the most memory for a range of batch sizes.
 
-    Bytes as they are asked for, beside the resident ones.
+    Its memory is ``base + per_sample * batch``: requested bytes, without the resident ones.
     """
 
     base_bytes: int
-    """At batch 0."""
+    """Memory at batch size 0."""
     per_sample_bytes: Annotated[float, FieldRule(minimum=0)]
-    """For each sample of the batch."""
+    """Memory for each sample of the batch."""
     first_batch: FromOne
-    """From this batch on, until the next phase's."""
+    """The batch size at which this phase begins; it ends where the next one begins."""
     operation: str
-    """Its name in the graph."""
+    """The operation's name in the graph."""
     layer: str | None
-    """The path of its layer; None where it is of none."""
+    """The path of the operation's layer; None if it belongs to no layer."""
     part: Part
     """The part of the step."""
 
 
 class Moment(NamedTuple):
-    """Bytes in use during one operation, by what they are for (see ``gpuconf.footprint.step``)."""
+    """Bytes in use during one operation, by purpose (see ``gpuconf.footprint.step``)."""
 
     part: Part
     """The part of the step."""
     layer: str | None
-    """The path of its layer; None where it is of none."""
+    """The path of the operation's layer; None if it belongs to no layer."""
     operation: str
-    """Its name in the graph."""
+    """The operation's name in the graph."""
     bytes_by_kind: dict[str, int]
-    """Bytes by what they are for."""
+    """Bytes by purpose."""
 
     @property
     def total_bytes(self) -> int:
-        """All that is in use."""
+        """Total memory in use."""
         return sum(self.bytes_by_kind.values())
 
 
 class Peak(NamedTuple):
-    """Where the most is in use."""
+    """Where memory use peaks."""
 
     operation: str
-    """Its name in the graph."""
+    """The operation's name in the graph."""
     layer: str | None
-    """The path of its layer; None where it is of none."""
+    """The path of the operation's layer; None if it belongs to no layer."""
     part: Part
     """The part of the step."""
 
 
 class Advice(NamedTuple):
-    """A change, and what a trace of the changed model says."""
+    """A change to the model, and its effect according to a trace."""
 
     change: str
-    """What is changed."""
+    """The change."""
     how: str
-    """Code or a command that does it."""
+    """Code or a command that makes the change."""
     peak_bytes: Bytes
-    """The peak with it."""
+    """The peak after the change."""
     saved_bytes: int
-    """What it saves; below 0 where it costs."""
+    """The memory saved; negative if the change needs more."""
     fits: bool | None = None
-    """Whether it runs under the limit then; None without a limit."""
+    """Whether the changed step runs under the limit; None without a limit."""
 
 
 class MemoryEstimate(NamedTuple):
-    """What a model costs at a batch size: bytes of the framework's allocator on its device.
+    """The memory that a model needs at a batch size, in bytes of the framework's device allocator.
 
-    ``peak_bytes`` is the most in use during a step, ``resident_bytes`` what stays between steps
-    (weights, optimizer state, metrics).  ``largest_batch`` is the largest that fits into
-    ``limit_bytes``; None where no limit was given, 0 where not even one sample fits.
-    ``tier`` says how the number was found: traced, simulated-card, GPU.  Not in it: whatever
-    else is on the card, such as the CUDA context.  Where the peak is not that of every step,
-    ``building_bytes`` is how much more is in use while the model is built, or
-    ``first_step_bytes`` in the first step, where optimizer state leaves the zeros it has shared.
+    ``peak_bytes`` is the peak during a step.  ``resident_bytes`` stays allocated between steps
+    (weights, optimizer state, metrics).  ``largest_batch`` is the largest that fits
+    ``limit_bytes``; None without a limit, 0 if not even one sample fits.  ``tier`` is how the
+    number was determined: traced, simulated-card or GPU.  Other memory on the card, such as the
+    CUDA context, is not included.  If the peak does not occur in every step, ``building_bytes`` is
+    the additional memory in use while the model is built, or ``first_step_bytes`` that of the first
+    step, in which optimizer state no longer shares its zeros.
     """
 
     batch_size: int
@@ -142,23 +142,23 @@ class MemoryEstimate(NamedTuple):
 
     @property
     def fits(self) -> bool | None:
-        """Whether this batch fits into the limit; None where there is none."""
+        """Whether this batch fits the limit; None without a limit."""
         if self.limit_bytes is None or self.largest_batch is None:
             return None
         return self.batch_size <= self.largest_batch
 
     def __str__(self) -> str:
-        """The report, as the command prints it."""
+        """The report, as printed by the command."""
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """How notebooks show it."""
+        """The report as HTML, for notebooks."""
         from gpuconf import rich_display
 
         return rich_display.html_of(self)
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """How IPython shows it as text."""
+        """The report as text, for IPython."""
         from gpuconf import rich_display
 
         printer.text(rich_display.text_of(self))

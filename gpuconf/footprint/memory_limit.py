@@ -1,4 +1,4 @@
-"""The limit that an estimate is held against: as given, or as a profile gives it here and now."""
+"""The memory limit for an estimate: as given, or as a profile sets it on this machine now."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ def limit_and_budget(
     read: Callable[[], Inventory] | None = None,
     backend: str = "tensorflow",
 ) -> tuple[int | None, Budget]:
-    """The bytes that TensorFlow or JAX may use, None for no limit, and where they come from.
+    """Return the bytes that TensorFlow or JAX may use, None for no limit, and their source.
 
-    ``card_bytes`` is the memory of a card that is not here; without a limit or a profile it is
-    what they take of it by themselves.
-    ``read`` gives the machine's GPUs, by default what NVML says and, under a profile with a limit,
-    what others have leased.
+    ``card_bytes`` is the memory of a card that is not present; without a limit or a profile, the
+    limit is what the framework takes of it by default.  ``read`` returns the machine's GPUs, by
+    default from NVML, with the leases of others if the profile sets a limit.
 
-    Raises UsageError where a profile leads to no limit here or nothing is left of the card, and
-    what a plan raises.
+    Raises UsageError if a profile gives no limit here or nothing is left of the card, and the
+    errors of a plan.
     """
     if profile is not None:
         return limit_of_plan(plan_for(load_profile(profile), read=read), backend)
@@ -46,7 +45,7 @@ def limit_and_budget(
 
 
 def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
-    """What a framework may use of the plan's first GPU; UsageError where nothing limits it."""
+    """Return what a framework may use of the plan's first GPU; raise UsageError without a limit."""
     name = plan.profile.name
     if not plan.gpus:
         reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be asked"
@@ -66,7 +65,7 @@ def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
 
 
 def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
-    """What JAX takes by itself: XLA tries nine tenths until it fits into what is free."""
+    """Return what JAX takes by default; if less is free, XLA retries with nine tenths."""
     gpu = plan.gpu
     if gpu.free_bytes is None or gpu.total_bytes is None:
         raise UsageError(
@@ -80,7 +79,7 @@ def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
 
 
 def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
-    """What TensorFlow takes by itself of a GPU's free memory."""
+    """Return what TensorFlow takes by default of a GPU's free memory."""
     gpu = plan.gpu
     if gpu.free_bytes is None or gpu.compute_capability is None:
         raise UsageError(
@@ -96,7 +95,7 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
 
 
 def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tuple[int, Budget]:
-    """What a framework takes of a card that no other program uses."""
+    """Return what a framework takes of a card that no other program uses."""
     card, context = sized(card_bytes), sized(CONTEXT_BYTES)
     available = card_bytes - CONTEXT_BYTES
     if available <= 0:
@@ -123,9 +122,9 @@ def _nothing_left(card: str, why: str) -> UsageError:
 def allocator_options(
     profile: str | None, *, no_growth: bool, workspace_limit: int | None
 ) -> dict[str, Any]:
-    """How the allocator is simulated: as the options say, else as the profile does.
+    """Return the allocator's settings from the options, else from the profile.
 
-    Returns ``allow_growth`` and ``workspace_limit`` as :func:`gpuconf.estimate` takes them.
+    These are ``allow_growth`` and ``workspace_limit`` of :func:`gpuconf.estimate`.
     """
     found = load_profile(profile) if profile is not None else None
     growth = found.memory.allow_growth if found is not None else None

@@ -1,4 +1,4 @@
-"""The peak as a sum of what is in memory then: every row, and that they add up."""
+"""The peak as a sum of everything in memory at that time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LAST = {
 
 
 class SumRow(NamedTuple):
-    """A summand or a sum: ``sign`` is a blank for the first, then ``+`` or ``-``, and ``=``."""
+    """A summand or a sum; ``sign`` is blank for the first, else ``+`` or ``-``; ``=`` for a sum."""
 
     sign: str
     size_bytes: int
@@ -55,14 +55,14 @@ class SumRow(NamedTuple):
 
 
 def peak_moment(estimate: MemoryEstimate) -> Moment | None:
-    """The moment of the timeline at which the most is in use."""
+    """Return the moment of the timeline with the highest memory use."""
     return max(estimate.timeline, key=lambda moment: moment.total_bytes, default=None)
 
 
 def peak_kinds(estimate: MemoryEstimate) -> dict[str, int]:
-    """Bytes at the peak by kind, which add up to it.
+    """Return bytes by kind, which add up to the peak.
 
-    What a probe has measured beyond the trace, or less, is a kind of its own.
+    The difference between a probe's measurement and the trace is a separate kind.
     """
     moment = peak_moment(estimate)
     kinds = dict(moment.bytes_by_kind) if moment is not None else {}
@@ -78,7 +78,7 @@ def peak_kinds(estimate: MemoryEstimate) -> dict[str, int]:
 
 
 def peak_sum(estimate: MemoryEstimate) -> list[SumRow]:
-    """The rows: what stays, its sum, what comes and goes, the peak.  Empty ones are left out."""
+    """Return the rows: resident memory, its sum, passing memory, the peak; no empty rows."""
     kinds = peak_kinds(estimate)
     stays = [_row(kinds[kind], words) for kind, words in RESIDENT.items() if kind in kinds]
     if stays:
@@ -98,7 +98,7 @@ def peak_sum(estimate: MemoryEstimate) -> list[SumRow]:
 
 
 def peak_figures(rows: Sequence[SumRow]) -> list[str]:
-    """The rows in MiB, so that the figures add up as the bytes do."""
+    """Return the rows in MiB, rounded so that the figures add up as the bytes do."""
     signed = [0 if row.sign == "=" else -row.size_bytes if row.sign == "-" else row.size_bytes
               for row in rows]  # fmt: skip
     return [

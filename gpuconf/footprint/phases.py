@@ -1,7 +1,7 @@
-"""The step's need as a maximum over phases, each ``base + per_sample * batch``.
+"""The step's memory as a maximum over phases, each ``base + per_sample * batch``.
 
-Two traces at different batches have the same operations; what is live during each of them grows
-in a straight line with the batch.  The upper envelope of these lines are the phases.
+Two traces at different batch sizes have the same operations, and the live memory during each one
+grows linearly with the batch.  The upper envelope of these lines gives the phases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Line(NamedTuple):
 
 
 def are_alike(one: Step, other: Step) -> bool:
-    """Whether two traces differ in sizes alone."""
+    """Whether two traces differ only in sizes."""
     return len(one.operations) == len(other.operations) and _course(one) == _course(other)
 
 
@@ -32,7 +32,7 @@ def _course(step: Step) -> list[tuple[int, int, int | None]]:
 
 
 def scaled(one: Step, other: Step, batch_size: int) -> Step:
-    """What a trace at another batch size would give, from two that are alike."""
+    """Return the trace expected at another batch size, from two that are alike."""
     share = (batch_size - one.batch_size) / (other.batch_size - one.batch_size)
     pieces = tuple(
         small._replace(size_bytes=_between(small.size_bytes, large.size_bytes, share))
@@ -47,7 +47,7 @@ def _between(small: int, large: int, share: float) -> int:
 
 
 def live_bytes(step: Step) -> list[int]:
-    """Bytes asked for and not given back during each operation, beside the variables."""
+    """Return the requested bytes that are live during each operation, without the variables."""
     change = [0] * (len(step.operations) + 1)
     for piece in step.pieces:
         change[piece.first] += piece.size_bytes
@@ -56,7 +56,7 @@ def live_bytes(step: Step) -> list[int]:
 
 
 def phases_of(one: Step, other: Step) -> tuple[Phase, ...]:
-    """The phases from batch 1 on; none where the two traces are not alike."""
+    """Return the phases from batch 1 on; none if the two traces are not alike."""
     if not are_alike(one, other):
         return ()
     rise = other.batch_size - one.batch_size
@@ -68,7 +68,7 @@ def phases_of(one: Step, other: Step) -> tuple[Phase, ...]:
 
 
 def _envelope(lines: Sequence[_Line]) -> list[tuple[_Line, int]]:
-    """The lines that are the highest somewhere at whole batches from 1 on, and from where on."""
+    """Return the lines that are highest at some whole batch from 1 on, and where they begin."""
     batch, found = 1, []
     while lines and batch <= MOST_BATCH:
         top = max(lines, key=lambda line: (line.base + line.per_sample * batch, line.per_sample))
@@ -78,7 +78,7 @@ def _envelope(lines: Sequence[_Line]) -> list[tuple[_Line, int]]:
 
 
 def _next(lines: Sequence[_Line], top: _Line, batch: int) -> tuple[int, Sequence[_Line]]:
-    """The first batch at which a steeper line is higher, and the lines that may be."""
+    """Return the first batch size at which a steeper line is higher, and all steeper lines."""
     steeper = [line for line in lines if line.per_sample > top.per_sample]
     crossings = [(top.base - line.base) / (line.per_sample - top.per_sample) for line in steeper]
     first = min((int(crossing) + 1 for crossing in crossings), default=MOST_BATCH + 1)

@@ -1,4 +1,4 @@
-"""An estimate as a picture: memory over one step by what it is for, and a bar per layer."""
+"""Draws an estimate: memory over one step by purpose, and a bar for each layer."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 _MOST_POINTS = 2400
 _MOST_BARS = 20
 _NARROWEST_LABEL = 0.09  # of the axis; a narrower area has no room for its name
-_FARTHEST_LIMIT = 2.2  # times the peak; one that is farther off would flatten the rest
+_FARTHEST_LIMIT = 2.2  # times the peak; a limit farther away would flatten the rest
 _WIDTH, _TITLE_WIDTH = 10.0, 78  # inches; letters
-# From the bottom of the stack to its top: what stays is blue, what comes and goes is not.
+# From the bottom of the stack to the top: resident memory is blue, passing memory is not.
 KINDS = {
     WEIGHTS: "#1d3f5e",
     OPTIMIZER_STATE: "#2a6f97",
@@ -72,11 +72,11 @@ _COLUMNS = {
 COLORS = {FORWARD: "#f4f1ea", BACKWARD: "#e6eef4", UPDATE: "#eef2e6", WHOLE: "#f4f1ea"}
 _ORDER = (FORWARD, BACKWARD, UPDATE)
 _LEAST_CHANGE = 1 / 2000  # of the peak
-_LEAST_SHARE = 0.2  # of a stretch, to be named with it
+_LEAST_SHARE = 0.2  # of a range of steps, to be named with it
 
 
 def _draw_bars(axes: Axes, rows: Sequence[LayerRow], estimate: MemoryEstimate) -> None:
-    """The rows from above, each a stack; the title says what is not drawn."""
+    """Draw the top rows, each as a stack; the title says what is omitted."""
     name, unit = unit_for(max(row.total_bytes for row in rows))
     lefts, places = [0.0] * len(rows), range(len(rows))
     for label, (field, color) in _COLUMNS.items():
@@ -119,7 +119,7 @@ def _title(rows: Sequence[LayerRow], estimate: MemoryEstimate) -> str:
 
 
 def draw(estimate: MemoryEstimate, path: str) -> None:
-    """Draw into ``path``, .png or .svg; raises OSError, and UsageError without a timeline."""
+    """Draw into ``path``, a .png or .svg; raise OSError, and UsageError without a timeline."""
     if not estimate.timeline:
         raise UsageError(
             "there is no picture: nothing of the step was traced",
@@ -160,7 +160,7 @@ def _draw_step(axes: Axes, estimate: MemoryEstimate) -> None:
 
 
 def _draw_areas(axes: Axes, areas: Sequence[Area], count: int) -> None:
-    """The parts of the step behind the curve, their names below it."""
+    """Draw the parts of the step behind the curve, with their names below."""
     ticks, words = [], []
     for area in areas:
         axes.axvspan(area.first, area.end, color=COLORS[area.part], linewidth=0, zorder=0)
@@ -171,7 +171,7 @@ def _draw_areas(axes: Axes, areas: Sequence[Area], count: int) -> None:
 
 
 def _draw_kinds(axes: Axes, moments: Sequence[Moment], places: Sequence[int], unit: int) -> None:
-    """The kinds on top of each other, those that stay at the bottom; empty ones are left out."""
+    """Draw the kinds stacked, resident ones at the bottom; empty ones are omitted."""
     others = {kind for moment in moments for kind in moment.bytes_by_kind} - set(KINDS)
     ends = [*places, len(moments)]
     below = [0.0] * len(ends)
@@ -189,7 +189,7 @@ def _draw_kinds(axes: Axes, moments: Sequence[Moment], places: Sequence[int], un
 
 
 def _draw_limit(axes: Axes, limit: int, highest: int, unit: int) -> float:
-    """The limit as a line, or in words where it is far above; how high the axis must be."""
+    """Draw the limit as a line, or as text if it is far above; return the height of the axis."""
     words = f"limit {sized(limit)}"
     if limit > _FARTHEST_LIMIT * highest:
         axes.text(
@@ -222,7 +222,7 @@ def _mark_peak(axes: Axes, estimate: MemoryEstimate, place: float, height: float
 
 
 class Area(NamedTuple):
-    """From position ``first`` up to ``end`` the step is there: ``backward``, or two at once."""
+    """A range of the step, from position ``first`` up to ``end``: ``backward``, or two combined."""
 
     part: str
     first: int
@@ -231,10 +231,10 @@ class Area(NamedTuple):
 
 
 def telling_places(moments: Sequence[Moment]) -> list[int]:
-    """The moments at which the memory has changed visibly, the first and the peak among them.
+    """Return the moments at which memory changed visibly, including the first and the peak.
 
-    Thousands of small operations, as an optimizer has for every weight, would leave the rest a
-    sliver of the picture.
+    Thousands of small operations, such as an optimizer's for every weight, would reduce the rest to
+    a sliver of the picture.
     """
     totals = [moment.total_bytes for moment in moments]
     peak = totals.index(max(totals))
@@ -251,10 +251,10 @@ def _differs(now: Mapping[str, int], before: Mapping[str, int], least: float) ->
 
 
 def areas_of(parts: Sequence[str]) -> list[Area]:
-    """Forward, backward, update, each at most once and without gaps; or a compiled step, whole.
+    """Return forward, backward and update, each at most once and without gaps; or a compiled step.
 
-    A step's operations run when they can, those of one part in the midst of another's: the
-    borders are where the fewest are on the wrong side.
+    Operations run when they can, those of one part among those of another.  The borders are placed
+    where the fewest operations are on the wrong side.
     """
     if WHOLE in parts:
         return [Area(WHOLE, 0, len(parts), "the compiled step")]
@@ -273,8 +273,9 @@ def areas_of(parts: Sequence[str]) -> list[Area]:
 
 
 def _borders(parts: Sequence[str]) -> tuple[int, int]:
-    """Where backward begins, and where update does."""
-    # cost[k]: the fewest wrong ones so far, if the step is in part k now; with its borders.
+    """Return where backward begins, and where update begins."""
+    # cost[k]: the fewest misplaced operations so far if the step is now in part k, with its
+    # borders.
     best: list[tuple[int, tuple[int, int]]] = [(0, (0, 0))] * 3
     for place, part in enumerate(parts):
         wrong = [int(part != each) for each in _ORDER]

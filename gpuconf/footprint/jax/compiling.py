@@ -1,4 +1,4 @@
-"""A Keras model's step on JAX, compiled by XLA for a GPU without one: what it will allocate."""
+"""Compiles a Keras model's step on JAX with XLA for a GPU that is not present."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gpuconf.keras_api import nests
 from gpuconf.keras_api.jax_steps import state_and_step
 
 _WITH_CUDA = 'pip install "jax[cuda12]"'
-# The plugin looks for the libraries of CUDA, of which compiling needs none.
+# The plugin checks for the CUDA libraries, which compiling does not need.
 _WITHOUT_LIBRARIES = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
 _LONGEST_REASON = 200
 _CONVOLUTION = "__cudnn$conv"
 
 
 class CompiledStep(NamedTuple):
-    """Bytes as XLA has assigned them: ``temp_bytes`` is one block, taken for the step alone.
+    """Sizes in bytes as assigned by XLA; ``temp_bytes`` is one block, allocated only for the step.
 
-    ``output_bytes`` are the results that are not written over the model's own variables.
+    ``output_bytes`` are the results that do not overwrite the model's own variables.
     """
 
     temp_bytes: int
@@ -37,8 +37,8 @@ def compiled_step(
 ) -> CompiledStep:
     """Compile ``train_step`` or ``predict_step`` as ``fit`` and ``predict`` would.
 
-    Raises UsageError where the model refuses the batch, and BackendError where this JAX cannot
-    compile for CUDA, or says nothing of memory.
+    Raises UsageError if the model rejects the batch, and BackendError if this JAX cannot compile
+    for CUDA or reports no memory.
     """
     import jax
 
@@ -52,7 +52,7 @@ def compiled_step(
         state, step = state_and_step(model, data, training=training)
         state = jax.tree.map(described, state)
         traced = jax.jit(step, donate_argnums=0).trace(state, data)
-    except Exception as error:  # the model's own, of any kind
+    except Exception as error:  # any kind, from the model
         specs = batch.for_training() if training else batch.inputs
         raise UsageError(
             f"{type(model).__name__} cannot be traced on {shown(specs)}: {in_short(error)}",
@@ -67,12 +67,12 @@ def compiled_step(
 
 
 def check_compiler() -> None:
-    """Load XLA for CUDA, which writes to stderr then; BackendError where this JAX has none."""
+    """Load XLA for CUDA, which then writes to stderr; raise BackendError if this JAX has none."""
     _device(CompileTarget())
 
 
 def _device(target: CompileTarget) -> Any:
-    """A GPU that is not there."""
+    """Return a description of a GPU that is not present."""
     from jax.experimental import topologies
 
     with _environment(_WITHOUT_LIBRARIES):

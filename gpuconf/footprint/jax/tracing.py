@@ -1,4 +1,4 @@
-"""A Keras model's step on JAX as memory sees it: variables, the batch, and XLA's one block."""
+"""The memory of a Keras model's step on JAX: variables, the batch, and XLA's single block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuconf.keras_api import nests
 from gpuconf.keras_api.families import KerasFamily
 from gpuconf.keras_api.variables import bytes_of
 
-# The step's, and the next one's, which Keras puts on the GPU while the step runs
+# This step's batch, and the next one, which Keras moves to the GPU while the step runs
 # (JAXEpochIterator in keras/src/backend/jax/trainer.py).
 _BATCHES = 2
 _NO_WORKSPACE = (
@@ -28,9 +28,9 @@ _NO_WORKSPACE = (
 def trace(
     model: Any, family: KerasFamily, batch: Batch, batch_size: int, choice: EstimateChoice
 ) -> Step:
-    """Compile ``train_step`` or ``predict_step`` for a batch of these specs; a :class:`Step` of it.
+    """Compile ``train_step`` or ``predict_step`` for a batch of these specs into a :class:`Step`.
 
-    Raises what :func:`compiled_step` raises, and BackendError for a model that is not compiled.
+    Raises the errors of :func:`compiled_step`, and BackendError for a model that is not compiled.
     """
     if model.run_eagerly or not model.jit_compile:
         raise BackendError(
@@ -58,13 +58,13 @@ def trace(
 
 
 class _NoGraph:
-    """Where operations would be numbered; XLA's have no layer."""
+    """A graph without operations, since XLA's operations have no layer."""
 
     version = 0
 
 
 def _pieces(batch: Batch, compiled: CompiledStep) -> Iterator[Piece]:
-    """All at once: the batches, the results, and the block that holds everything else."""
+    """Yield the batches, the results, and the block with everything else, all live at once."""
     specs: list[Spec] = nests.leaves(tuple(batch))
     for spec in specs * _BATCHES:
         yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)

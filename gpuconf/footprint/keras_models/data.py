@@ -1,4 +1,4 @@
-"""What a batch of a model's data looks like: the shapes and types that ``fit`` would be given."""
+"""The shapes and types of a batch of a model's data, as ``fit`` would receive it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _USUAL_SIDE, _USUAL_LENGTH = 224, 200
 
 @dataclass(frozen=True)
 class Spec:
-    """A tensor's shape, batch included, and type, such as ``float32``.
+    """A tensor's shape, including the batch, and its type, such as ``float32``.
 
-    No tuple: what maps a function over the leaves of a batch would look inside.
+    Not a tuple, because functions that map over the leaves of a batch would descend into it.
     """
 
     shape: tuple[int, ...]
@@ -25,9 +25,9 @@ class Spec:
 
 
 class Batch(NamedTuple):
-    """The inputs and the targets: a :class:`Spec` each, or lists or dicts of them.
+    """The inputs and the targets: one :class:`Spec` each, or lists or dicts of them.
 
-    ``is_assumed``: the targets are what the outputs suggest; nobody gave their shapes.
+    ``is_assumed`` is set if the targets were derived from the outputs, not given.
     """
 
     inputs: Any
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     is_assumed: bool = False
 
     def for_training(self) -> Any:
-        """As ``fit`` gives it to ``train_step``: one input alone is not wrapped in a tuple."""
+        """Return the batch as ``fit`` passes it to ``train_step``: no tuple around a single input."""
         if self.targets is None:
             return (self.inputs,) if isinstance(self.inputs, list | tuple) else self.inputs
         parts = (self.inputs, self.targets, self.weights)
@@ -44,15 +44,15 @@ class Batch(NamedTuple):
 
 
 def shown(specs: Any) -> str:
-    """The leaves as ``float32[32, 224, 224, 3]``."""
+    """Return the leaves as text, such as ``float32[32, 224, 224, 3]``."""
     return ", ".join(f"{spec.dtype}{list(spec.shape)}" for spec in nests.leaves(specs))
 
 
 def given_batch(data: Any, batch_size: int) -> Batch:
-    """The specs of ``data``: ``(inputs, targets)`` or inputs, arrays, tensors or specs.
+    """Return the specs of ``data``: ``(inputs, targets)`` or inputs; arrays, tensors or specs.
 
-    Their first dimension is replaced by the batch size.  Arrays of float64 are given as float32,
-    as ``fit`` gives them to the model.
+    The batch size replaces the first dimension.  float64 arrays become float32, as ``fit`` passes
+    them to the model.
     """
     parts = data if isinstance(data, tuple) else (data,)
     if not 1 <= len(parts) <= 3:
@@ -76,30 +76,30 @@ def given_batch(data: Any, batch_size: int) -> Batch:
 
 
 def _dtype_name(dtype: Any) -> str:
-    """As Keras writes it; the arrays of texts that NumPy has are of other types."""
+    """Return the type's name in Keras; NumPy's text arrays have other types."""
     name = dtype if isinstance(dtype, str) else dtype.name
     return "string" if name.startswith(("str", "bytes", "object")) else name
 
 
 def is_of_one_batch_size(model: Any) -> bool:
-    """Whether the model is built for batches of one size alone."""
+    """Whether the model is built for a single batch size."""
     leaves = nests.leaves(symbolic.inputs_of(model))
     return any(_declared_batch(model, leaf) is not None for leaf in leaves)
 
 
 def _declared_batch(model: Any, leaf: Any) -> int | None:
-    """The one batch size that the model is for.
+    """Return the only batch size that the model supports, if any.
 
-    A Sequential without an Input takes that of the first call as its own, and runs on others.
+    A Sequential without an Input records the batch size of its first call, but runs with others.
     """
     is_sequential = any(kind.__name__ == "Sequential" for kind in type(model).__mro__)
     return None if is_sequential else leaf.shape[0]
 
 
 def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
-    """The specs of the inputs: the model's own, or as ``input_shape`` says, batch not included.
+    """Return the specs of the inputs: the model's own, or ``input_shape`` without the batch.
 
-    Raises UsageError where a dimension is not known.
+    Raises UsageError if a dimension is unknown.
     """
     inputs = symbolic.inputs_of(model)
     if inputs is not None:
@@ -119,7 +119,7 @@ def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
 
 
 def _shapes_for(leaves: Sequence[Any], given: Any) -> list[tuple[int, ...] | None]:
-    """One given shape for each input, None where the model's own is to be taken."""
+    """Return the given shape for each input, None to use the model's own."""
     if given is None:
         return [None] * len(leaves)
     names = [str(leaf.name) for leaf in leaves]
@@ -170,7 +170,7 @@ def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
 
 
 def _hint_for(sample: Sequence[int | None]) -> str:
-    """An example with numbers for what is open: a picture's sides, or a length."""
+    """Return an example with numbers for the open dimensions: an image's sides, or a length."""
     usual = _USUAL_SIDE if len(sample) > 2 else _USUAL_LENGTH
     sizes = [str(usual if each is None else each) for each in sample]
     python = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
@@ -188,7 +188,7 @@ def _shown(shape: Sequence[int | None]) -> str:
 
 
 def _specs_of_shapes(shape: Any, batch_size: int, *, known_batch: bool) -> Any:
-    """float32 of these shapes: what nothing else is known of."""
+    """Return float32 specs of these shapes, if nothing else is known."""
 
     def spec(one: Sequence[int | None]) -> Any:
         sample = tuple(one)[1:] if known_batch else tuple(one)
@@ -205,10 +205,10 @@ def _specs_of_shapes(shape: Any, batch_size: int, *, known_batch: bool) -> Any:
 
 
 def targets_for(outputs: Any, loss: Any, names: Sequence[str] = ()) -> Any:
-    """The specs of the targets that a loss compares with these outputs.
+    """Return the specs of the targets that a loss compares with these outputs.
 
-    ``outputs`` are specs or symbolic tensors of one batch, ``loss`` what ``compile`` took: one
-    for all outputs, or a list or dict of them; ``names`` are those of listed outputs.
+    ``outputs`` are specs or symbolic tensors of one batch.  ``loss`` is as given to ``compile``:
+    one for all outputs, or a list or dict.  ``names`` are the names of listed outputs.
     """
     if isinstance(outputs, dict):
         return {

@@ -1,4 +1,4 @@
-"""Which layer an operation or a variable belongs to: noted while the layers are called."""
+"""Records layer calls, to find the layer of an operation or a variable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _OWN_MODULES = ("keras.", "tf_keras.", "keras_hub.", "keras_nlp.", "keras_cv.")
 
 
 class Span(NamedTuple):
-    """The operations from number ``first`` to before ``end`` were made by the layer at ``path``.
+    """The operations from number ``first`` up to ``end`` come from the layer at ``path``.
 
-    Spans of inner layers come before those around them.
+    Spans of inner layers precede the enclosing ones.
     """
 
     first: int
@@ -25,10 +25,10 @@ class Span(NamedTuple):
 
 
 class LayerCalls:
-    """The layers that are called while a graph is traced, as paths: ``encoder/dense_1``.
+    """Records the layers called while a graph is traced, as paths such as ``encoder/dense_1``.
 
-    A path goes down through models and through layers of the user's own, not into Keras's: an
-    attention layer is one row, whatever it is made of.
+    A path descends into models and the user's own layers, but not into Keras layers: an attention
+    layer is a single row.
     """
 
     def __init__(self, model: Any, family: KerasFamily) -> None:
@@ -41,7 +41,7 @@ class LayerCalls:
 
     @contextmanager
     def noted(self, graph_of: Any) -> Iterator[None]:
-        """Note calls; ``graph_of()`` is the graph that operations are added to at the moment."""
+        """Record calls; ``graph_of()`` returns the graph that is currently being traced."""
         layer_class = self._family.keras.layers.Layer
         original = layer_class.__call__
 
@@ -63,7 +63,7 @@ class LayerCalls:
             layer_class.__call__ = original
 
     def _enter(self, layer: Any) -> str | None:
-        """The path of a layer that has a row of its own."""
+        """Return the path of a layer that has its own row."""
         above = self._stack[-1] if self._stack else None
         self._stack.append(layer)
         if layer is self._model or (above is not None and not self._is_opened(above)):
@@ -76,13 +76,13 @@ class LayerCalls:
         return self._paths[id(layer)]
 
     def _is_opened(self, layer: Any) -> bool:
-        """Whether what is inside has rows of its own."""
+        """Whether layers inside it have their own rows."""
         if isinstance(layer, self._family.keras.Model):
             return True
         return not type(layer).__module__.startswith(_OWN_MODULES)
 
     def by_variable(self) -> dict[int, str]:
-        """The path for each variable of a layer, by identity."""
+        """Return the path of each layer variable, by the variable's identity."""
         found: dict[int, str] = {}
         for path, layer in sorted(self.layers.items(), key=lambda item: -item[0].count("/")):
             for variable in layer.variables:
@@ -91,14 +91,14 @@ class LayerCalls:
 
 
 class KnownVariables(NamedTuple):
-    """All variables, each once, and those behind TensorFlow's handles, by the handle's identity."""
+    """All variables, each once, with the identities of their TensorFlow handles."""
 
     variables: tuple[Variable, ...]
     by_handle: Mapping[int, Variable]
 
 
 def variables_of(model: Any, layers: Mapping[int, str], *, training: bool) -> KnownVariables:
-    """Weights, optimizer state where it is trained, and the rest: metrics, random seeds."""
+    """Return weights, optimizer state if training, and others such as metrics and random seeds."""
     weights = list(model.weights)
     state = optimizer_variables(model.optimizer) if training else []
     others = [*model.variables, *(each for metric in model.metrics for each in metric.variables)]
@@ -108,7 +108,7 @@ def variables_of(model: Any, layers: Mapping[int, str], *, training: bool) -> Kn
 def variables_used(
     calls: LayerCalls, trained: Iterable[Any], state: Iterable[Any]
 ) -> KnownVariables:
-    """Those of a step of a script's own: of the layers called, and what optimizers were given."""
+    """Return a script's own step's variables: of the layers called and the optimizers' state."""
     weights = [*(each for layer in calls.layers.values() for each in layer.weights), *trained]
     return _known(weights, list(state), (), calls.by_variable())
 
@@ -135,7 +135,10 @@ def _variable(variable: Any, kind: str, layer: str | None) -> Variable:
 
 
 def _layer_by_name(name: str, paths: Mapping[str, str | None]) -> str | None:
-    """Keras names an optimizer's variables after the weights: ``adam/dense_kernel_momentum``."""
+    """Find a layer by an optimizer variable's name, which contains the weight's name.
+
+    For example ``adam/dense_kernel_momentum``.
+    """
     flat = name.replace("/", "_")
     matching = [path for path in paths if path.replace("/", "_") in flat]
     return paths[max(matching, key=len)] if matching else None

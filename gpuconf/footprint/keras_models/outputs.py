@@ -1,4 +1,4 @@
-"""What a model gives for a batch: the shapes and types of its outputs, and that it is built."""
+"""Computes the shapes and types of a model's outputs for a batch, and builds the model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpuconf.keras_api.families import KerasFamily
 
 
 def outputs_of(model: Any, family: KerasFamily, inputs: Any) -> Any:
-    """The specs of the outputs for inputs of these specs.
+    """Return the specs of the outputs for inputs with these specs.
 
-    A model that was never called is built by it.  Raises UsageError where it refuses the inputs.
+    Builds a model that was never called.  Raises UsageError if it rejects the inputs.
     """
     batch_size = nests.leaves(inputs)[0].shape[0]
     outputs = symbolic.outputs_of(model)
@@ -30,26 +30,26 @@ def outputs_of(model: Any, family: KerasFamily, inputs: Any) -> Any:
 
 
 def build(model: Any, family: KerasFamily, inputs: Any) -> None:
-    """Build a model that was never called: its weights are made, as a call would make them."""
+    """Build a model that was never called, creating its weights as a call would."""
     if not model.built or not hasattr(model, "weights"):
         _called(model, family, inputs)
 
 
 def _is_open(leaf: Any) -> bool:
-    """Whether more than the batch is unknown."""
+    """Whether dimensions other than the batch are unknown."""
     return leaf.shape is None or None in tuple(leaf.shape)[1:]
 
 
 def _called(model: Any, family: KerasFamily, inputs: Any) -> Any:
-    """Call it on symbolic inputs, as a functional model does with its layers."""
+    """Call the model on symbolic inputs, as a functional model calls its layers."""
 
     def symbol(spec: Spec) -> Any:
-        # Of no batch size: a Sequential that is built by it would be of that one for good.
+        # Without a batch size: a Sequential built with one would keep it.
         return family.keras.Input(shape=spec.shape[1:], dtype=spec.dtype)
 
     try:
         return symbolic.called(model, nests.mapped(symbol, inputs))
-    except Exception as error:  # the model's own, of any kind
+    except Exception as error:  # any kind, from the model
         shapes = [spec.shape for spec in nests.leaves(inputs)]
         raise UsageError(
             f"{type(model).__name__} does not build for inputs of {shapes}: {in_short(error)}",
@@ -63,10 +63,10 @@ _MOST_LINES = 3
 
 
 def in_short(error: Exception) -> str:
-    """Its kind and the lines that say what happened: Keras adds the arguments of the call."""
+    """Return the error's type and the relevant lines, without the arguments that Keras adds."""
     text = _COLOUR.sub("", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if lines[:1] == ["in user code:"]:  # AutoGraph's: where it was comes first, what it is last
+    if lines[:1] == ["in user code:"]:  # AutoGraph's: the location comes first, the error last
         return lines[-1]
     ends = [at for at, line in enumerate(lines) if line.startswith("Arguments received by")]
     return " ".join([f"{type(error).__name__}:", *lines[: min([*ends, _MOST_LINES])]])

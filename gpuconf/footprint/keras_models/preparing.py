@@ -1,4 +1,4 @@
-"""A model compiled as it is to be estimated, for a while."""
+"""Temporarily compiles a model with the options of an estimate."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PRECISIONS = {
 
 
 class EstimateChoice(NamedTuple):
-    """How the model is to be estimated; None leaves what the model says.
+    """Options for an estimate; None keeps the model's own setting.
 
-    ``jit`` says whether XLA compiles it, and ``target`` for which GPU.
+    ``jit`` sets whether XLA compiles the step, ``target`` for which GPU.
     """
 
     training: bool = True
@@ -39,7 +39,7 @@ class EstimateChoice(NamedTuple):
 
 
 def policy_named(mixed_precision: Any) -> str | None:
-    """Keras's dtype policy for True, False, ``bfloat16`` and the like; UsageError for others."""
+    """Return Keras's dtype policy for True, False, ``bfloat16`` etc.; raise UsageError otherwise."""
     if mixed_precision is None:
         return None
     try:
@@ -59,10 +59,10 @@ _EAGER = "run_eagerly=True: the same step is counted as a graph, which takes les
 def prepared(
     model: Any, family: KerasFamily, choice: EstimateChoice, built: Any = None
 ) -> Iterator[TraceSetting]:
-    """The model with the optimizer, the loss and the precision of the choice, and what they are.
+    """Apply the chosen optimizer, loss and precision to the model; yield the resulting setting.
 
-    Optimizer state made for it has no memory, and afterwards the model is as it was.  ``built`` is
-    the optimizer that was made for the same choice before.
+    New optimizer state has no memory, and the model is restored afterwards.  ``built`` is the
+    optimizer created earlier for the same choice.
     """
     notes = [_EAGER] if getattr(model, "run_eagerly", False) else []
     with restored(model), _precision(model, family, choice.policy):
@@ -78,7 +78,7 @@ def _setting(
 ) -> TraceSetting:
     trains = choice.training
     optimizer = model.optimizer if trains else None
-    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of an optimizer that scales the loss
     return TraceSetting(
         training=trains,
         jit=_is_compiled(model, family, choice),
@@ -92,7 +92,7 @@ def _setting(
 
 
 def _is_compiled(model: Any, family: KerasFamily, choice: EstimateChoice) -> bool:
-    """Whether XLA compiles the step, as was asked for or as Keras decides."""
+    """Whether XLA compiles the step, as requested or as Keras decides."""
     if family.backend == "jax":
         return True
     return choice.jit if choice.jit is not None else would_be_compiled(model, family)
@@ -103,7 +103,7 @@ def _version(family: KerasFamily) -> str:
 
 
 def _policy(model: Any) -> str:
-    """The precision that most of the layers compute in: the model's own policy may be another."""
+    """Return the precision of most layers, since the model's own policy may differ."""
     layers = [each for each in layers_of(model) if each.weights]
     policies = [_policy_name(layer) for layer in layers] or [_policy_name(model)]
     return max(policies, key=policies.count)
@@ -137,7 +137,7 @@ def _compile(
             notes.append("the model is not compiled: Adam is assumed")
         try:
             if isinstance(loss, str):
-                family.keras.losses.get(loss)  # compile would only find out in the step
+                family.keras.losses.get(loss)  # compile would only fail later, in the step
             model.compile(optimizer=optimizer, loss=loss)
         except (TypeError, ValueError) as error:
             raise UsageError(
@@ -151,13 +151,13 @@ def _compile(
 
 def _assumed_loss(model: Any, notes: list[str]) -> str | None:
     if has_own_step(model, "train_step"):
-        return None  # a training step of its own needs none
+        return None  # a custom training step does not need one
     notes.append("no loss is known: the mean squared error is assumed")
     return DEFAULT_LOSS
 
 
 def _optimizer(wanted: Any, family: KerasFamily) -> Any:
-    """A new optimizer like the one that is named or given: it has no state yet."""
+    """Return a new optimizer like the one named or given, without state."""
     optimizers = family.keras.optimizers
     if not isinstance(wanted, str | dict | type) and hasattr(wanted, "get_config"):
         return type(wanted).from_config(wanted.get_config())
@@ -170,7 +170,7 @@ def _optimizer(wanted: Any, family: KerasFamily) -> Any:
 
 
 def _scale_losses(model: Any, family: KerasFamily) -> None:
-    """Under mixed_float16 Keras scales the loss, and skips steps that overflow."""
+    """Scale the loss and skip steps that overflow, as Keras does under mixed_float16."""
     if not family.is_keras_3 or model.dtype_policy.name != "mixed_float16":
         return
     scaling = family.keras.optimizers.LossScaleOptimizer
@@ -180,7 +180,7 @@ def _scale_losses(model: Any, family: KerasFamily) -> None:
 
 @contextmanager
 def _precision(model: Any, family: KerasFamily, policy: str | None) -> Iterator[None]:
-    """All layers of the model under another dtype policy, for a while."""
+    """Temporarily set another dtype policy for all layers of the model."""
     if policy is None:
         yield
         return
