@@ -1,6 +1,6 @@
-"""A step replayed in the simulated allocator: use over time, the peak, and what is live there.
+"""Replays a step in the simulated allocator: memory over time, the peak, and what is live there.
 
-Of that, the layers' shares of the peak, and over time what the memory is for.
+Also computes the layers' shares of the peak, and memory over time by purpose.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuconf.footprint.step import (
 from gpuconf.footprint.variables_in_memory import VariablesInMemory
 from gpuconf.units import LARGEST_SIZE
 
-STEPS = 2  # the second one finds the memory in the pieces that the first one has left
+STEPS = 2  # the second step starts with the fragmentation left by the first
 _COLUMNS = {
     WEIGHTS: "parameters_bytes",
     OPTIMIZER_STATE: "optimizer_state_bytes",
@@ -34,12 +34,12 @@ _COLUMNS = {
 
 
 class Replay(NamedTuple):
-    """What the allocator counts.
+    """The allocator's statistics.
 
-    ``in_use_bytes[k]`` is the most in use during operation ``k`` of the last step, ``peak`` the
-    position of the largest of them, ``live`` the numbers of the pieces that are there then.
-    ``built_bytes`` is the most while the variables were made, ``first_step_bytes`` in the first
-    step, and ``step_bytes`` in the last.
+    ``in_use_bytes[k]`` is the peak during operation ``k`` of the last step, ``peak`` the position
+    of its maximum, and ``live`` the numbers of the pieces that are live there.  ``built_bytes`` is
+    the peak while the variables were created, ``first_step_bytes`` that of the first step, and
+    ``step_bytes`` that of the last.
     """
 
     built_bytes: int
@@ -52,14 +52,14 @@ class Replay(NamedTuple):
 
     @property
     def peak_bytes(self) -> int:
-        """The most of all."""
+        """The overall peak."""
         return max(self.built_bytes, self.first_step_bytes, self.step_bytes)
 
 
 class Limit(NamedTuple):
-    """What the allocator may take, and whether in regions as they are needed.
+    """How much the allocator may take, and whether it grows in regions.
 
-    ``margin_bytes`` of it must be left over by a step that fits.
+    A step fits only if it leaves ``margin_bytes`` unused.
     """
 
     size_bytes: int
@@ -68,7 +68,7 @@ class Limit(NamedTuple):
 
 
 def replay(step: Step, *, allow_growth: bool = True) -> Replay:
-    """Run the step in an allocator that is large enough for anything."""
+    """Run the step in an allocator with unlimited memory."""
     allocator = Allocator(None if allow_growth else LARGEST_SIZE, allow_growth=allow_growth)
     variables = VariablesInMemory(step, allocator)
     built = allocator.peak_bytes
@@ -84,9 +84,9 @@ def replay(step: Step, *, allow_growth: bool = True) -> Replay:
 
 
 def fits(step: Step, limit: Limit) -> bool:
-    """Whether the step runs in an allocator with this limit, pieces and all.
+    """Whether the step runs in an allocator with this limit, including fragmentation.
 
-    What the framework may take in addition where memory is short may lie in the margin.
+    Memory that the framework may use additionally when memory is short may use the margin.
     """
     if not _runs(step, limit.size_bytes - limit.margin_bytes, limit.allow_growth):
         return False
@@ -110,7 +110,7 @@ def _runs(step: Step, size_bytes: int, allow_growth: bool, *, spare_bytes: int =
 
 
 class _Moment(NamedTuple):
-    """The pieces that begin and end with an operation, and the variables it changes in place."""
+    """The pieces that begin and end at an operation, and the variables it changes in place."""
 
     begins: list[int]
     ends: list[int]
@@ -134,7 +134,7 @@ def _schedule(step: Step) -> Sequence[_Moment]:
 def _run(
     step: Step, schedule: Iterable[_Moment], allocator: Allocator, variables: VariablesInMemory
 ) -> list[int]:
-    """What is in use during each operation."""
+    """Return the memory in use during each operation."""
     pieces = step.pieces
     held: dict[int, Chunk] = {}
     series = []
@@ -161,7 +161,7 @@ def _run(
 
 
 def layer_rows(step: Step, replay: Replay) -> tuple[LayerRow, ...]:
-    """A row for each layer, the largest first, then one for the rest: together the peak."""
+    """Return a row for each layer, the largest first, and one for the rest; their sum is the peak."""
     columns: dict[str | None, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for variable in step.variables:
         column = _COLUMNS.get(variable.kind, "other_bytes")
@@ -170,7 +170,7 @@ def layer_rows(step: Step, replay: Replay) -> tuple[LayerRow, ...]:
         piece = step.pieces[number]
         layer = step.operations[piece.first].layer if piece.kind in _COLUMNS else None
         columns[layer][_COLUMNS.get(piece.kind, "other_bytes")] += piece.size_bytes
-    for share in step.shares:  # of the block, which is counted whole above
+    for share in step.shares:  # parts of the block, which is counted whole above
         if share.layer is not None:
             kind = ACTIVATION if share.is_kept else TEMPORARY
             columns[share.layer][_COLUMNS[kind]] += share.size_bytes
@@ -184,7 +184,7 @@ def layer_rows(step: Step, replay: Replay) -> tuple[LayerRow, ...]:
 
 
 def timeline(step: Step, replay: Replay) -> tuple[Moment, ...]:
-    """What is in use during each operation; what the allocator gives too much is ``rounding``."""
+    """Return the memory in use during each operation; ``rounding`` is the allocator's overhead."""
     resident: Counter[str] = Counter()
     for variable in step.variables:
         resident[variable.kind] += variable.size_bytes

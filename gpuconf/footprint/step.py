@@ -1,8 +1,8 @@
-"""One training or inference step as memory sees it: what is allocated when, and until when.
+"""The memory of one training or inference step: what is allocated when, and for how long.
 
-This is the seam between the frameworks and the rest: a tracer of TensorFlow or JAX makes a
-:class:`Step`; what comes after knows no framework.  Times are positions in the sequence of the
-step's operations.
+This is the interface between the frameworks and the rest.  A tracer for TensorFlow or JAX creates a
+:class:`Step`; all later code is independent of the framework.  Times are positions in the sequence
+of the step's operations.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Annotated, Any, NamedTuple
 from gpuconf.json_shape import FieldRule, json_shape
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
-WHOLE = "whole"  # of a step that XLA has compiled into one
+WHOLE = "whole"  # a step that XLA compiled into one
 Part = Annotated[str, FieldRule(enum=(FORWARD, BACKWARD, UPDATE, WHOLE))]
-# What a piece of memory is for.
+# The purposes of a piece of memory.
 WEIGHTS, OPTIMIZER_STATE, OTHER_STATE = "weights", "optimizer state", "other state"
 ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
 DATA, CONSTANT, WORKSPACE = "data", "constant", "workspace"
 COMPILED = "compiled step"  # activations, gradients and temporaries in one block, laid out by XLA
-ROUNDING = "rounding"  # of the allocator: chunks larger than what was asked for
-BUILDING = "building"  # the random values of a weight that is made, beyond what a step takes
-FIRST_STEP = "first step"  # what the first step takes, and later ones do not
+ROUNDING = "rounding"  # in the allocator: chunks larger than requested
+BUILDING = "building"  # random values while a weight is created, beyond a step's memory
+FIRST_STEP = "first step"  # memory that only the first step takes
 
 
 class Variable(NamedTuple):
-    """A weight or another variable: it lives before, through and after the step.
+    """A weight or another variable, which is live before, during and after the step.
 
-    ``layer`` is the path of the layer that it belongs to, or whose weight it goes with.
+    ``layer`` is the path of its layer; for optimizer state, that of the weight's layer.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Variable(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """A position in time: which operation, of which layer, in which part of the step."""
+    """A point in time: an operation, its layer, and its part of the step."""
 
     name: str
     kind: str
@@ -49,11 +49,12 @@ class Operation(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Memory of a tensor from operation ``first`` to operation ``last``, both included.
+    """A tensor's memory from operation ``first`` to operation ``last``, inclusive.
 
-    One that ``goes_on_from`` another takes over the memory of the piece of that number, which
-    ended just before: the result of an operation that is written over its input.  One that
-    ``becomes`` the variable of that number is its memory from then on, and the old one is free.
+    A piece that ``goes_on_from`` another reuses the memory of the piece with that number, which
+    ended just before: the result of an operation that overwrites its input.  A piece that
+    ``becomes`` the variable with that number provides its memory from then on, and the variable's
+    old memory is freed.
     """
 
     size_bytes: int
@@ -67,9 +68,9 @@ class Piece(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Bytes of a layer's in a compiled step's block when it is fullest.
+    """A layer's bytes in the block of a compiled step when the block is fullest.
 
-    ``is_kept``: results of the forward pass, which the backward pass needs.
+    ``is_kept`` is set for results of the forward pass that the backward pass needs.
     """
 
     layer: str | None
@@ -79,34 +80,34 @@ class Share(NamedTuple):
 
 @json_shape(hidden=("notes",))
 class TraceSetting(NamedTuple):
-    """What was traced: in which mode, with which optimizer and precision."""
+    """What was traced: the mode, optimizer and precision."""
 
     training: bool
-    """A step of fit(), or one of predict()."""
+    """Whether it is a step of fit(), not of predict()."""
     jit: bool
-    """Compiled with XLA."""
+    """Whether XLA compiled it."""
     precision: str
     """Keras's dtype policy, such as mixed_float16."""
     optimizer: str | None
-    """Its name; None for inference."""
+    """The optimizer's name; None for inference."""
     loss: str | None
-    """Its name; None where there is none."""
+    """The loss's name; None without one."""
     backend: str
     """Keras's backend."""
     framework: str
-    """The versions, as in ``tensorflow 2.21.0, keras 3.15.1``."""
+    """The versions, such as ``tensorflow 2.21.0, keras 3.15.1``."""
     notes: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):
-    """What a tracer gives: ``pieces`` in the order in which they are allocated.
+    """The result of a tracer; ``pieces`` are in the order of their allocation.
 
-    ``layers`` are the layers' classes by their paths; ``notes`` say in plain words what was
-    assumed or left out.  ``spare_bytes`` is what the framework may also take when memory
-    runs short.  ``shares`` say whose the block of a compiled step is.  ``late`` has the numbers of
-    the variables that get memory of their own only in the first step, at that position.  In an
-    ``is_compiled`` step they get it last, when all pieces are there.  ``origin``
-    is the tracer's: what makes the same step at other batch sizes without a whole trace.
+    ``layers`` maps paths to layer classes.  ``notes`` describe assumptions and omissions.
+    ``spare_bytes`` is memory that the framework may use additionally when memory is short.
+    ``shares`` divide the block of a compiled step among layers.  ``late`` maps variables that get
+    their own memory only in the first step to the position at which they do.  In an ``is_compiled``
+    step this happens last, when all pieces exist.  ``origin`` belongs to the tracer, which uses it
+    to create the same step at other batch sizes without a full trace.
     """
 
     batch_size: int
@@ -124,12 +125,12 @@ class Step(NamedTuple):
 
     @property
     def resident_bytes(self) -> int:
-        """The variables, as they were asked for."""
+        """The requested size of all variables."""
         return sum(variable.size_bytes for variable in self.variables)
 
 
 def with_workspaces_up_to(step: Step, limit_bytes: int | None) -> Step:
-    """The step with no single workspace larger than the limit; None for none."""
+    """Return the step with each workspace capped at the limit; None for no limit."""
     if limit_bytes is None:
         return step
     pieces = tuple(

@@ -1,6 +1,6 @@
-"""What is estimated: a model with its setting, and how to trace it at any batch size.
+"""What is estimated: a model with its options, and how to trace it at any batch size.
 
-Which framework traces it is decided here, by Keras's backend.
+Keras's backend determines which framework traces it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _TRACERS = {"tensorflow": tensorflow_tracing.trace, "jax": jax_tracing.trace}
 
 
 def check_backend(backend: str, command: str = "") -> None:
-    """Raise BackendError for a backend of Keras whose steps are not traced.
+    """Raise BackendError for a Keras backend that cannot be traced.
 
-    ``command`` is what was run, for the hint.
+    ``command`` is the command that was run, for the hint.
     """
     if backend not in _TRACERS:
         raise BackendError(
@@ -46,10 +46,10 @@ def check_backend(backend: str, command: str = "") -> None:
 
 @dataclass(frozen=True)
 class Subject:
-    """A Keras model as it is to be estimated.
+    """A Keras model with the options of an estimate.
 
-    ``input_shape``, ``data`` and the limit are what :func:`gpuconf.estimate` was given.  With
-    ``compiler`` a step that Keras would hand to XLA is compiled by it.
+    ``input_shape``, ``data`` and the limit are those of :func:`gpuconf.estimate`.  With
+    ``compiler``, steps that Keras would pass to XLA are compiled by it.
     """
 
     model: Any
@@ -61,7 +61,7 @@ class Subject:
     compiler: Compiler | None = None
 
     def resized(self, like: Step, batch_size: int) -> Step | None:
-        """The step ``like`` another at this batch size, where that needs no trace; else None."""
+        """Return the step ``like`` another at this batch size if no trace is needed, else None."""
         step = tensorflow_tracing.resized_step(like.origin, batch_size)
         if step is None:
             return None
@@ -69,9 +69,9 @@ class Subject:
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
 
     def trace(self, batch_size: int, like: Step | None = None) -> Step:
-        """Trace a step at this batch size; the model is as before afterwards.
+        """Trace a step at this batch size, and restore the model.
 
-        Of a step ``like`` another what does not depend on the batch need not be traced.
+        If ``like`` is given, parts that do not depend on the batch need not be traced again.
         """
         first = None if like is None else like.origin
         batch = self.batch(batch_size)
@@ -89,7 +89,7 @@ class Subject:
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
 
     def _compiler_for(self, setting: TraceSetting) -> Compiler | None:
-        """TensorFlow's; JAX's tracer compiles by itself."""
+        """Return TensorFlow's compiler; JAX's tracer compiles by itself."""
         return self.compiler if setting.jit and self.family.backend == "tensorflow" else None
 
     @property
@@ -102,12 +102,12 @@ class Subject:
         except UsageError:
             if not self._has_own_step:
                 raise
-            # A model of models, such as a GAN, may have no call of its own.
+            # A model of models, such as a GAN, may have no call method.
 
     def _traced(
         self, batch: Batch, batch_size: int, first: FirstTrace | None, compiler: Compiler | None
     ) -> Step:
-        """A step of its own may take no targets: where it fails with some, without."""
+        """Trace the step; a custom one that fails with targets is traced again without them."""
         trace = _TRACERS[self.family.backend]
         if self.family.backend == "tensorflow":
             trace = partial(tensorflow_tracing.trace, compiler=compiler, first=first)
@@ -124,16 +124,16 @@ class Subject:
 
     @property
     def kind(self) -> str:
-        """Which step is traced, in a word."""
+        """The kind of step that is traced."""
         return "training" if self.choice.training else "predict"
 
     @property
     def is_of_one_batch_size(self) -> bool:
-        """Whether it cannot be traced at another batch size."""
+        """Whether it can only be traced at one batch size."""
         return is_of_one_batch_size(self.model)
 
     def batch(self, batch_size: int) -> Batch:
-        """The specs of a batch."""
+        """Return the specs of a batch."""
         if self.data is not None:
             return given_batch(self.data, batch_size)
         inputs = inputs_of(self.model, batch_size, self.input_shape)
@@ -150,5 +150,5 @@ class Subject:
         return Batch(inputs, targets_for(outputs, loss, names), is_assumed=True)
 
     def changed(self, **changes: Any) -> Subject:
-        """The same with another optimizer, precision or the like."""
+        """Return a copy with another optimizer, precision or other option."""
         return dataclasses.replace(self, choice=self.choice._replace(**changes))

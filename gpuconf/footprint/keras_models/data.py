@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     is_assumed: bool = False
 
     def for_training(self) -> Any:
-        """Return the batch as ``fit`` passes it to ``train_step``: no tuple around a single input."""
+        """Return the batch as ``fit`` passes it to ``train_step``: a single input in no tuple."""
         if self.targets is None:
             return (self.inputs,) if isinstance(self.inputs, list | tuple) else self.inputs
         parts = (self.inputs, self.targets, self.weights)

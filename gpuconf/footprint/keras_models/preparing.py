@@ -39,7 +39,7 @@ class EstimateChoice(NamedTuple):
 
 
 def policy_named(mixed_precision: Any) -> str | None:
-    """Return Keras's dtype policy for True, False, ``bfloat16`` etc.; raise UsageError otherwise."""
+    """Return Keras's dtype policy for True, False, ``bfloat16`` etc.; UsageError for others."""
     if mixed_precision is None:
         return None
     try:

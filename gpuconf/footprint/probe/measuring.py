@@ -1,4 +1,4 @@
-"""Measuring a few steps in a child, on this machine's GPU or a simulated one; why that failed."""
+"""Measures a few steps in a child process, on this machine's GPU or a simulated one."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from gpuconf.units import GIB, exact_size
 
 TIMEOUT_S = 900.0
 _LARGEST_CARD_BYTES = 64 * GIB
-# Of the host's memory, which stands in for the card's: TensorFlow must refuse before the system
-# kills a process.
+# A share of the host's memory, which serves as the card's: TensorFlow must report an error before
+# the system kills a process.
 _SHARE_OF_HOST = 0.7
 _LEAST_CARD_BYTES = 1 * GIB
 _NO_GPU = "TensorFlow uses no GPU here (`gpuconf doctor` says why): the card is simulated"
 
 
 class ProbeRun(NamedTuple):
-    """A child that has ended: its record, its output and its exit code.
+    """A finished child process: its record, its output and its exit code.
 
-    ``code`` is below 0 for a signal, and None where the child was ended because its time was up.
+    ``code`` is negative for a signal, and None if the child was killed after its timeout.
     """
 
     record: MeasurementRecord
@@ -59,9 +59,10 @@ def probed(
     progress: Callable[[str], None],
     profile: str | None = None,
 ) -> MemoryEstimate:
-    """The estimate of ``model`` calibrated by a probe, at batch sizes that are chosen here.
+    """Return the estimate of ``model`` calibrated by a probe, at batch sizes chosen here.
 
-    ``options`` are those of `gpuconf.estimate` with which it was made.  Raises as `measure` does.
+    ``options`` are the `gpuconf.estimate` options that the estimate was made with.  Raises the
+    errors of `measure`.
     """
 
     @functools.cache
@@ -75,7 +76,7 @@ def probed(
 
 
 def _batch_sizes(estimate: MemoryEstimate, traced_at: TracedAt) -> tuple[int, ...]:
-    """Two; the estimate's own alone for a model that is built for one batch size."""
+    """Return two batch sizes, or the estimate's own for a model built for a single batch size."""
     try:
         sizes = probed_batches(estimate, traced_at)
         for size in sizes:
@@ -96,14 +97,15 @@ def measure(
     inventory: Inventory | None = None,
     card_bytes: int | None = None,
 ) -> CardProbe:
-    """Have a child make two steps at each batch of the order, and return what it measured.
+    """Run two steps at each batch of the order in a child, and return the measurements.
 
-    On this machine's GPU under ``profile`` (None: the one that applies anyway) where TensorFlow
-    uses one, else on a simulated card of ``card_bytes`` (None: what this machine's memory allows).
-    ``environ`` is the user's own; ``progress`` hears what is being done.  Nothing is left behind.
+    The child uses this machine's GPU under ``profile`` (None: the profile in force) if TensorFlow
+    can use one, else a simulated card of ``card_bytes`` (None: what this machine's memory allows).
+    ``environ`` is the user's own environment.  ``progress`` receives status lines.  All temporary
+    files are removed.
 
-    Raises BackendError where the model cannot be made or run there, is out of memory, or takes
-    longer than ``timeout_s`` seconds, and what `bridge_for_command` raises.
+    Raises BackendError if the model cannot be created or run there, runs out of memory, or takes
+    longer than ``timeout_s`` seconds, and the errors of `bridge_for_command`.
     """
     inventory = read_inventory(processes=False) if inventory is None else inventory
     run = functools.partial(_run, progress=progress, timeout_s=timeout_s, python=python)
@@ -151,13 +153,13 @@ def _run(
 
 
 def _environ_for_gpu(environ: Mapping[str, str], profile: str | None) -> dict[str, str]:
-    """A probe takes what it needs, and no whole card, also where gpuconf is switched off."""
+    """Return an environment in which a probe takes only what it needs, even if gpuconf is off."""
     made = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", **environ}
     return made if profile is None else {**made, "GPUCONF_PROFILE": profile}
 
 
 def _largest_card_bytes() -> int:
-    """How large a card this machine's memory can stand for, in whole GiB."""
+    """Return the largest card size that this machine's memory can simulate, in whole GiB."""
     available = available_bytes()
     if available is None:
         return _LARGEST_CARD_BYTES
@@ -166,7 +168,7 @@ def _largest_card_bytes() -> int:
 
 
 def _probe_of(done: ProbeRun, order: Order, tier: str, where: str, timeout_s: float) -> CardProbe:
-    """What a child measured; BackendError where it did not come to the end of its order."""
+    """Return what a child measured; raise BackendError if it did not complete its order."""
     record = done.record
     if record.error is None and len(record.measured) == len(order.batch_sizes):
         firsts = max(record.first_step_bytes)
@@ -177,7 +179,7 @@ def _probe_of(done: ProbeRun, order: Order, tier: str, where: str, timeout_s: fl
 def refusal_of(
     done: ProbeRun, order: Order, *, tier: str, where: str, timeout_s: float
 ) -> BackendError:
-    """Why a child did not measure what was ordered, and what to do.  Pure."""
+    """Return an error with the reason why a child did not complete its order, and a hint.  Pure."""
     record = done.record
     at = f"the probe on {where} failed at {record.doing!r}"
     without = f"without --probe: gpuconf estimate {shlex.quote(order.target)}"
@@ -185,7 +187,7 @@ def refusal_of(
         message = f"the probe on {where} took more than {timeout_s:.0f} s, at {record.doing!r}"
         return BackendError(message, hint=f"on a GPU it takes seconds; {without}")
     error = record.error
-    # A plain GpuconfError quotes the user's code, which may have run out of memory, say.
+    # A plain GpuconfError quotes the user's code, which may have run out of memory, for example.
     if error is not None and error.is_ours and error.kind != GpuconfError.__name__:
         return BackendError(f"{at}: {error.message}", hint=error.hint or without)
     raised = {"type": error.kind, "message": error.message} if error is not None else None
@@ -200,7 +202,7 @@ def refusal_of(
 
 
 def _death(done: ProbeRun, failure: Failure) -> str:
-    """How a child ended that left no error in its record."""
+    """Describe how a child ended that left no error in its record."""
     code = done.code or 0
     if code == -signal.SIGKILL:
         return "its process was killed, most likely for want of host memory (SIGKILL)"

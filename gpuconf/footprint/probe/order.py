@@ -1,6 +1,6 @@
-"""What the probe's child is asked, and what it writes: JSON, one object a line.  Pure.
+"""The request to the probe's child and its records: JSON, one object per line.  Pure.
 
-The child may die in the middle of a line: whatever is not a line of ours is passed over.
+The child may die in the middle of a line, so lines that cannot be parsed are skipped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PROGRAM = f"{__package__}.program"
 class Order(NamedTuple):
     """What to measure: ``target`` as on the command line, from ``folder``, at these batch sizes.
 
-    The others are as `gpuconf.estimate` takes them, as far as a command line can say them.
-    ``is_simulated`` is whether the child is on a simulated card: then it computes one operation at
-    a time, because which of two came first decides the peak, and on the CPU's threads that is luck.
+    The other fields are options of `gpuconf.estimate`, if a command line can express them.
+    ``is_simulated`` is set for a simulated card.  The child then runs one operation at a time,
+    because the peak depends on the order of operations, which is random on the CPU's threads.
     """
 
     target: str
@@ -37,17 +37,17 @@ class Order(NamedTuple):
     is_simulated: bool = False
 
     def as_json(self) -> str:
-        """For the command line of the child."""
+        """Return the order as JSON for the child's command line."""
         return json.dumps(plain(self))
 
     @classmethod
     def from_json(cls, text: str) -> Order:
-        """What `as_json` wrote."""
+        """Read what `as_json` wrote."""
         return decoded(cls, json.loads(text))
 
 
 class ProbeError(NamedTuple):
-    """What ended the child: an exception, and whether it is one of gpuconf's own."""
+    """The exception that ended the child, and whether it is one of gpuconf's own."""
 
     kind: str
     message: str
@@ -56,10 +56,11 @@ class ProbeError(NamedTuple):
 
 
 class MeasurementRecord(NamedTuple):
-    """All that a child wrote.
+    """Everything that a child wrote.
 
-    ``doing`` is what it was at, ``card`` the name of its card; ``has_no_gpu`` that TensorFlow had
-    none.  ``first_step_bytes`` are the peaks of the first steps, in the order of ``measured``.
+    ``doing`` is its last activity, ``card`` the name of its card, and ``has_no_gpu`` is set if
+    TensorFlow had no GPU.  ``first_step_bytes`` are the peaks of the first steps, in the order of
+    ``measured``.
     """
 
     doing: str = "starting TensorFlow"
@@ -72,7 +73,7 @@ class MeasurementRecord(NamedTuple):
 
 
 def read_record(text: str) -> MeasurementRecord:
-    """Read what a child wrote so far; never raise."""
+    """Read what a child has written so far; never raise."""
     record = MeasurementRecord()
     for line in json_objects(text):
         change = _CHANGES.get(str(line.get("event")))
@@ -82,7 +83,7 @@ def read_record(text: str) -> MeasurementRecord:
 
 
 class _TwoSteps(NamedTuple):
-    """The line with the peaks of two steps at a batch."""
+    """The line with the peaks of two steps at one batch size."""
 
     batch_size: Count
     peak_bytes: Bytes
@@ -96,7 +97,7 @@ def _measured(record: MeasurementRecord, line: dict[str, Any]) -> dict[str, Any]
     return {"measured": (*record.measured, measured), "first_step_bytes": firsts}
 
 
-# What each kind of line changes in the record.
+# How each kind of line changes the record.
 _CHANGES: dict[str, Callable[[MeasurementRecord, dict[str, Any]], dict[str, Any]]] = {
     "doing": lambda _, line: {"doing": decoded(str, line.get("what"))},
     "card": lambda _, line: {"card": decoded(str, line.get("name"))},

@@ -22,13 +22,13 @@ _LONGEST_MESSAGE = 20_000
 
 
 def main() -> None:
-    """Measure; what goes wrong is in the record, and no error here."""
+    """Run the measurement; errors go into the record and are not raised."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("order")
     parser.add_argument("--record", type=int, default=1, metavar="FD")
     options = parser.parse_args()
     end_with_parent()
-    faulthandler.enable()  # a crash in C++ then names the Python line on stderr
+    faulthandler.enable()  # after a crash in C++, prints the Python line to stderr
 
     def report(event: str, **facts: object) -> None:
         os.write(options.record, (json.dumps({"event": event, **facts}) + "\n").encode())
@@ -38,7 +38,7 @@ def main() -> None:
         from gpuconf.footprint.probe.steps import measure
 
         measure(Order.from_json(options.order), report)
-    except BaseException as error:  # the user's code may raise anything, SystemExit too
+    except BaseException as error:  # user code may raise anything, even SystemExit
         report("error", error=plain(_described(error)))
 
 
@@ -46,7 +46,7 @@ def _apply_profile() -> None:
     import gpuconf
 
     if switched_off(os.environ) is None:
-        gpuconf.plan()  # which refuses at once where TensorFlow's import would wait for memory
+        gpuconf.plan()  # fails at once, where TensorFlow's import would wait for memory
     import gpuconf.auto
 
 

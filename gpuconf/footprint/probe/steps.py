@@ -1,4 +1,4 @@
-"""The probe's steps in TensorFlow: the user's model for real, two steps at each batch size."""
+"""The probe's steps in TensorFlow: runs two steps of the user's model at each batch size."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gpuconf.keras_api.layers import layers_of
 Report = Callable[..., None]
 _DEVICE = "GPU:0"
 _SEED = 20
-# Whole numbers that any model takes, where nothing says what they count.
+# Integers valid for any model, if nothing shows what they index.
 _SMALLEST = 2
 
 
 def measure(order: Order, report: Report) -> None:
-    """Run the model's steps as ordered, and report what TensorFlow's allocator counted.
+    """Run the model's steps as ordered, and report the statistics of TensorFlow's allocator.
 
-    Everything is prepared as for a trace, by the same code, but that variables have memory.
+    The same code prepares the model as for a trace, except that variables have memory.
     """
     import tensorflow as tf
 
@@ -68,7 +68,7 @@ def _subject(order: Order, report: Report) -> Subject:
 
 
 def _compute_as_traced(subject: Subject) -> None:
-    """One graph, and XLA only where it was asked for: by default Keras 3 uses it on a GPU."""
+    """Use one graph, and XLA only if requested; Keras 3 would use it on a GPU by default."""
     model, choice = subject.model, subject.choice
     if subject.family.is_keras_3 or choice.training:
         model.jit_compile = choice.jit
@@ -76,11 +76,11 @@ def _compute_as_traced(subject: Subject) -> None:
 
 
 def _two_steps(subject: Subject, batch: Any) -> tuple[int, int]:
-    """The most in use in the first step and in the second, in bytes."""
+    """Return the peaks of the first and of the second step, in bytes."""
     step = _step_on(subject, batch)
     peaks = []
     for _ in range(2):
-        gc.collect()  # the trace of a former batch holds constants
+        gc.collect()  # the trace of an earlier batch holds constants
         _reset_peak()
         step()
         peaks.append(_peak_bytes())
@@ -93,7 +93,7 @@ def _two_steps(subject: Subject, batch: Any) -> tuple[int, int]:
 
 
 def _step_on(subject: Subject, batch: Any) -> Callable[[], object]:
-    """A function that makes a step on a random batch, in a graph for this batch size alone."""
+    """Return a function that runs a step on a random batch, in a graph for this batch size only."""
     model, bounds = subject.model, bounds_of(subject.model)
     inputs = arrays_like(batch.inputs, bounds.inputs)
     if not subject.choice.training:
@@ -117,16 +117,16 @@ def _peak_bytes() -> int:
 
 
 class Bounds(NamedTuple):
-    """Whole numbers of inputs and targets are below these."""
+    """Upper bounds (exclusive) for the integers in inputs and targets."""
 
     inputs: int = _SMALLEST
     targets: int = _SMALLEST
 
 
 def bounds_of(model: Any) -> Bounds:
-    """What the model's embeddings can look up, and how many classes its outputs have.
+    """Return how many entries the model's embeddings have, and how many classes its outputs have.
 
-    How many different numbers there are matters: the gradient of an embedding has a row for each.
+    The number of distinct integers matters, since an embedding's gradient has a row for each.
     """
     layers = layers_of(model)
     words = [layer.input_dim for layer in layers if _is_embedding(layer)]
@@ -140,18 +140,18 @@ def _is_embedding(layer: Any) -> bool:
 
 
 def _classes(model: Any) -> int:
-    """The smallest last dimension of its outputs; 1 means that there is one class, number 0."""
+    """Return the smallest last dimension of the outputs; 1 means a single class, number 0."""
     import tensorflow as tf
 
     try:
         shapes = [tuple(output.shape) for output in tf.nest.flatten(model.outputs)]
-    except (AttributeError, ValueError):  # a subclassed model has none
+    except (AttributeError, ValueError):  # a subclassed model has no outputs
         return _SMALLEST
     return min((int(shape[-1]) for shape in shapes if shape and shape[-1]), default=_SMALLEST)
 
 
 def arrays_like(specs: Any, bound: int) -> Any:
-    """NumPy arrays for specs, in the same structure: floats from 0 to 1, whole numbers to bound."""
+    """Return NumPy arrays for specs, in the same structure: floats in 0 to 1, bounded integers."""
     import numpy as np
 
     generator = np.random.default_rng(_SEED)

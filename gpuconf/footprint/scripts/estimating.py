@@ -1,4 +1,4 @@
-"""The estimate of what a script was about to train."""
+"""Estimates the training that a script was about to start."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gpuconf.footprint.scripts.step_function import StepFunction
 from gpuconf.footprint.scripts.training import Training
 from gpuconf.footprint.xla.compiler import Compiler
 
-# What `estimate` may change of a model, and nobody of a function that is as it is.
+# Options of `estimate` that change a model, but cannot change a function.
 _OF_A_MODEL = ("optimizer", "loss", "mixed_precision", "input_shape")
 
 
 def estimate_training(found: Training, batch_size: int, **options: Any) -> MemoryEstimate:
-    """The estimate at this batch size; the options are those of :func:`gpuconf.estimate`.
+    """Return the estimate at this batch size; options as for :func:`gpuconf.estimate`.
 
-    Raises UsageError for one that a step of the script's own does not allow.
+    Raises UsageError for an option that a script's own step does not support.
     """
     if isinstance(found.subject, StepFunction):
         return _of_function(found.subject, batch_size, **options)
@@ -38,7 +38,7 @@ def estimate_training(found: Training, batch_size: int, **options: Any) -> Memor
 
 
 def _of_whole_set(estimated: MemoryEstimate, examples: int | None) -> MemoryEstimate:
-    """With a note where the largest batch would hold more examples than there are."""
+    """Add a note if the largest batch would exceed the number of examples."""
     largest = estimated.largest_batch
     if examples is None or largest is None or largest < examples:
         return estimated

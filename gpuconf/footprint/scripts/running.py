@@ -1,4 +1,4 @@
-"""A script run as ``__main__`` until it trains."""
+"""Runs a script as ``__main__`` until it starts training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuconf.keras_api.symbolic import model_within
 
 
 def is_script(target: str) -> bool:
-    """Whether a target of the command line is a program as a whole."""
+    """Whether a command-line target is a whole program."""
     return target.endswith(".py") and Path(target).is_file()
 
 
@@ -32,11 +32,11 @@ def run_script(
     on_training: OnTraining,
     on_error: Callable[[GpuconfError], None],
 ) -> RestoredModel:
-    """Run the script with these arguments, until it trains: then ``on_training`` is called.
+    """Run the script with these arguments until it trains, then call ``on_training``.
 
-    That and ``on_error`` must not return, so that no ``finally`` of the script's saves anything.
-    A script that ends without a training gives its one model.  Raises UsageError where it has
-    none or several, and GpuconfError, with the script's own lines, for what it raises itself.
+    ``on_training`` and ``on_error`` must not return, so that no ``finally`` of the script saves
+    anything.  If the script ends without training, returns its only model.  Raises UsageError if it
+    has none or several, and GpuconfError, with the script's own lines, for errors in the script.
     """
     given, path = path, path.resolve()
     Watcher(path.parent, on_training, on_error).watch()
@@ -57,9 +57,9 @@ def run_script(
 
 
 def remove_generated_code() -> None:
-    """Remove the files that TensorFlow made of the script's functions.
+    """Remove the files that TensorFlow generated from the script's functions.
 
-    It does so at Python's own end, which a script that trains does not come to.
+    TensorFlow does so when Python exits, which does not happen with a script that trains.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith("__autograph_generated_file") and module.__file__ is not None:
@@ -87,7 +87,7 @@ def _own_error(error: BaseException, path: Path, arguments: Sequence[str]) -> Gp
 
 
 def _outermost(models: list[Any]) -> list[Any]:
-    """Each model once, and none that is a part of another one."""
+    """Return each model once, without models that are part of another."""
     found = list({id(each): each for each in models}.values())
     inner = {id(layer) for each in found for layer in [*layers_of(each), model_within(each)]}
     return [each for each in found if id(each) not in inner]

@@ -1,4 +1,4 @@
-"""A training step of a script's own: a ``tf.function`` in which an optimizer is applied."""
+"""A script's own training step: a ``tf.function`` that applies an optimizer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gpuconf.keras_api.variables import optimizer_variables
 
 @dataclass(frozen=True)
 class StepFunction:
-    """The function, the arguments that it was called with, and what its trace has applied.
+    """The function, the arguments of its call, and the optimizers that its trace has applied.
 
-    It is traced anew for each batch size: of the tensors among the arguments, those whose first
-    dimension is the batch get another one.
+    It is retraced for each batch size.  Tensor arguments whose first dimension is the batch are
+    resized.
     """
 
     function: Any
@@ -38,7 +38,7 @@ class StepFunction:
     compiler: Compiler | None = None
 
     def training(self, place: str) -> Training:
-        """What is to be estimated, and where it is from."""
+        """Return what to estimate, with a note on where it was found."""
         tensors = [each for each in self._leaves() if _is_tensor(each)]
         specs = [Spec(tuple(each.shape), each.dtype.name) for each in tensors]
         name = getattr(self.function.python_function, "__name__", "the step")
@@ -49,17 +49,17 @@ class StepFunction:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the script hands it to XLA."""
+        """Whether the script compiles it with XLA."""
         return is_jit_function(self.function)
 
     @property
     def kind(self) -> str:
-        """Which step is traced, in a word."""
+        """The kind of step that is traced."""
         return "training"
 
     @cached_property
     def batch_size(self) -> int:
-        """The first dimension of the first tensor that has one; 1 where there is none."""
+        """The first dimension of the first tensor argument; 1 without one."""
         for leaf in self._leaves():
             if _is_tensor(leaf):
                 return int(leaf.shape[0])
@@ -67,17 +67,17 @@ class StepFunction:
 
     @cached_property
     def is_of_one_batch_size(self) -> bool:
-        """Whether it cannot be traced at another batch size."""
+        """Whether it can only be traced at one batch size."""
         if not any(_is_tensor(leaf) for leaf in self._leaves()):
             return True
         try:
             self._concrete(self.batch_size * 2)
-        except Exception:  # the script's own, of any kind
+        except Exception:  # any kind, from the script
             return True
         return False
 
     def resized(self, like: Step, batch_size: int) -> Step | None:
-        """The step ``like`` another at this batch size, where that needs no trace; else None."""
+        """Return the step ``like`` another at this batch size if no trace is needed, else None."""
         step = resized_step(like.origin, batch_size)
         if step is None:
             return None
@@ -85,14 +85,14 @@ class StepFunction:
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
 
     def trace(self, batch_size: int, like: Step | None = None) -> Step:
-        """Trace a step at this batch size; one ``like`` it then knows how it depends on that."""
+        """Trace a step at this batch size; ``like`` learns how its sizes depend on the batch."""
         calls = LayerCalls(None, loaded_family())
         import tensorflow as tf
 
         with as_on_a_gpu(), calls.noted(tf.compat.v1.get_default_graph):
             try:
                 graph = self._concrete(batch_size).graph
-            except Exception as error:  # the script's own, of any kind
+            except Exception as error:  # any kind, from the script
                 raise UsageError(
                     f"the step cannot be traced at batch {batch_size}: {in_short(error)}",
                     hint="leave --batch-size out: then it is that of the script",
@@ -111,7 +111,7 @@ class StepFunction:
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
 
     def _concrete(self, batch_size: int) -> Any:
-        """The function traced anew, without the script's own input_signature."""
+        """Retrace the function, without the script's own input_signature."""
         import tensorflow as tf
 
         def resized(leaf: Any) -> Any:
@@ -152,6 +152,6 @@ class StepFunction:
 
 
 def _is_tensor(leaf: Any) -> bool:
-    """Whether it may have a batch: tensors and arrays, no variables, no single numbers."""
+    """Whether it may contain a batch: tensors and arrays, but not variables or scalars."""
     shape = getattr(leaf, "shape", None)
     return shape is not None and len(shape) > 0 and not hasattr(leaf, "assign")

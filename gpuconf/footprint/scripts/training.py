@@ -1,4 +1,4 @@
-"""What a script was about to train: a model or a step of its own, and the batch that it had."""
+"""What a script was about to train: a model or its own step, and the batch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ON_THE_HOST = ("str", "bytes", "object")  # texts never go to a GPU
 class Training(NamedTuple):
     """A step that was about to be trained.
 
-    ``subject`` is a Keras model or a :class:`StepFunction`; ``data`` a batch of specs as ``fit``
-    gives it, None for a function's.  ``optimizer`` and ``loss`` are what a loop of the script's
-    own uses, and ``jit`` says whether XLA compiles it, None what Keras decides; ``notes`` say
-    where all of it is from.  ``examples`` are all that it trains on, None where that is unknown.
+    ``subject`` is a Keras model or a :class:`StepFunction`.  ``data`` is a batch of specs as in
+    ``fit``, None for a function.  ``optimizer`` and ``loss`` are those of the script's own loop.
+    ``jit`` sets whether XLA compiles it, None for Keras's decision.  ``notes`` say where all of
+    this was found.  ``examples`` is the number of training examples, None if unknown.
     """
 
     subject: Any
@@ -36,7 +36,7 @@ class Training(NamedTuple):
 
 
 def of_fit(arguments: dict[str, Any], place: str) -> Training:
-    """What ``fit(**arguments)`` would train; UsageError for data of a kind that is not known."""
+    """Return what ``fit(**arguments)`` would train; raise UsageError for unknown types of data."""
     data = _batch_of_fit(arguments)
     if arguments.get("class_weight") is not None and len(data) == 2:
         data = (*data, Spec((batches.examples(data) or 1,), "float32"))
@@ -49,7 +49,7 @@ def of_fit(arguments: dict[str, Any], place: str) -> Training:
 
 
 def of_train_on_batch(arguments: dict[str, Any], place: str) -> Training:
-    """What ``train_on_batch(**arguments)`` would train."""
+    """Return what ``train_on_batch(**arguments)`` would train."""
     given = [arguments.get(name) for name in batches.PER_EXAMPLE]
     return _of_model(arguments["self"], _specs(given, None), f"train_on_batch() at {place}")
 
@@ -62,7 +62,7 @@ def _of_model(model: Any, data: Any, where: str) -> Training:
 
 
 def _on_arrays(arguments: dict[str, Any]) -> tuple[str, ...]:
-    """What Keras copies to the GPU beside the batches: it makes a tensor of each whole array."""
+    """Return a note on the whole arrays that Keras copies to the GPU in addition to the batches."""
     validation = arguments.get("validation_data")
     given = [arguments.get(name) for name in batches.PER_EXAMPLE]
     given += validation if isinstance(validation, tuple) else [validation]
@@ -83,7 +83,7 @@ def _is_cut_by_fit(data: Any) -> bool:
 
 
 def _batch_of_fit(arguments: dict[str, Any]) -> tuple[Any, ...]:
-    """The specs of the first batch."""
+    """Return the specs of the first batch."""
     data = arguments.get("x")
     if data is None or batches.is_dataset(data) or batches.is_sequence(data):
         return _of_batches(data)
@@ -95,7 +95,7 @@ def _batch_of_fit(arguments: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _of_batches(data: Any) -> tuple[Any, ...]:
-    """Of what gives batches: a dataset says what they are, of others the first one is taken."""
+    """Return the specs of a batch, from a dataset's element spec or from the first batch."""
     if batches.is_dataset(data):
         element, size = data.element_spec, batches.dataset_batch(data)
         if size is not None and all(_is_known(leaf) for leaf in nests.leaves(element)):
@@ -110,18 +110,18 @@ def _of_batches(data: Any) -> tuple[Any, ...]:
 
 
 def _is_known(leaf: Any) -> bool:
-    """Whether a spec says all sizes but the batch's."""
+    """Whether a spec has all sizes except the batch's."""
     shape = getattr(leaf, "shape", None)
     return shape is not None and shape.rank is not None and None not in tuple(shape)[1:]
 
 
 def _as_tuple(element: Any) -> tuple[Any, ...]:
-    """Inputs, targets, weights, as far as they are there."""
+    """Return inputs, targets and weights, if present."""
     return tuple(element) if isinstance(element, tuple) else (element,)
 
 
 def _specs(parts: list[Any], batch: int | None) -> tuple[Any, ...]:
-    """The specs of arrays, of ``batch`` examples; the last parts may be missing."""
+    """Return the specs of arrays with ``batch`` examples; trailing parts may be missing."""
     while len(parts) > 1 and parts[-1] is None:
         parts = parts[:-1]
     return tuple(
@@ -130,7 +130,7 @@ def _specs(parts: list[Any], batch: int | None) -> tuple[Any, ...]:
 
 
 def _spec(leaf: Any, batch: int | None, *, is_cast: bool = False) -> Spec:
-    """Shape and type of an array or a spec; ``fit`` makes floats of arrays Keras's own."""
+    """Return the shape and type of an array or spec; ``fit`` casts float arrays to Keras's type."""
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
         import numpy as np
 
@@ -142,9 +142,9 @@ def _spec(leaf: Any, batch: int | None, *, is_cast: bool = False) -> Spec:
 
 
 def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Training:
-    """What a loop of the script's own trains that calls the model and applies the optimizer.
+    """Return what a script's own loop trains by calling the model and applying the optimizer.
 
-    Without a loss, which is None, the targets of ``data`` are as the outputs.
+    Without a loss (None), the targets in ``data`` look like the outputs.
     """
     family_on_any_backend(model)
     found = _of_model(model, data, f"the loop at {place}")
@@ -160,7 +160,7 @@ def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Tra
 
 
 def refused(why: str, where: str) -> UsageError:
-    """The error for a training that cannot be estimated."""
+    """Return the error for a training that cannot be estimated."""
     return UsageError(
         f"the training of {where} cannot be estimated: {why}",
         hint="run a few steps of it on a simulated card: gpuconf rehearse --card 8GiB -- python …",

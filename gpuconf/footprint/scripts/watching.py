@@ -1,4 +1,4 @@
-"""Sees a script begin to train, by whatever way, before anything is trained."""
+"""Detects that a script starts training, in any way, before anything is trained."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _GRAPH = "TensorFlow 1's sessions are not traced"
 
 
 class Watcher:
-    """Calls ``on_training`` with the first training, or ``on_error`` with why it is none.
+    """Calls ``on_training`` with the first training, or ``on_error`` if it cannot be estimated.
 
-    Both must not return: what the script would do next is not to be done.  A process that the
-    script has forked trains as it would without us.
+    Neither may return, since the rest of the script must not run.  A process forked by the script
+    trains normally.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Watcher:
         self._on_training = on_training
         self._on_error = on_error
         self._process = os.getpid()
-        self._known: dict[int, Any] = {}  # the tf.functions that do not train
+        self._known: dict[int, Any] = {}  # tf.functions that do not train
         self._tracing = False
-        self._applied: list[Any] = []  # the optimizers that the trace has seen
+        self._applied: list[Any] = []  # the optimizers seen by the trace
         self._variables: dict[int, Any] = {}
-        self._called: list[tuple[Any, Any, Any]] = []  # models, inputs, outputs; the last one last
+        self._called: list[tuple[Any, Any, Any]] = []  # models, inputs, outputs; the latest last
         self._losses: list[tuple[Any, Any]] = []  # with their targets
         self._depth = 0
         self._is_over = False
 
     def watch(self) -> None:
-        """See the frameworks as they are imported, or now if they are."""
+        """Watch the frameworks when they are imported, or now if they already are."""
         import tensorflow as tf
 
         wrap(training.function_class(), "__call__", self._around_function)
@@ -98,7 +98,7 @@ class Watcher:
         self._on_losses(keras.losses)
 
     def _on_losses(self, losses: ModuleType) -> None:
-        """See the losses that are functions; each of Keras's modules of them has its own names."""
+        """Wrap the loss functions; each Keras module of losses has its own names for them."""
         for name in _loss_functions(losses):
             wrap(losses, name, self._around_loss_function)
 
@@ -115,7 +115,7 @@ class Watcher:
         return around
 
     def _found(self, read: Callable[[], Training]) -> None:
-        """Hand on what is read; an error of ours on the way is one of the command."""
+        """Pass on the training from ``read``; a GpuconfError on the way is the command's error."""
         self._is_over = True
         try:
             found = read()
@@ -125,16 +125,16 @@ class Watcher:
             self._on_training(found._replace(notes=(*found.notes, _THE_FIRST)))
 
     def _sees_nothing(self) -> bool:
-        """Whether nothing is to be seen: in another process, or after the first training."""
+        """Whether to ignore a call: in another process, or after the first training."""
         return self._is_over or os.getpid() != self._process
 
     def _place(self) -> str:
-        """``train.py:41``: the innermost line of the script's own."""
+        """Return the innermost line of the script itself, such as ``train.py:41``."""
         site = callsite.user_call_site()
         return "?" if site is None else str(site).removeprefix(f"{self._folder}/")
 
     def _around_function(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Trace each function once before it is called: whether an optimizer is applied in it."""
+        """Trace each function before its first call, to see whether it applies an optimizer."""
         if self._tracing or self._sees_nothing() or not _is_eager() or id(function) in self._known:
             return original(function, *args, **kwargs)
         self._tracing = True
@@ -164,7 +164,7 @@ class Watcher:
         return original(optimizer, *pairs, **kwargs)
 
     def _loop(self, optimizer: Any, pairs: list[Any]) -> Training:
-        """The model called last of those whose weights the optimizer was to change."""
+        """Return the most recently called model whose weights the optimizer was to change."""
         place = self._place()
         trained = {id(each) for each in _variables_in(pairs)}
         for model, inputs, outputs in reversed(self._called):
@@ -206,7 +206,7 @@ class Watcher:
         return original(session, *args, **kwargs)
 
     def _around_callable(self, original: Any, session: Any, options: Any, *args: Any) -> Any:
-        """What Keras makes of its functions in a graph of TensorFlow 1."""
+        """Check the callables that Keras makes of its functions in a TensorFlow 1 graph."""
         names = [*options.fetch, *options.target]
         targets = sessions.elements_of(session.graph, names)
         if not self._sees_nothing() and sessions.is_training(targets):
@@ -221,13 +221,13 @@ def _is_eager() -> bool:
 
 
 def _loss_functions(losses: ModuleType) -> list[str]:
-    """The names of the losses that are functions, such as ``binary_crossentropy``."""
+    """Return the names of the losses that are functions, such as ``binary_crossentropy``."""
     functions = inspect.getmembers(losses, inspect.isfunction)
     return [name for name, each in functions if "y_true" in inspect.signature(each).parameters]
 
 
 def _variables_in(arguments: list[Any]) -> list[Any]:
-    """The variables that an optimizer is given: in pairs with gradients, or in a list."""
+    """Return the variables passed to an optimizer, paired with gradients or in a list."""
     found = []
     for each in arguments:
         for item in each if isinstance(each, list | tuple) else ():
