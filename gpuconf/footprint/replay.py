@@ -161,7 +161,7 @@ def _run(
 
 
 def layer_rows(step: Step, replay: Replay) -> tuple[LayerRow, ...]:
-    """Return a row for each layer, the largest first, and one for the rest; their sum is the peak."""
+    """Return a row per layer, the largest first, and one for the rest; they add up to the peak."""
     columns: dict[str | None, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for variable in step.variables:
         column = _COLUMNS.get(variable.kind, "other_bytes")
