@@ -25,7 +25,7 @@ RANKS = (
     "SLURM_LOCALID",
 )
 
-_taken = {}  # lease path -> pid with a place in it
+_taken = {}  # type: dict[str, int]  # lease path -> pid with a place in it
 _WAY_OF_ACCESS = 3  # O_ACCMODE, which os lacks in Python 2.7
 
 
