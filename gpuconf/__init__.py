@@ -2,7 +2,7 @@
 
     import gpuconf.auto   # first line; reads $GPUCONF_PROFILE
 
-The names below are imported when first used (PEP 562), so that ``import gpuconf`` costs nothing.
+The names below are imported on first use (PEP 562) to keep ``import gpuconf`` cheap.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ if TYPE_CHECKING:
     from gpuconf.report import Activation
 
 
-# What IPython looks for where `%load_ext gpuconf` names this package.
+# IPython looks these up when `%load_ext gpuconf` loads this package.
 _OF_IPYTHON = {
     "load_ipython_extension": "gpuconf.ipython",
     "unload_ipython_extension": "gpuconf.ipython",
 }
 
 
-# Packages that a user reaches as attributes: `gpuconf.callbacks.MemoryUsage()`.
+# Subpackages available as attributes: `gpuconf.callbacks.MemoryUsage()`.
 _PACKAGES = ("batching", "callbacks", "images", "ray")
 
 

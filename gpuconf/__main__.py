@@ -1,6 +1,6 @@
-"""The ``gpuconf`` command, and ``python -m gpuconf``: ^C is quiet from here on.
+"""The ``gpuconf`` command and ``python -m gpuconf``; ^C exits quietly from here on.
 
-Nothing is imported before ^C is seen to: what follows takes some twentieth of a second.
+The ^C handler is installed before any import, because the imports take about 50 ms.
 """
 
 import os
@@ -10,7 +10,7 @@ from types import FrameType
 
 
 def run() -> None:
-    """Run the command line's command and exit with its code."""
+    """Run the command line and exit with its code."""
     ordinary = signal.getsignal(signal.SIGINT)
     if ordinary is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
@@ -22,7 +22,7 @@ def run() -> None:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    """End at once: nothing has been begun, and a traceback of imports says nothing."""
+    """Exit at once: nothing has started yet, and a traceback from an import would not help."""
     os._exit(130)
 
 

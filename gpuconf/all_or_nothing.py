@@ -1,4 +1,4 @@
-"""Operations that each complete, or leave everything as it was, whatever is raised in them."""
+"""Operations that either complete or restore the previous state, whatever exception they raise."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class AllOrNothing:
-    """Runs operations, one thread at a time; an operation may run others within it.
+    """Runs operations one thread at a time; an operation may run nested operations.
 
-    ``snapshot`` notes all that they may change, and gives what puts it back; ``complete`` lets go
-    of what only that would have needed, when the outermost operation has come through.
+    ``snapshot`` records everything an operation may change and returns a function that restores it.
+    ``complete`` runs when the outermost operation succeeds, and releases what only a restore would
+    have needed.
     """
 
     def __init__(
@@ -26,11 +27,11 @@ class AllOrNothing:
         self._snapshot = snapshot
         self._complete = complete
         self._lock = RLock()
-        self._depth = 0  # operations that run, one within the other
-        self._completed = 0  # to know whether an operation was the last
+        self._depth = 0  # current nesting depth of operations
+        self._completed = 0  # tells whether an operation was the last one to complete
 
     def run(self, operation: Callable[[], _T]) -> _T:
-        """What ``operation`` returns; whatever it raises, everything is put back before."""
+        """Run ``operation`` and return its result; if it raises, restore the state first."""
         put_back, number = None, 0
         try:
             with self._lock:
@@ -49,16 +50,16 @@ class AllOrNothing:
                 finally:
                     self._depth = depth
         except GpuconfError as error:
-            # Its message says all; the frames below this one say nothing to the user.
+            # The message is enough; the frames below this one do not help the user.
             raise error.with_traceback(None) from None
-        except BaseException:  # of an interrupt, too, that came as the lock was released
+        except BaseException:  # including an interrupt that arrives as the lock is released
             with self._lock:
                 if put_back is not None and number and self._completed == number:
                     put_back()
             raise
 
     def unless_busy(self, operation: Callable[[], None]) -> None:
-        """Call ``operation`` unless another thread is at work here, or this one already is."""
+        """Call ``operation`` unless another thread, or this one, is already running one."""
         is_held = False
         try:
             is_held = self._lock.acquire(blocking=False)
@@ -69,5 +70,5 @@ class AllOrNothing:
                 self._lock.release()
 
     def after_fork(self) -> None:
-        """In a forked child: a thread that is not in the child may have held the lock."""
+        """Reset the lock in a forked child; a thread that does not exist there may have held it."""
         self._lock, self._depth = RLock(), 0

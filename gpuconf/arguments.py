@@ -1,4 +1,4 @@
-"""Arguments of public functions, checked: whole numbers, and amounts of memory."""
+"""Checks for arguments of public functions: whole numbers and memory sizes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpuconf.units import exact_size, parse_size
 def whole_number(
     name: str, value: Any, *, least: int = 1, hint: str | None = None, otherwise: str = ""
 ) -> int:
-    """The number, which may be of numpy too; raises UsageError for anything else.
+    """Return the number, which may be a NumPy integer; raise UsageError for anything else.
 
-    ``otherwise`` is what else the caller takes, for the error to name.
+    ``otherwise`` describes the other values that the caller accepts, for the error message.
     """
     try:
         number = index(value)
@@ -30,7 +30,7 @@ def whole_number(
 
 
 def memory_size(name: str, value: Any, *, least: int = 1, hint: str) -> int:
-    """The bytes in a text such as ``"6GiB"``, or a number of them; raises UsageError otherwise."""
+    """Return the bytes in a string such as ``"6GiB"`` or in a number; else raise UsageError."""
     try:
         size_bytes = parse_size(value) if isinstance(value, str) else index(value)
     except (TypeError, ValueError) as error:

@@ -5,14 +5,14 @@ import os
 from gpuconf.bootstrap import configure
 from gpuconf.errors import GpuconfError
 
-if os.environ.get("GPUCONF_EXPLAIN"):  # so that nobody else pays for it
+if os.environ.get("GPUCONF_EXPLAIN"):  # so that only users who set it pay for the import
     from gpuconf.exception_hooks import install_if_asked
 
     install_if_asked()
 try:
     configure()
 except GpuconfError as error:
-    # A user's mistake is clear from its message; our frames are noise.
+    # The message is enough for a user error; our frames are noise.
     if os.environ.get("GPUCONF_LOG", "").lower() != "debug":
         from gpuconf.terminal import say_instead_of_traceback
 

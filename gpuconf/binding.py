@@ -1,14 +1,14 @@
-"""When the plan binds: one profile in one process, planned when needed, bound with the devices.
+"""When a plan binds: one profile per process, planned on demand, bound when devices are created.
 
-Three moments, each later and more certain than the one before:
+There are three steps, each later and more certain than the previous one:
 
-1. :meth:`Binding.take`, at ``import gpuconf.auto``: what needs no figures is set, without NVML.
-2. :meth:`Binding.prepare`, when a framework's import or another program's start begins: the plan
-   is made, and the rest of the environment set, so that CUDA and children find it there.
-3. :meth:`Binding.bind`, when a framework lists or makes its devices: the limit that counts.  Card,
-   process and variables may have changed since; then the plan is made anew.
+1. :meth:`Binding.take`, at ``import gpuconf.auto``: sets what needs no measurements, without NVML.
+2. :meth:`Binding.prepare`, when a framework import or another program starts: makes the plan and
+   sets the rest of the environment, so that CUDA and child processes see it.
+3. :meth:`Binding.bind`, when a framework lists or creates its devices: sets the final limit.  The
+   plan is made again if the card, the process or the variables have changed since.
 
-After that nothing is planned again in this process: its own memory would count as another's.
+This process never plans again after that: its own memory would count as another program's.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ if TYPE_CHECKING:
     from gpuconf.profile import ParentChoice, Profile
     from gpuconf.settings import Setting
 
-# Figures older than this are read anew when devices are made.  To ask NVML takes milliseconds; what
-# another program can take of a card within a second is little beside a framework's start.
+# Figures older than this are read again when devices are created.  An NVML query takes
+# milliseconds, and another program can take little memory within a second compared with the time
+# that a framework needs to start.
 FRESH_S = 1.0
 
 
 class _State(NamedTuple):
-    """What changes as a process goes from one moment to the next.
+    """What changes as a process moves through the three steps.
 
-    ``choice`` is the profile as children see it, ``load`` gives the one that the program
-    asks for now, and ``named`` is the GPUCONF_PROFILE it was loaded with.  ``watched`` are the
-    variables that a plan depends on, after ours were set.  ``planned_at`` is the clock when the
-    figures were read, ``pid`` the process that did, ``bound_pid`` the one that bound, and
-    ``is_leased`` whether it holds its leases too.  Programs that start before ``refused_until``
-    cause no further try.
+    ``choice`` is the profile as children see it.  ``load`` returns the profile that the program
+    asks for now, and ``named`` is the GPUCONF_PROFILE that it was loaded with.  ``watched`` holds
+    the values of the variables that a plan depends on, after ours were set.  ``planned_at`` is the
+    clock time when the figures were read, and ``pid`` is the process that read them.  ``bound_pid``
+    is the process that bound the plan, and ``is_leased`` says whether it also holds its leases.
+    Programs that start before ``refused_until`` do not trigger another attempt.
     """
 
     profile: Profile
@@ -67,7 +68,7 @@ class _State(NamedTuple):
 
 
 class _Snapshot(NamedTuple):
-    """All that an operation may change, as it was before."""
+    """Everything an operation may change, as it was before."""
 
     state: _State | None
     contents: Contents | None
@@ -79,8 +80,8 @@ class _Snapshot(NamedTuple):
 class Binding:
     """The profile in force in this process, and its plan.
 
-    Each operation does all it says, or leaves environment, activation and itself as they were,
-    whatever is raised in it, KeyboardInterrupt too.  ``clock`` is in seconds.
+    Each operation either completes or restores the environment, the activation and itself, whatever
+    exception it raises, including KeyboardInterrupt.  ``clock`` is in seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -92,13 +93,13 @@ class Binding:
         self._whole = AllOrNothing(self._snapshot, self._maker.settle)
 
     def plan_with(self, maker: PlanMaker) -> None:
-        """Before anything is in force: make this process's plans with ``maker``."""
+        """Use ``maker`` for this process's plans; call this before any profile is in force."""
         self._maker = maker
         self._whole = AllOrNothing(self._snapshot, maker.settle)
 
     @property
     def activation(self) -> Activation | None:
-        """The report of what is in force; None if nothing is."""
+        """The report of the profile in force; None if there is none."""
         return None if self._state is None else self._state.activation
 
     @property
@@ -113,15 +114,15 @@ class Binding:
 
     @property
     def is_bound(self) -> bool:
-        """Whether the plan holds in this process already, and is not made again."""
+        """Whether the plan is already bound in this process and will not be made again."""
         return self._state is not None and self._state.bound_pid == os.getpid()
 
     def record(self, setting: Setting) -> None:
-        """Add a setting's fate to the activation in force."""
+        """Add a setting's outcome to the activation in force."""
         if self._state is not None:
             self._state.activation.record(setting)
 
-    # --- the three moments ----------------------------------------------------------------------
+    # --- the three steps ------------------------------------------------------------------------
 
     def take(
         self,
@@ -133,8 +134,9 @@ class Binding:
     ) -> Activation:
         """Put ``profile`` in force, call ``then``, and return the report.
 
-        What was in force before stays so if that raises; ``undo(is_first)`` takes back what
-        ``then`` did.  ``load`` gives the profile that the program asks for at the time of the call.
+        If that raises, the previous profile stays in force and ``undo(is_first)`` reverts what
+        ``then`` did.  ``load`` returns the profile that the program asks for at the time of the
+        call.
         """
 
         def operation() -> Activation:
@@ -148,10 +150,10 @@ class Binding:
         return self._whole.run(operation)
 
     def prepare(self) -> None:
-        """Make the plan if there is none for this process and its variables, and set all of it.
+        """Make the plan if this process and its variables have none yet, and set all of it.
 
-        Called when a framework's import begins.  Raises what planning raises.  In a worker of a
-        pool a shortage is none yet: most workers import the program's main module, and with it a
+        Called when a framework import begins.  Raises what planning raises.  In a pool worker a
+        shortage is not an error yet: most workers import the program's main module, and with it a
         framework, only to load data.
         """
         try:
@@ -161,37 +163,37 @@ class Binding:
                 raise
 
     def prepare_for_program(self) -> None:
-        """As :meth:`prepare`, when another program is about to start; never stops it.
+        """Like :meth:`prepare`, when another program is about to start; never blocks that program.
 
-        Its environment is what a child always found.  Where another thread is at work here, or this
-        one is (a signal handler, NVML's own binding), the program goes without.
+        Children inherit its environment as usual.  If another thread is busy here, or this thread
+        is (in a signal handler, or while loading NVML), the program starts without a limit.
         """
         self._whole.unless_busy(self._prepare_for_program)
 
     def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
-        """Make the plan hold from now on, and call ``apply`` with it.
+        """Put the plan in effect for good, and call ``apply`` with it.
 
-        Called by a framework's backend right before its devices are made, or, with ``only_lists``,
-        listed.  Plans again if process, variables or profile have changed, or the figures are old,
-        with the profile's ``on_shortage``, waiting included.  Leases are taken for devices alone:
-        a launcher lists GPUs and leaves them to its workers.  Raises what planning and ``apply``
-        raise.
+        A framework's backend calls this right before it creates its devices or, with
+        ``only_lists``, lists them.  Plans again if the process, variables or profile have changed
+        or the figures are stale, following the profile's ``on_shortage``, including its wait.
+        Leases are taken only for devices that are created: a launcher lists GPUs and leaves them to
+        its workers.  Raises what planning and ``apply`` raise.
         """
         self._whole.run(lambda: self._bind(apply, only_lists=only_lists))
 
     def use(self, uuids: Sequence[str]) -> None:
         """Count this process on the GPUs that it is about to use.
 
-        Raises ShortageError in a `gpuconf run` that has no place left for it.
+        Raises ShortageError if its `gpuconf run` has no place left for it.
         """
         self._whole.run(lambda: self._maker.use(uuids))
 
     def release(self) -> None:
-        """Let others have what this process has leased: it uses no GPU."""
+        """Release this process's leases, because it uses no GPU."""
         self._whole.run(self._maker.release)
 
     def after_fork(self) -> None:
-        """In a forked child, which holds neither the parent's lock nor its leases."""
+        """Reset the state in a forked child, which holds no leases and not the parent's lock."""
         self._whole.after_fork()
         self._maker.after_fork()
         if self._state is not None:
@@ -205,12 +207,12 @@ class Binding:
             _State(profile, Activation(profile), choice_of(profile), load),
         )
         self._set_environment(None)
-        # At once where there was a plan already, or where programs that start may not be seen.
+        # Plan now if there was a plan already, or if we may not see programs start.
         had_plan = earlier is not None and earlier.activation.plan is not None
         if had_plan or has_missed_a_start():
             try:  # noqa: SIM105  # contextlib costs the import more than these lines
                 self._plan(waiting=False)
-            except ShortageError:  # which the framework's import raises
+            except ShortageError:  # the framework import raises it
                 pass
         for note in profile.notes:
             self._print(note.text)
@@ -234,7 +236,7 @@ class Binding:
         try:
             self._whole.run(lambda: self._plan(waiting=False))
         except GpuconfError as error:
-            # A build may start a thousand programs: not each of them asks again.
+            # A build may start a thousand programs; do not query again for each one.
             self._state = state._replace(refused_until=self._clock() + FRESH_S)
             why = getattr(error, "shortage", None) or error.message.partition("\n")[0]
             self._print(f"programs started now inherit no limit: {why}")
@@ -245,7 +247,7 @@ class Binding:
         bound = self._state.activation.plan if self.is_bound else None
         if not self.is_bound:
             self._follow_profile()
-            is_due = self._is_outdated() or self._is_old()  # and it says what has changed
+            is_due = self._is_outdated() or self._is_old()  # it also reports what changed
             if is_due and not self._is_leasing(only_lists=only_lists):
                 self._plan(waiting=True)
         if self._is_leasing(only_lists=only_lists):
@@ -259,7 +261,7 @@ class Binding:
     # --- what has changed -----------------------------------------------------------------------
 
     def _is_outdated(self) -> bool:
-        """Whether there is no plan, or one for another process or other variables."""
+        """Whether there is no plan, or only one for another process or other variables."""
         state = self._state
         if state is None or state.activation.plan is None or state.pid != os.getpid():
             return True
@@ -276,7 +278,7 @@ class Binding:
         return self._clock() - state.planned_at > FRESH_S
 
     def _follow_profile(self) -> None:
-        """Where the program has set GPUCONF_PROFILE since, take the profile that it wants now."""
+        """Switch to the profile that the program wants now, if it has changed GPUCONF_PROFILE."""
         state = self._state
         named = self._environment.named_profile
         if state is None or named == state.named:
@@ -287,20 +289,20 @@ class Binding:
             say(f"{now} was set after gpuconf; using that profile")
             self._state = _State(profile, Activation(profile), choice_of(profile), state.load)
 
-    # --- making the plan and setting it ---------------------------------------------------------
+    # --- making and applying the plan -----------------------------------------------------------
 
     def _plan(self, *, waiting: bool) -> None:
-        """Plan for the profile in force now, and set the environment."""
+        """Plan for the profile in force, and set the environment."""
         assert self._state is not None
         profile = self._state.profile
-        # Without GPUs nothing was chosen, and nobody need ask whether CUDA has started.
+        # Without GPUs there is no choice to read, and no need to check whether CUDA has started.
         chosen = {} if profile.gpus.kind == "none" else self._environment.chosen_before()
         self._put(self._maker.make(profile, chosen, waiting=waiting))
 
     def _lease(self, bound: Plan | None) -> None:
-        """As :meth:`_plan`, and take the leases; ``bound`` stays where it still holds.
+        """Like :meth:`_plan`, and take the leases; keep the ``bound`` plan if it still holds.
 
-        Where the GPUs were listed, CUDA does not read its variables again.
+        Once the GPUs have been listed, CUDA does not read its variables again.
         """
         assert self._state is not None
         environ = self._environment.as_cuda_read_it(self._state.watched) if bound else None
@@ -309,7 +311,7 @@ class Binding:
         self._state = self._state._replace(is_leased=True)
 
     def _is_leasing(self, *, only_lists: bool) -> bool:
-        """Whether leases are to be taken now, and have not been."""
+        """Whether leases are due now and have not been taken."""
         state = self._state
         if state is None or only_lists or (self.is_bound and state.is_leased):
             return False
@@ -323,7 +325,9 @@ class Binding:
         self._set_environment(made.plan)
 
     def _set_environment(self, plan: Plan | None) -> None:
-        """Set what ``plan`` asks for, without one what needs no figures, and say what differs."""
+        """Set what ``plan`` asks for, or what needs no figures if it is None; report any
+        differences.
+        """
         assert self._state is not None
         profile = self._state.profile
         changes, settings = environment_for(profile, plan)
@@ -338,7 +342,7 @@ class Binding:
         debug(f"profile {profile.name} sets {changes}")
 
     def _print_limits(self, plan: Plan) -> None:
-        """Say what holds from now on, once in this process, where debugging asks for it."""
+        """Log the limits now in force, once per process, if debug output is on."""
         for gpu in plan.gpus:
             limit = "none" if gpu.limit_bytes is None else sized(gpu.limit_bytes, cut=True)
             text = f"profile {plan.profile.name}: limit of GPU {gpu.gpu.index}: {limit}"
@@ -347,12 +351,12 @@ class Binding:
                 debug(text)
 
     def _print(self, text: str) -> None:
-        """Say ``text`` once in this process; a pool's workers would repeat what has been said."""
+        """Print ``text`` once per process; in a pool's workers, only log it for debugging."""
         if text not in self._said:
             self._said |= {text}
             (debug if is_worker() else say)(text)
 
-    # --- all or nothing -------------------------------------------------------------------------
+    # --- restoring the state --------------------------------------------------------------------
 
     def _snapshot(self) -> Callable[[], None]:
         state = self._state

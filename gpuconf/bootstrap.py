@@ -1,7 +1,7 @@
-"""What `import gpuconf.auto` and the public functions do: a profile is taken, its plan binds later.
+"""What `import gpuconf.auto` and the public functions do: take a profile, and bind its plan later.
 
-See :mod:`gpuconf.binding` for the moments of a plan.  The frameworks are not imported here; each
-meets its hook when the program imports it, or now if it has.
+See :mod:`gpuconf.binding` for the steps of a plan.  This module imports no framework.  Each
+framework's hook runs when the program imports the framework, or now if it already has.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ _run: RunPlan | None = None
 
 
 def activation() -> Activation | None:
-    """What gpuconf did to this process; None if it has done nothing yet."""
+    """Return what gpuconf did to this process; None if it has done nothing yet."""
     return _binding.activation or _off
 
 
 def bound_plan() -> Plan | None:
-    """The plan that a framework has been given in this process; None if none has been."""
+    """Return the plan that a framework has received in this process; None if there is none."""
     made = _binding.activation
     return made.plan if made is not None and _binding.is_bound else None
 
 
 @with_short_tracebacks
 def configure(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Activation:
-    """Apply a profile to this process, and return the report of it.
+    """Apply a profile to this process and return a report of it.
 
-    ``profile`` is a name or a path; by default the one that docs/profiles.md says, which begins
-    with ``$GPUCONF_PROFILE`` and ends with ``shared-desktop``.  Keywords are the profile's own keys
-    and override it: ``memory={"memory_limit": "4GiB"}``, ``gpus=[0]``.
+    ``profile`` is a name or a path.  The default is resolved as docs/profiles.md describes, from
+    ``$GPUCONF_PROFILE`` to ``shared-desktop``.  Keyword arguments are profile keys and override the
+    profile: ``memory={"memory_limit": "4GiB"}``, ``gpus=[0]``.
 
-    What needs no figures is set now.  The plan is made when a framework is imported, and binds
-    when that makes its devices.  Calling it again with the same arguments changes nothing, so a
-    notebook cell may be run twice; where they come to another profile, that is applied, until
-    TensorFlow has made its devices.  In a program that `gpuconf run` has started the run's plan
-    holds, whatever the arguments.
+    Settings that need no measurements take effect now.  The plan is made when a framework is
+    imported, and binds when the framework creates its devices.  A second call with the same
+    arguments changes nothing, so a notebook cell can be rerun.  A call that results in another
+    profile applies that profile, unless TensorFlow has already created its devices.  In a program
+    started by `gpuconf run`, the run's plan applies whatever the arguments.
 
-    Raises ProfileError for a bad profile, UsageError for a bad variable of gpuconf's own,
-    TooLateError once TensorFlow has made its devices; and where a framework is imported already,
-    ShortageError if a card has too little left and BackendError where TensorFlow refuses.
+    Raises ProfileError for a bad profile, UsageError for a bad gpuconf variable, and TooLateError
+    once TensorFlow has created its devices.  If a framework is already imported, it also raises
+    ShortageError if a card has too little free memory, and BackendError if TensorFlow refuses.
     """
     global _off  # noqa: PLW0603  # one process has one set of devices
     disabled = environment.switched_off(os.environ)
@@ -67,7 +67,7 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     if os.environ.get("GPUCONF_NVML_TIMEOUT"):
         from gpuconf.hardware.patience import read_timeout_s
 
-        read_timeout_s(os.environ)  # a slip there is an error here, and not at a framework's import
+        read_timeout_s(os.environ)  # report a bad value here, not at a framework's import
 
     run = _join_run()
 
@@ -90,17 +90,17 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
 
 @with_short_tracebacks
 def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Plan:
-    """The plan that :func:`configure` would carry out with these arguments; changes nothing.
+    """Return the plan that :func:`configure` would apply with these arguments; change nothing.
 
-    Where that profile's plan holds in this process already, that one: a plan made now would count
-    this process's own memory as another's.
+    If that profile's plan is already bound in this process, return it: a new plan would count this
+    process's own memory as another program's.
     """
     run = _join_run() if profile is None and not overrides else None
     return _plan_of(_load(profile, overrides) if run is None else run.profile, run)
 
 
 def plan_in_force() -> Plan:
-    """The plan of the profile that is in force in this process; without one, that of `plan()`."""
+    """Return the plan of the profile in force in this process; without one, that of `plan()`."""
     return plan() if _binding.profile is None else _plan_of(_binding.profile, _join_run())
 
 
@@ -116,11 +116,11 @@ def _plan_of(wanted: Profile, run: RunPlan | None) -> Plan:
 
 @with_short_tracebacks
 def install_session() -> object:
-    """Give graph-mode Keras a ``tf.compat.v1.Session`` held to the plan; return the session.
+    """Give graph-mode Keras a ``tf.compat.v1.Session`` limited by the plan; return the session.
 
-    For scripts that switch to graph mode themselves; the profile key ``tensorflow.session:
-    graph`` does it at import.  Calls :func:`configure` if nothing did.  Raises BackendError in
-    eager mode and where only Keras 3 is there, TooLateError once devices exist.
+    For scripts that switch to graph mode themselves; the profile key ``tensorflow.session: graph``
+    does the same at import.  Calls :func:`configure` if it has not been called yet.  Raises
+    BackendError in eager mode or with Keras 3 only, and TooLateError once devices exist.
     """
     made = _binding.activation or configure()
     if made.disabled is not None:
@@ -129,7 +129,9 @@ def install_session() -> object:
 
 
 def _join_run() -> RunPlan | None:
-    """The `gpuconf run` that this process is in, whose plan it keeps to; None if it is in none."""
+    """Return the `gpuconf run` that this process belongs to, and use its plan; None if there is
+    none.
+    """
     global _run  # noqa: PLW0603  # a process is in one run
     if _run is None and os.environ.get(environment.RUN_VARIABLE) and _binding.activation is None:
         from gpuconf import run_plan
@@ -142,9 +144,9 @@ def _join_run() -> RunPlan | None:
 
 
 def _load(profile: str | os.PathLike[str] | None, overrides: dict[str, object]) -> Profile:
-    """The profile of these arguments, of this process's GPUCONF_PROFILE, or of its parent."""
+    """Load the profile from the arguments, this process's GPUCONF_PROFILE, or its parent."""
     environ = dict(os.environ)
-    environ.pop(STATE_VARIABLE, None)  # our own, by now; the parent's counts
+    environ.pop(STATE_VARIABLE, None)  # ours by now; the parent's note is the one to use
     note = _binding.environment.parent_note()
     if note is not None:
         environ[STATE_VARIABLE] = encode(note)

@@ -1,4 +1,4 @@
-"""Where in the user's own code we were called from."""
+"""The line of user code that called us."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from types import FrameType
 
-# Frames of these packages stand between the user's line and ours.
+# Packages whose frames lie between the user's line and ours.
 _LIBRARIES = frozenset(
     {"gpuconf", "tensorflow", "keras", "tf_keras", "importlib", "_frozen_importlib"}
     | {
@@ -37,7 +37,7 @@ class CallSite(NamedTuple):
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame that belongs to none of the libraries; None if there is none."""
+    """Return the innermost frame outside these libraries; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         package = top_package(frame)
@@ -48,14 +48,14 @@ def user_frame() -> FrameType | None:
 
 
 def top_package(frame: FrameType) -> str:
-    """The top-level package whose code runs in ``frame``; "" where its globals do not say."""
+    """Return the top-level package whose code runs in ``frame``; "" if its globals do not say."""
     return str(frame.f_globals.get("__name__") or "").partition(".")[0]
 
 
 def main_script_folder() -> str | None:
-    """The folder of the script that runs; None for ``-c``, a notebook, a console script.
+    """Return the folder of the running script; None for ``-c``, a notebook or a console script.
 
-    A command installed into Python's own folder of programs has no project beside it.
+    A command in Python's own program folder has no project next to it.
     """
     main = sys.modules.get("__mp_main__") or sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
@@ -67,7 +67,7 @@ def main_script_folder() -> str | None:
 
 
 def user_call_site() -> CallSite | None:
-    """File and line of :func:`user_frame`."""
+    """Return the file and line of :func:`user_frame`."""
     frame = user_frame()
     if frame is None:
         return None
@@ -76,16 +76,16 @@ def user_call_site() -> CallSite | None:
 
 
 def notebook_cells(frame: FrameType) -> list[str]:
-    """The source of the cells that ran so far, the first at index 1; empty outside IPython.
+    """Return the source of the cells run so far, the first at index 1; empty outside IPython.
 
-    IPython keeps them in a list ``In`` of the namespace that cells run in.
+    IPython keeps them in the list ``In`` of the cells' namespace.
     """
     cells = frame.f_globals.get("In")
     return cells if isinstance(cells, list) and "get_ipython" in frame.f_globals else []
 
 
 def notebook_cell(frame: FrameType) -> str | None:
-    """``In [3]`` for a frame of a notebook's third cell, whose file name says nothing."""
+    """Return ``In [3]`` for a frame of a notebook's third cell, whose file name is meaningless."""
     cells = notebook_cells(frame)
     if not cells:
         return None

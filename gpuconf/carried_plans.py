@@ -1,6 +1,6 @@
-"""The plans of a program that `gpuconf run` has started: made from the run's figures.
+"""Plans for a program started by `gpuconf run`, made from the run's figures.
 
-It leases nothing: the run has leased for all of its processes, and each takes one of its places.
+They take no leases: the run holds leases for all its processes, and each process takes one place.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class CarriedPlans(PlanMaker):
         super().__init__(clock)
         self._run = run
 
-    def make(self, profile: Profile, chosen: Mapping[str, str], *, waiting: bool) -> Made:  # noqa: ARG002  # nothing is waited for
-        """The plan of the run, on no other GPUs than CUDA's variables in ``chosen`` show."""
+    def make(self, profile: Profile, chosen: Mapping[str, str], *, waiting: bool) -> Made:  # noqa: ARG002  # nothing to wait for
+        """Make the run's plan, limited to the GPUs that CUDA's variables in ``chosen`` show."""
         making = Making(profile, chosen, self._clock)
         return self._made(making)
 
     def use(self, uuids: Sequence[str]) -> None:
         """Take a place on each of these GPUs.
 
-        Raises ShortageError where the run's other processes have them all.
+        Raises ShortageError if the run's other processes have taken all the places.
         """
         names = {gpu.uuid: f"GPU {gpu.index}" for gpu in self._run.inventory.gpus if gpu.uuid}
         try:
@@ -46,8 +46,8 @@ class CarriedPlans(PlanMaker):
         """Give this process's places back."""
         leave_places()
 
-    def wants_leases(self, profile: Profile, plan: Plan | None) -> bool:  # noqa: ARG002  # asked of any maker
-        """Nothing: the run has leased for all of its processes."""
+    def wants_leases(self, profile: Profile, plan: Plan | None) -> bool:  # noqa: ARG002  # part of the PlanMaker interface
+        """Always False: the run holds leases for all its processes."""
         return False
 
     def _made(self, making: Making) -> Made:

@@ -1,4 +1,4 @@
-"""A command line as all our programs have it: errors are raised, with what was probably meant."""
+"""The command-line parser of all our programs: errors are raised with a suggested fix."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.units import parse_size_argument
 
 if TYPE_CHECKING:
-    from pathlib import Path  # and imported where a path is taken apart: --help needs none
+    from pathlib import Path  # imported only where a path is parsed: --help needs none
 
-# The commands: the name, which is also that of the module in cli/ (imported when it is asked for),
-# and the line that --help shows.
+# The commands.  The name is also that of the module in cli/, which is imported on demand; the text
+# is the line that --help shows.
 COMMANDS = {
     "run": "run a command, unmodified, within the memory that a profile allows",
     "shell": "start your shell: what runs in it stays within that memory",
@@ -35,28 +35,28 @@ COMMANDS = {
     "demo": "watch a training die on a crowded card, and survive with one extra line",
 }
 _PICTURES = (".png", ".svg")
-# Errors of argparse.
+# Error messages from argparse.
 _SOMETHING_IS_MISSING = ("the following arguments are required", "one of the arguments")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that raises UsageError with what was probably meant.
+    """A parser that raises UsageError and suggests what was probably meant.
 
-    What stands after ``--`` is kept as the option that ``after_dashes`` names, where it is set.
+    If ``after_dashes`` is set, the words after ``--`` are stored in the option of that name.
     """
 
     after_dashes: str | None = None
     _words: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
-        if message.startswith(_SOMETHING_IS_MISSING):  # an option that is misspelt may be why
+        if message.startswith(_SOMETHING_IS_MISSING):  # a misspelled option may be the cause
             for word in self._words:
                 if word.startswith("--") and not self._is_option(word):
                     self._refuse(word, self._option_string_actions)
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse unknown options here, where the command that lacks them is known."""
+        """Reject unknown options here, where the command that received them is known."""
         rest: list[str] = []
         if self.after_dashes is not None and args is not None and "--" in args:
             at = args.index("--")
@@ -70,7 +70,7 @@ class CommandParser(argparse.ArgumentParser):
         return options, unknown
 
     def _is_option(self, word: str) -> bool:
-        """Whether ``word`` is one of this parser's options, or the beginning of one."""
+        """Whether ``word`` is one of this parser's options, or a prefix of one."""
         name = word.partition("=")[0]
         return any(known.startswith(name) for known in self._option_string_actions)
 
@@ -91,16 +91,17 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def describe(parser: argparse.ArgumentParser, description: str, examples: str) -> None:
-    """Give ``parser`` texts whose lines stay as they are."""
+    """Give ``parser`` help texts that keep their line breaks."""
     parser.description, parser.epilog = description, examples
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
 
 
 def command_after_dashes(words: list[str], options: Iterable[str], example: str) -> list[str]:
-    """The command after ``--``; UsageError where it is missing, or has one of our ``options``.
+    """Return the command after ``--``; raise UsageError if it is missing or has one of our
+    ``options``.
 
-    ``words`` are the rest of the command line from the first word on that is none of ours, and
-    ``example`` is the whole of one that would do.
+    ``words`` is the rest of the command line, from the first word that is not one of our options.
+    ``example`` is a complete, valid command line.
     """
     prog = example.partition(" -- ")[0].split()[1]
     if words[:1] == ["--"]:
@@ -118,7 +119,9 @@ def command_after_dashes(words: list[str], options: Iterable[str], example: str)
 
 
 def size_argument(text: str) -> int:
-    """The bytes in an argument such as ``8GiB``; ArgumentTypeError with what was meant, if not."""
+    """Parse bytes from an argument such as ``8GiB``; raise ArgumentTypeError with a suggestion if
+    bad.
+    """
     try:
         return parse_size_argument(text)
     except ValueError as error:
@@ -126,16 +129,16 @@ def size_argument(text: str) -> int:
 
 
 def card_size_argument(text: str) -> int:
-    """The memory of a card, as `size_argument`; but ``4GB`` is what is sold as that: 4 GiB.
+    """Parse a card's memory like `size_argument`, but read ``4GB`` as 4 GiB, as cards are sold.
 
-    Makers count a card's memory in units of 1024 and write GB.
+    Manufacturers count a card's memory in units of 1024 and write GB.
     """
     as_sold = re.sub(r"(?i)(?<=[0-9 ])([GM])B\s*$", r"\1iB", text)
     return size_argument(as_sold)
 
 
 def seconds_argument(text: str) -> float:
-    """The seconds in an argument, more than none; ArgumentTypeError for anything else."""
+    """Parse a positive number of seconds; raise ArgumentTypeError for anything else."""
     try:
         seconds = float(text)
     except ValueError:
@@ -146,14 +149,14 @@ def seconds_argument(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """The number in an argument that counts something; ArgumentTypeError below 1."""
+    """Parse a count; raise ArgumentTypeError below 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
 def file_to_write(option: str, path: str, suffixes: Iterable[str], rule: str, hint: str) -> Path:
-    """The file of an option; UsageError for another suffix or a folder that is not there."""
+    """Return an option's output file; raise UsageError for a wrong suffix or a missing folder."""
     from pathlib import Path
 
     target, folder = Path(path), Path(path).parent
@@ -165,9 +168,9 @@ def file_to_write(option: str, path: str, suffixes: Iterable[str], rule: str, hi
 
 
 def check_picture(path: str) -> None:
-    """Raise before anything runs if ``--plot`` could not write a picture there.
+    """Check before anything runs that ``--plot`` can write a picture to ``path``.
 
-    UsageError for another suffix or a folder that is not there or not writable,
+    Raises UsageError for a wrong suffix or a folder that is missing or not writable, and
     MissingDependencyError without matplotlib.
     """
     from importlib.util import find_spec

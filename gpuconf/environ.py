@@ -1,8 +1,8 @@
-"""Changes to environment variables: decided as values, applied and undone in one place.
+"""Changes to environment variables: computed as values, applied and undone in one place.
 
 A child process inherits what gpuconf set in its parent.  The parent leaves a note of it (see
-:mod:`gpuconf.state_note`); :func:`before_gpuconf` reads the note and gives the environment as the
-user made it.
+:mod:`gpuconf.state_note`); :func:`before_gpuconf` reads the note and returns the environment as the
+user set it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
 
-# The plan of a `gpuconf run`, for the programs in it: gpuconf.run_plan.
+# Passes the plan of a `gpuconf run` to the programs in it; see gpuconf.run_plan.
 RUN_VARIABLE = "GPUCONF_RUN"
-# CUDA reads these: which GPUs a process sees.
+# CUDA reads these to decide which GPUs a process sees.
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-# A plan depends on these: where the program changes one, it is made again.  JAX refuses to start
-# where both of its fractions are set, so which one is written depends on which one is there.
+# A plan depends on these; if the program changes one, the plan is made again.  JAX refuses to start
+# if both of its fractions are set, so the one we write depends on which one is already set.
 WATCHED = (
     *VISIBILITY,
     "XLA_CLIENT_MEM_FRACTION",
@@ -33,13 +33,13 @@ _OFF = ("", "0", "false", "no", "off")
 
 
 class Change(NamedTuple):
-    """A variable gpuconf would like to set, for the profile key ``setting``.
+    """A variable that gpuconf wants to set for the profile key ``setting``.
 
-    A value that the user has set stays, unless ``valid`` lists the only values the framework
-    understands and the user's is none of them (TensorFlow ignores
-    ``TF_FORCE_GPU_ALLOW_GROWTH=1``), or ``overrules`` says that ``value`` was made by
-    narrowing the user's own (``CUDA_VISIBLE_DEVICES``), or ``gives_way`` says to the user why
-    theirs does.
+    A value set by the user stays, with three exceptions: ``valid`` lists the only values that the
+    framework understands, and the user's is not among them (TensorFlow ignores
+    ``TF_FORCE_GPU_ALLOW_GROWTH=1``); ``overrules`` says that ``value`` is a subset of the user's
+    value (``CUDA_VISIBLE_DEVICES``); or ``gives_way`` holds the reason, for the user, to replace
+    theirs.
     """
 
     name: str
@@ -51,19 +51,20 @@ class Change(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """Variables to change: name -> (the value before, the value after); None is unset."""
+    """Variables to change: name -> (value before, value after); None means unset."""
 
     values: Mapping[str, tuple[str | None, str | None]]
 
     def apply(self, environ: MutableMapping[str, str]) -> None:
-        """Set what differs."""
+        """Set the new values."""
         for name, (_, after) in self.values.items():
             _set(name, after, environ)
 
     def undo(self, environ: MutableMapping[str, str]) -> None:
-        """Put the values before back, also after an :meth:`apply` that was interrupted.
+        """Restore the previous values, even after an interrupted :meth:`apply`.
 
-        A variable that somebody else, another thread, has changed meanwhile keeps that value.
+        A variable that something else, such as another thread, has changed meanwhile keeps its new
+        value.
         """
         for name, (before, after) in self.values.items():
             if environ.get(name) == after:
@@ -71,7 +72,7 @@ class Patch(NamedTuple):
 
 
 def switched_off(environ: Mapping[str, str]) -> str | None:
-    """What ``GPUCONF_DISABLE`` says where it switches gpuconf off; None where it does not.
+    """Return the ``GPUCONF_DISABLE`` setting that switches gpuconf off; None if it is on.
 
     Raises UsageError for a value that is neither yes nor no.
     """
@@ -89,11 +90,11 @@ def switched_off(environ: Mapping[str, str]) -> str | None:
 
 
 def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment as it was before gpuconf, in this process or a parent, changed it.
+    """Return the environment as it was before gpuconf changed it, in this process or a parent.
 
-    A variable that somebody changed again since then keeps that newer value.
+    A variable that was changed again since then keeps the newer value.
     """
-    # Name by name: another thread may be deleting some.
+    # Read one name at a time: another thread may be deleting some.
     values = {name: environ.get(name) for name in list(environ) if name != STATE_VARIABLE}
     baseline = {name: value for name, value in values.items() if value is not None}
     for name, ours, before in _records(environ):
@@ -107,16 +108,16 @@ def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def set_by_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that gpuconf, in this process or a parent, set and nobody changed since."""
+    """Return the variables that gpuconf set, here or in a parent, and that are unchanged since."""
     return {name: ours for name, ours, _ in _records(environ) if environ.get(name) == ours}
 
 
 def settle(
     wishes: Iterable[Change], baseline: Mapping[str, str]
 ) -> tuple[dict[str, str], list[Setting]]:
-    """Decide which wishes become changes: (variables to set, every wish's fate).
+    """Decide which wishes become changes: (variables to set, the outcome of every wish).
 
-    Pure.  ``baseline`` is the environment as the user made it.
+    Pure.  ``baseline`` is the environment as the user set it.
     """
     changes: dict[str, str] = {}
     settings = []
@@ -144,9 +145,10 @@ def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
 
 
 def patch_for(changes: Mapping[str, str], note: StateNote, environ: Mapping[str, str]) -> Patch:
-    """What makes ``environ`` the baseline plus ``changes``, with ``note`` of them for children.
+    """Return the patch that turns ``environ`` into the baseline plus ``changes``, with a note of
+    them.
 
-    Pure.  ``note`` says who writes it and why; its records are made here.
+    Pure.  ``note`` says who writes it and why, for child processes; its records are filled in here.
     """
     baseline = before_gpuconf(environ)
     after: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""The errors gpuconf raises on purpose, and the exit code each of them gives a command."""
+"""The errors that gpuconf raises on purpose, and the exit code of a command for each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class GpuconfError(Exception):
-    """Something gpuconf refuses or cannot do; the base of every error raised on purpose.
+    """The base of every error that gpuconf raises on purpose.
 
-    The message says what happened, the value seen and the rule; ``hint`` says what to do
-    next, where possible a command to run.  ``str(error)`` holds both, so that a traceback
-    at ``import gpuconf.auto`` is enough to act on.  ``command`` is that command alone, where one
-    command resolves the matter.
+    The message states what happened, the value seen and the rule; ``hint`` says what to do next, if
+    possible with a command to run.  ``str(error)`` contains both, so a traceback at ``import
+    gpuconf.auto`` is enough to act on.  ``command`` is the command alone, if a single command fixes
+    the problem.
     """
 
     exit_code = 1
@@ -34,11 +34,11 @@ class GpuconfError(Exception):
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        # BaseException pickles `args` alone, which would lose the hint in a worker process.
+        # BaseException pickles only `args`, so the hint would be lost in a worker process.
         return _rebuild, (type(self), self.args, self.__dict__)
 
     def as_dict(self) -> dict[str, Any]:
-        """The error as plain data, for ``--json``."""
+        """Return the error as plain data, for ``--json``."""
         return {"type": type(self).__name__, "message": self.message, "hint": self.hint}
 
 
@@ -54,8 +54,8 @@ def _rebuild(
 class ProfileError(GpuconfError, ValueError):
     """A profile breaks a rule.
 
-    ``file`` is the path (or None for values given in code), ``line`` and ``column`` count
-    from 1, ``key`` is the dotted path of the key at fault, such as ``memory.keep_free``.
+    ``file`` is the path, or None for values given in code.  ``line`` and ``column`` count from 1.
+    ``key`` is the dotted path of the offending key, such as ``memory.keep_free``.
     """
 
     exit_code = 2
@@ -79,7 +79,7 @@ class ProfileError(GpuconfError, ValueError):
 
     @property
     def location(self) -> str:
-        """``file:line:column``, as far as known, for editors that jump to it."""
+        """``file:line:column``, as far as known, so that editors can jump to it."""
         parts = [self.file, self.line, self.column]
         return ":".join(str(part) for part in parts if part is not None)
 
@@ -93,26 +93,26 @@ class ProfileError(GpuconfError, ValueError):
 
 
 class ProfileNotFoundError(ProfileError):
-    """No profile of that name, or no file at that path."""
+    """There is no profile with that name, or no file at that path."""
 
 
 class UsageError(GpuconfError):
-    """A command was called with arguments that do not go together."""
+    """The arguments of a command are invalid or conflict."""
 
     exit_code = 2
 
 
 class TooLateError(GpuconfError, RuntimeError):
-    """The framework has already made its GPU devices; a limit set now would not act."""
+    """The framework has already created its GPU devices; a limit set now would have no effect."""
 
 
 class ShortageError(GpuconfError, RuntimeError):
-    """A card has less memory left than the profile asks for.
+    """A card has less free memory than the profile asks for.
 
-    ``shortage`` says in a few words what is missing.  ``wait_s`` is how many seconds the
-    profile allows to wait for it, None where it says not to or where waiting cannot help.
-    ``held_by`` says in words who holds the card, "" if unknown.  ``wanted`` are the GPUs
-    that would do, by UUID, each with the bytes that would be leased of it at least.
+    ``shortage`` is a short description of what is missing.  ``wait_s`` is the number of seconds
+    that the profile allows waiting for it; None if it forbids waiting or waiting cannot help.
+    ``held_by`` describes who holds the card; "" if unknown.  ``wanted`` maps the UUIDs of
+    acceptable GPUs to the minimum bytes to lease on each.
     """
 
     def __init__(
@@ -139,13 +139,13 @@ class MissingDependencyError(GpuconfError, ImportError):
 
 
 class BackendError(GpuconfError, RuntimeError):
-    """A framework refused a setting, or took it and did something else."""
+    """A framework rejected a setting, or accepted it and did something else."""
 
 
 def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """``function``, whose errors of gpuconf's own leave it without the frames that they came by.
+    """Wrap ``function`` so that gpuconf errors leave it without our internal frames.
 
-    A user's mistake is clear from its message, and from the line that called the function.
+    The message and the line that called the function are enough for a user error.
     """
 
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -154,7 +154,7 @@ def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:
         except GpuconfError as error:
             raise error.with_traceback(None) from None
 
-    # functools.wraps, whose module would cost milliseconds.
+    # functools.wraps does this, but importing it costs milliseconds.
     for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
         setattr(called, name, getattr(function, name))
     called.__wrapped__ = function  # type: ignore[attr-defined]  # inspect.signature reads it

@@ -1,7 +1,7 @@
-"""A diagnosis under the traceback that ends a script, by ``GPUCONF_EXPLAIN=1``.
+"""Print a diagnosis below the traceback that ends a script, with ``GPUCONF_EXPLAIN=1``.
 
-``gpuconf.auto`` loads this file on request, and this file the diagnosis once there is an
-exception.  For notebooks see :mod:`gpuconf.ipython`.
+``gpuconf.auto`` loads this module on request; it loads the diagnosis only when an exception occurs.
+For notebooks see :mod:`gpuconf.ipython`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OFF = ("", "0", "false", "no", "off")
 
 
 def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
-    """Explain the exception that ends this program, where ``GPUCONF_EXPLAIN`` asks for it."""
+    """Explain the exception that ends this program, if ``GPUCONF_EXPLAIN`` is on."""
     if environ.get("GPUCONF_EXPLAIN", "").strip().lower() in _OFF:
         return False
     if switched_off(environ) is not None:
@@ -36,7 +36,7 @@ def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def _explaining(before: Hook) -> Hook:
-    """A hook that does what the one before did, and then explains."""
+    """Return a hook that calls the previous one and then explains the exception."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         try:
@@ -44,18 +44,18 @@ def _explaining(before: Hook) -> Hook:
         finally:
             tell(error.with_traceback(trace))
 
-    hook.explains = True  # type: ignore[attr-defined]  # so that it is installed once
+    hook.explains = True  # type: ignore[attr-defined]  # so that it is installed only once
     return hook
 
 
 def tell(error: BaseException) -> None:
     """Write the diagnosis of an exception to stderr, if it is of a kind that we explain.
 
-    Never raises: the program is failing already.
+    Never raises: the program is already failing.
     """
     from gpuconf.terminal import debug
 
-    if sys.stderr is None:  # which print() would take for stdout
+    if sys.stderr is None:  # print() would write to stdout instead
         return
     try:
         diagnosis = diagnosis_of(error)
@@ -69,7 +69,7 @@ def tell(error: BaseException) -> None:
 
 
 def diagnosis_of(error: BaseException) -> Diagnosis | None:
-    """The diagnosis of an exception; None for our own errors, which already explain themselves."""
+    """Diagnose an exception; return None for our own errors, which already explain themselves."""
     from gpuconf.errors import GpuconfError
 
     if isinstance(error, (GpuconfError, KeyboardInterrupt, SystemExit, GeneratorExit)):

@@ -1,7 +1,7 @@
 """What happens when tensorflow, keras, tf_keras, torch, jax, cupy or numba.cuda is imported.
 
-Before its code runs, the plan is made; after it, its backend sees to it that the plan binds when
-devices are listed or made.
+The plan is made before the framework's code runs.  Afterwards its backend arranges for the plan to
+bind when devices are listed or created.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _tripwire = Tripwire(ENTRANCES)
 
 
 def install(binding: Binding) -> None:
-    """Hold every framework to ``binding`` from its import on, those already imported at once."""
+    """Apply ``binding`` to every framework when it is imported, or now if it already is."""
     for name, hook in _HOOKS.items():
         import_hook.on_import(
             name,
@@ -42,9 +42,9 @@ def install(binding: Binding) -> None:
 
 
 def undo_install(binding: Binding, *, is_first: bool) -> None:
-    """After a profile that was refused: the one before holds on, or nothing does.
+    """Undo :func:`install` after a rejected profile: restore the previous one, or none.
 
-    The hooks ask ``binding``, so they serve the profile before as they are.
+    The hooks ask ``binding`` for its profile, so they work unchanged for the previous one.
     """
     runtime = sys.modules.get("gpuconf.backends.tensorflow.runtime")
     if not is_first:
@@ -59,7 +59,7 @@ def undo_install(binding: Binding, *, is_first: bool) -> None:
 
 
 def after_fork(binding: Binding) -> None:
-    """In a forked child: no lock is held, and what the parent made is not the child's."""
+    """Reset the state in a forked child: it holds no lock and owns nothing of its parent's."""
     binding.after_fork()
     _tripwire.after_fork()
     runtime = sys.modules.get("gpuconf.backends.tensorflow.runtime")
@@ -68,7 +68,7 @@ def after_fork(binding: Binding) -> None:
 
 
 def refuse_if_too_late(binding: Binding) -> None:
-    """Raise TooLateError if a framework whose limit cannot be changed has made its devices."""
+    """Raise TooLateError if a framework whose limit is now fixed has created its devices."""
     if _imported_tensorflow() is not None:
         from gpuconf.backends.tensorflow import runtime
 
@@ -82,12 +82,12 @@ def refuse_if_too_late(binding: Binding) -> None:
 
 
 def install_session(binding: Binding) -> object:
-    """Give Keras a version-1 session made from the bound plan, once; return it."""
+    """Give Keras a version-1 session made from the bound plan, only once; return it."""
     import tensorflow
 
     from gpuconf.backends import keras_session
 
-    binding.bind(lambda _plan: None)  # which may put another activation in force
+    binding.bind(lambda _plan: None)  # may put another activation in force
     made = binding.activation
     if made is not None and made.session is None and made.plan is not None:
         made.session = keras_session.install(made.plan, tensorflow, made.record)
@@ -95,23 +95,23 @@ def install_session(binding: Binding) -> object:
 
 
 def _imported_tensorflow() -> ModuleType | None:
-    """TensorFlow once its code has run; one that another thread is importing must be left alone."""
+    """Return TensorFlow once its code has run; None while another thread is still importing it."""
     if import_hook.is_running("tensorflow") or not import_hook.is_whole("tensorflow"):
         return None
     return sys.modules["tensorflow"] if _is_tensorflow() else None
 
 
 def _is_tensorflow() -> bool:
-    """Whether it is TensorFlow that is imported under that name, and no stub or folder."""
+    """Whether the module of that name is TensorFlow itself, not a stub or a folder."""
     return ENTRANCES["tensorflow"].module in sys.modules
 
 
 def _catch_up(binding: Binding, name: str) -> None:
-    """Hold a framework that came in past its hook; say so where that is too late."""
-    binding.prepare_for_program()  # the figures may be short, which the framework itself will say
+    """Apply the binding to a framework that bypassed its hook; report it if that is too late."""
+    binding.prepare_for_program()  # on a shortage, the framework itself will report it
     try:
         import_hook.meet(name)
-    except Exception as error:  # the import that brought us here is the user's
+    except Exception as error:  # the import that triggered this belongs to the user
         reason = error.message if isinstance(error, GpuconfError) else repr(error)
         why = f"it was imported without gpuconf's hook: {reason}"
         setting = Setting(f"plan of {name}", "in force", "not in force", why)
@@ -125,11 +125,11 @@ def _on_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
 
     profile = binding.profile
     if profile is None or not _is_tensorflow() or runtime.is_held_with_devices():
-        return  # the last: a reload
-    # TensorFlow imports its Keras on the way; what that asks for had to wait for TensorFlow.
+        return  # the last case: a reload
+    # TensorFlow imports its Keras while it loads; the Keras hook had to wait for TensorFlow.
     kerases = [sys.modules[name] for name in _KERAS if import_hook.is_whole(name)]
     for keras in kerases:
-        _refuse_unfit(keras, profile)  # before anything is set that could not be taken back
+        _refuse_unfit(keras, profile)  # before setting anything that cannot be undone
     runtime.apply(profile, tensorflow, binding)
     for keras in kerases:
         _on_keras(binding, keras)
@@ -143,7 +143,7 @@ def _on_keras_import(binding: Binding, keras: ModuleType) -> None:
 def _on_keras(binding: Binding, keras: ModuleType) -> None:
     profile = binding.profile
     if profile is None or _imported_tensorflow() is None or import_hook.is_running(keras.__name__):
-        return  # the import that is still running comes back here
+        return  # the import still in progress calls this again
     from gpuconf.backends.tensorflow import runtime
     from gpuconf.worker_process import is_worker
 
@@ -155,7 +155,7 @@ def _on_keras(binding: Binding, keras: ModuleType) -> None:
 
 
 def _note_importer() -> None:
-    """Whether the program imported Keras, or TensorFlow did so for itself."""
+    """Record whether the program imported Keras, or TensorFlow did for its own use."""
     from gpuconf.backends import keras_backend
 
     frame: FrameType | None = sys._getframe(1)
@@ -187,7 +187,7 @@ def _on_jax(binding: Binding, _jax: ModuleType) -> None:
 
 
 def _on_others(_binding: Binding, _module: ModuleType) -> None:
-    """Their variables are all there is to set."""
+    """Do nothing: these frameworks are configured by environment variables only."""
 
 
 _HOOKS: dict[str, Callable[[Binding, ModuleType], None]] = {

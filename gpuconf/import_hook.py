@@ -1,17 +1,17 @@
-"""Run a function right after a module has been imported, before the importer gets it back.
+"""Run a function right after a module is imported, before the importer receives it.
 
-``on_import("tensorflow", hook)`` calls ``hook(module)`` once the module's own code has run, also
-for ``from tensorflow.python.x import y`` and for Keras's lazy imports, because all of those import
-the top package first.  For a module that is imported already, the hook is called at once; one that
-another thread is importing just now is left alone, and :func:`unmet` names it when it is whole.
+``on_import("tensorflow", hook)`` calls ``hook(module)`` once the module's own code has run.  This
+covers ``from tensorflow.python.x import y`` and Keras's lazy imports, because all of them import
+the top package first.  If the module is already imported, the hook is called at once.  If another
+thread is importing it, the module is left alone, and :func:`unmet` lists it.
 
-It fails closed: a hook that raises makes the import raise, on this and on every further try, so
-that a notebook cell that is run again does not go on without limits.  The module and all its
-submodules then leave ``sys.modules``, or ``from tensorflow.python.x import y`` would find the
-submodule there and never ask for the top package.  They are kept aside: the next import brings
-them back without running their code again (C++ libraries do not bear that), and calls the hook.
-The same goes for hooked modules that came in on the way: the Keras that TensorFlow has imported is
-not given out while TensorFlow is refused.
+It fails closed: if a hook raises, the import raises, on this and every later attempt, so that a
+notebook cell that is rerun does not continue without limits.  The module and all its submodules are
+removed from ``sys.modules``; otherwise ``from tensorflow.python.x import y`` would find the
+submodule there and never import the top package.  They are kept aside.  The next import brings them
+back without running their code again (C++ libraries do not survive that) and calls the hook. The
+same applies to hooked modules imported along the way: the Keras that TensorFlow has imported is
+unavailable while TensorFlow is refused.
 
 The hook is called outside any lock of ours, and the module's real loader is back in place before
 its code runs.
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 
 
 class _Hooks(NamedTuple):
-    """What is called for a module: before its code runs, and after."""
+    """The functions called for a module, before and after its code runs."""
 
     after: Hook
     before: Callable[[], None]
 
 
 class _HookedLoader:
-    """Stands in for a module's loader for one import: runs the code, then the hook."""
+    """Replaces a module's loader for one import: runs the code, then the hook."""
 
     def __init__(self, loader: _Loader, hooks: ImportHooks) -> None:
         self._loader = loader
         self._hooks = hooks
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        create = getattr(self._loader, "create_module", None)  # absent beside load_module
+        create = getattr(self._loader, "create_module", None)  # missing in loaders with load_module
         return self._hooks.refused(spec.name) or (create(spec) if create else None)
 
     @with_short_tracebacks
@@ -75,8 +75,8 @@ class _HookedLoader:
         try:
             self._hooks.run(name, sys.modules.get(name, module))
         except BaseException:
-            # importlib now drops the module from sys.modules, unless this is a reload, and the
-            # next import comes through the finder, and the hook, once more.
+            # importlib now removes the module from sys.modules, unless this is a reload; the next
+            # import goes through the finder and the hook again.
             if getattr(spec, "_initializing", False):
                 self._hooks.refuse(name, module, along=self._hooks.imported() - there)
             raise
@@ -85,20 +85,20 @@ class _HookedLoader:
         if hasattr(self._loader, "exec_module"):
             self._loader.exec_module(module)
             return
-        # A loader of Python 2's days makes the module itself, unless it finds one.
+        # A Python 2 style loader creates the module itself, unless it finds one.
         self._loader.load_module(module.__name__)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> object:
-        # get_resource_reader, get_source, is_package, …: whatever the real loader offers.
-        if name == "_loader":  # not there yet, as in a copy that is being made
+        # get_resource_reader, get_source, is_package, …: everything the real loader has.
+        if name == "_loader":  # not set yet, for example while being copied
             raise AttributeError(name)
         return getattr(self._loader, name)
 
 
 class _Refused(NamedTuple):
-    """A module that was run and not given out.
+    """A module whose code has run, but whose import was refused.
 
-    ``aside`` is what stood under its name and below, and for the modules ``along`` with it.
+    ``aside`` holds the modules of its name and below, and those of the modules in ``along``.
     """
 
     module: ModuleType
@@ -107,14 +107,14 @@ class _Refused(NamedTuple):
 
 
 class _Finding(local):
-    """The names that this thread is looking for: other finders may ask us while we ask them."""
+    """The names this thread is looking for; other finders may call us while we call them."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
 
 
 class ImportHooks:
-    """The finder on ``sys.meta_path`` and the hooks by module name."""
+    """The finder on ``sys.meta_path``, and the hooks by module name."""
 
     def __init__(self) -> None:
         self._hooks: dict[str, _Hooks] = {}
@@ -149,7 +149,9 @@ class ImportHooks:
             raise
 
     def unmet(self) -> list[str]:
-        """The hooked modules that are imported, whole or not, and whose hook was not called."""
+        """Return the hooked modules that are imported, fully or partly, without a call of their
+        hook.
+        """
         return [
             name
             for name in self._hooks
@@ -157,9 +159,9 @@ class ImportHooks:
         ]
 
     def keep_first(self, name: str) -> None:
-        """Where ``name`` is about to be imported and hooked, see that this finder is asked first.
+        """If ``name`` is hooked and about to be imported, make sure this finder is asked first.
 
-        Inserted before it is taken out: another thread may be walking the list, and must miss no
+        Insert before removing: another thread may be iterating over the list and must not miss a
         finder.
         """
         if name not in self._hooks and name.partition(".")[0] not in self._hooks:
@@ -171,25 +173,25 @@ class ImportHooks:
         del path[path.index(self, 1)]
 
     def imported(self) -> frozenset[str]:
-        """The hooked modules that are imported, or being so."""
+        """Return the hooked modules that are imported or being imported."""
         return frozenset(name for name in self._hooks if name in sys.modules)
 
     def refuse(self, name: str, module: ModuleType, *, along: frozenset[str]) -> None:
-        """Take ``along``, and all below them and ``name``, out of ``sys.modules`` for later."""
+        """Move ``name``, ``along`` and everything below them out of ``sys.modules`` for later."""
         packages = along | {name}
         gone = [known for known in list(sys.modules) if known.partition(".")[0] in packages]
         aside = {known: sys.modules[known] for known in gone}
         for known in gone:
-            if known != name:  # importlib itself drops that one
+            if known != name:  # importlib removes that one itself
                 del sys.modules[known]
         self._refused[name] = _Refused(module, aside, along)
         self._refused_along.update(dict.fromkeys(along, name))
 
     def refused(self, name: str) -> ModuleType | None:
-        """The module whose code has run and which was not given out; None if there is none.
+        """Return the module whose code has run but whose import was refused; None if there is none.
 
-        For one that was refused along with another, that other is imported first: its hook
-        raises again, or both come back.
+        If it was refused along with another module, import that one first: either its hook raises
+        again, or both come back.
         """
         if name in self._refused_along:
             import importlib
@@ -200,7 +202,7 @@ class ImportHooks:
         return None if entry is None else entry.module
 
     def bring_back(self, name: str, module: ModuleType) -> bool:
-        """Undo the last refusal if ``module`` is the one refused; else return False."""
+        """Undo the last refusal if it was of ``module``; otherwise return False."""
         entry = self._refused.get(name)
         if entry is None or entry.module is not module:
             return False
@@ -211,11 +213,13 @@ class ImportHooks:
         return True
 
     def begin(self, name: str) -> None:
-        """The code of module ``name`` runs from now on, its hook is still to come."""
+        """Record that the code of module ``name`` starts running, and its hook has not been called
+        yet.
+        """
         self._running.add(name)
 
     def end(self, name: str) -> None:
-        """It has run."""
+        """Record that the code of module ``name`` has finished."""
         self._running.discard(name)
 
     def is_running(self, name: str) -> bool:
@@ -252,10 +256,10 @@ _hooks = ImportHooks()
 
 
 def on_import(name: str, hook: Hook, *, before: Callable[[], None] = lambda: None) -> None:
-    """Call ``hook(module)`` after the module ``name`` is imported, or now if it is.
+    """Call ``hook(module)`` after the module ``name`` is imported, or now if it already is.
 
     ``before`` is called right before the module's code runs.  A second call for the same name
-    replaces both.  What they raise, the import raises.
+    replaces both.  The import raises whatever they raise.
     """
     _hooks.set(name, hook, before)
     module = sys.modules.get(name)
@@ -265,38 +269,38 @@ def on_import(name: str, hook: Hook, *, before: Callable[[], None] = lambda: Non
 
 
 def forget(name: str) -> None:
-    """Call no hook for ``name`` any more."""
+    """Remove the hook for ``name``."""
     _hooks.drop(name)
 
 
 def is_running(name: str) -> bool:
-    """Whether the code of module ``name`` is running now, its hook still to come."""
+    """Whether the code of module ``name`` is running now, before its hook."""
     return _hooks.is_running(name)
 
 
 def is_whole(name: str) -> bool:
-    """Whether the module is imported and its code has run to its end."""
+    """Whether the module is imported and its code has run to the end."""
     module = sys.modules.get(name)
-    if name in _hooks.met:  # whose import may not be over: the hook is part of it
+    if name in _hooks.met:  # the import may still be in progress, since the hook is part of it
         return module is not None
-    # LazyLoader's modules run their code at the first look at any attribute.
+    # LazyLoader modules run their code on the first attribute access.
     if module is None or type(module).__name__ == "_LazyModule":
         return False
     return not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
 def unmet() -> list[str]:
-    """The hooked modules that came in past their hook, or are coming in; see :func:`is_whole`."""
+    """Return the hooked modules that bypassed their hook or are doing so; see :func:`is_whole`."""
     return _hooks.unmet()
 
 
 def keep_first(name: str) -> None:
-    """Before an import of ``name``: be asked before finders that were put in front since."""
+    """Before an import of ``name``, move our finder ahead of any that were inserted before it."""
     _hooks.keep_first(name)
 
 
 def meet(name: str) -> None:
-    """Call the hook of a module that came in past it."""
+    """Call the hook of a module that bypassed it."""
     module = sys.modules.get(name)
     if module is not None:
         _hooks.run(name, module)

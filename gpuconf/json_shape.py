@@ -1,8 +1,8 @@
-"""What a value type says about its form in JSON: rules for fields, computed fields, other names.
+"""How a value type is written as JSON: field rules, computed fields and renamed keys.
 
-`gpuconf.json_values` writes values by it and reads them back, and
-docs/schemas.py makes the JSON Schemas in configs/ from it.  A field's description there is the
-docstring below the field; that of a computed one is its property's.
+`gpuconf.json_values` uses it to write and read values, and docs/schemas.py generates the JSON
+Schemas in configs/ from it.  The docstring below a field becomes its description there; for a
+computed field, the property's docstring does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Type = TypeVar("Type", bound=type)
 
 
 class FieldRule(NamedTuple):
-    """What a field's value must keep to, beyond its type; each part is a keyword of JSON Schema."""
+    """Constraints on a field's value beyond its type; each is a JSON Schema keyword."""
 
     minimum: int | None = None
     maximum: int | None = None
@@ -31,10 +31,10 @@ FromOne = Annotated[int, FieldRule(minimum=1)]
 
 
 class JsonShape(NamedTuple):
-    """How a value type differs from its fields.
+    """How the JSON of a value type differs from its fields.
 
-    ``computed`` are properties that are written too, ``hidden`` fields that are not, ``renamed``
-    the keys of fields whose name is another, ``keywords`` further rules, as JSON Schema has them.
+    ``computed`` lists properties that are also written, and ``hidden`` lists fields that are not.
+    ``renamed`` maps fields to other keys.  ``keywords`` holds further rules in JSON Schema form.
     """
 
     computed: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class JsonShape(NamedTuple):
     keywords: Mapping[str, Any] = {}
 
     def key(self, name: str) -> str:
-        """The key of a field."""
+        """Return the key of a field."""
         return self.renamed.get(name, name)
 
 
@@ -57,7 +57,7 @@ def json_shape(
     renamed: Mapping[str, str] | None = None,
     keywords: Mapping[str, Any] | None = None,
 ) -> Callable[[Type], Type]:
-    """Declare how a value type is written where that is not just its fields."""
+    """Declare how a value type is written if its plain fields are not enough."""
 
     def declare(cls: Type) -> Type:
         _SHAPES[cls] = JsonShape(computed, hidden, renamed or {}, keywords or {})
@@ -67,13 +67,13 @@ def json_shape(
 
 
 def shape_of(cls: type) -> JsonShape:
-    """The declared shape; that of the bare fields where none is declared."""
+    """Return the declared shape, or the default if none was declared."""
     return _SHAPES.get(cls, JsonShape())
 
 
 def field_names(cls: type) -> tuple[str, ...] | None:
-    """The fields of a NamedTuple or a dataclass, in order; None for another type."""
-    fields = getattr(cls, "__dataclass_fields__", None)  # `dataclasses` takes long to import
+    """Return the fields of a NamedTuple or dataclass, in order; None for any other type."""
+    fields = getattr(cls, "__dataclass_fields__", None)  # importing `dataclasses` is slow
     if fields is not None:
         return tuple(fields)
     names = getattr(cls, "_fields", None)
@@ -81,7 +81,7 @@ def field_names(cls: type) -> tuple[str, ...] | None:
 
 
 def written_names(cls: type) -> tuple[str, ...] | None:
-    """The fields and properties that are written, in order; None for no value type."""
+    """Return the fields and properties that are written, in order; None if not a value type."""
     names, shape = field_names(cls), shape_of(cls)
     if names is None:
         return None

@@ -1,8 +1,8 @@
-"""Values as JSON has them, and back: what every ``--json`` prints, and what a child hands over.
+"""Convert values to JSON and back, for ``--json`` output and for data from child processes.
 
-Reading is tolerant.  A child may die in the middle of a line, and a framework may write anything
-anywhere: a line that does not hold an object is passed over, and a field of the wrong kind has its
-default.  `decoded_exactly` is for what must not be changed on the way.
+Reading is tolerant.  A child may die in the middle of a line, and a framework may print anything
+anywhere.  A line without an object is skipped, and a field of the wrong type gets its default. Use
+`decoded_exactly` for data that must arrive unchanged.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from gpuconf.json_shape import FieldRule, field_names, shape_of, written_names
 
 Value = TypeVar("Value")
 
-_BEYOND = 2.0**63  # no figure of ours; such an integer would not go into a float
+_BEYOND = 2.0**63  # larger than any of our figures; a larger integer may overflow a float
 
 
 class UnreadableError(ValueError):
-    """Data that is not of the type that was asked for."""
+    """The data does not match the requested type."""
 
 
 def plain(value: object) -> Any:
-    """``value`` in dicts, lists, texts, numbers, true, false and null.
+    """Convert ``value`` to dicts, lists, strings, numbers, booleans and None.
 
-    NamedTuples and dataclasses become objects of their fields, in order, with what their
-    `json_shape` computes; paths become texts.  Raises TypeError for a type that has no JSON.
+    NamedTuples and dataclasses become objects of their fields, in order, plus the computed fields
+    of their `json_shape`; paths become strings.  Raises TypeError for a type without a JSON form.
     """
     if isinstance(value, Enum):
         return plain(value.value)
@@ -50,7 +50,7 @@ def plain(value: object) -> Any:
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The objects among the lines of ``text``; the other lines are passed over."""
+    """Yield the JSON objects among the lines of ``text``; skip the other lines."""
     for line in text.splitlines():
         try:
             value = json.loads(line)
@@ -61,17 +61,17 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def decoded(cls: type[Value], data: object) -> Value:
-    """A value of ``cls`` from its JSON; raise UnreadableError where that is impossible.
+    """Build a value of ``cls`` from its JSON; raise UnreadableError if that is impossible.
 
-    A field that is missing or of the wrong kind has its default, and an entry of a list that is
-    of the wrong kind is left out.  So only a field without a default makes a value unreadable.
+    A missing field or one of the wrong type gets its default, and a list entry of the wrong type is
+    dropped.  Only a field without a default can make a value unreadable.
     """
     value: Value = _decoded(cls, data)
     return value
 
 
 def decoded_exactly(cls: type[Value], data: object) -> Value:
-    """As :func:`decoded`; raise UnreadableError also where anything was left out or replaced."""
+    """Like :func:`decoded`, but also raise UnreadableError if anything was dropped or replaced."""
     value = decoded(cls, data)
     if plain(value) != data:
         raise UnreadableError(f"a {cls.__name__} of another form")
@@ -101,7 +101,7 @@ def _compound(origin: Any, kinds: tuple[Any, ...], data: object) -> Any:
 
 
 def _readings(kind: Any, data: object) -> list[Any]:
-    """The value, alone in a list; an empty list where it cannot be read."""
+    """Return a list with the value, or an empty list if it cannot be read."""
     try:
         return [_decoded(kind, data)]
     except UnreadableError:
@@ -120,7 +120,7 @@ def _record(cls: type, data: Mapping[str, Any]) -> Any:
     readings = {name: _readings(kind, data[shape.key(name)]) for name, kind in there.items()}
     try:
         return cls(**{name: found[0] for name, found in readings.items() if found})
-    except TypeError:  # a field that has no default
+    except TypeError:  # a field without a default is missing
         raise UnreadableError(cls.__name__) from None
 
 
@@ -139,7 +139,7 @@ def _tuple(kinds: tuple[Any, ...], data: object) -> tuple[Any, ...]:
 
 
 def _scalar(kind: Any, data: object) -> Any:
-    """A number is a number that is finite and no bool, whatever JSON and Python make of them."""
+    """Convert a scalar; a number must be finite and not a bool, whatever JSON and Python allow."""
     if kind is None or kind is types.NoneType:
         return _if(data is None, data)
     if kind in (int, float):

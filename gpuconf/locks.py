@@ -1,6 +1,6 @@
-"""``RLock`` and ``local``, from where `threading` takes them.
+"""``RLock`` and ``local``, imported from the same modules as `threading` uses.
 
-`import gpuconf.auto` needs nothing else of that module, which imports functools for the rest.
+`import gpuconf.auto` needs nothing else from `threading`, which would import functools.
 """
 
 from __future__ import annotations

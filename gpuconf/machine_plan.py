@@ -1,8 +1,8 @@
-"""A profile on this machine now: its plan, and the environment variables that follow from it.
+"""A profile on this machine right now: its plan, and the environment variables that implement it.
 
-Nothing is changed here; see :mod:`gpuconf.binding` for when a plan is made and put in force.
-The planner and NVML are imported when a plan is made: what a profile says without figures
-(growth, allocators, ``env``) needs neither.
+Nothing is changed here; see :mod:`gpuconf.binding` for when a plan is made and put in force.  The
+planner and NVML are imported only when a plan is made: the settings that need no figures (growth,
+allocators, ``env``) need neither.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def plan_for(
     environ: Mapping[str, str] = os.environ,
     read: Callable[[], Inventory] | None = None,
 ) -> Plan:
-    """The plan for ``profile`` on this machine now; changes nothing.  Raises as make_plan does.
+    """Make the plan for ``profile`` on this machine now; change nothing.  Raises as make_plan does.
 
-    ``read`` gives the machine's GPUs, by default what NVML says.
+    ``read`` returns the machine's GPUs; by default it asks NVML.
     """
     ours = environment.set_by_gpuconf(environ)
     return plan_within(profile, ours, environ=environ, read=read)
@@ -51,7 +51,7 @@ def plan_within(
     environ: Mapping[str, str] = os.environ,
     read: Callable[[], Inventory] | None = None,
 ) -> Plan:
-    """As :func:`plan_for`, on no other GPUs than CUDA's variables in ``chosen`` show."""
+    """Like :func:`plan_for`, limited to the GPUs that CUDA's variables in ``chosen`` show."""
     from gpuconf.hardware.inventory import Inventory
     from gpuconf.planner import make_plan, needs_inventory
 
@@ -71,7 +71,7 @@ def plan_within(
     try:
         return make(profile)
     except ShortageError as error:
-        if error.wait_s is None:  # else the program waits for its own
+        if error.wait_s is None:  # otherwise the program waits for the profile's own amount
             from gpuconf.remedies import remedy_for
 
             error.hint = "; ".join(filter(None, [remedy_for(profile, make, environ), error.hint]))
@@ -84,7 +84,7 @@ def _figures(
     baseline: Mapping[str, str],
     inventory: Inventory,
 ) -> Inventory:
-    """The machine's GPUs, with what this process holds and what it has been assigned."""
+    """Return the machine's GPUs, with this process's own memory and its assigned share."""
     from gpuconf.hardware import mps
     from gpuconf.planner.caps import asks_for_mps
     from gpuconf.shares import assigned_share, with_share
@@ -98,7 +98,7 @@ def _figures(
 
 
 def reader_for(profile: Profile) -> Callable[[], Inventory]:
-    """What reads the figures that ``profile`` needs: with the leases of others, if it has any."""
+    """Return the reader of the figures that ``profile`` needs, including any leases."""
     from gpuconf.hardware import read_inventory
     from gpuconf.planner import wants_leases
 
@@ -115,9 +115,10 @@ def wait_for_plan(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Plan:
-    """What ``plan`` returns; where it raises a shortage that may be waited out, tried again.
+    """Return what ``plan`` returns; retry while it raises a shortage that the profile allows
+    waiting for.
 
-    Raises that ShortageError once its time is up.
+    Raises that ShortageError once the time is up.
     """
     started = clock()
     say_next_at = started
@@ -138,7 +139,7 @@ def wait_for_plan(
 
 
 def waiting_line(error: ShortageError, left_s: float) -> str:
-    """What a program says that waits: how long, for what, and who holds it."""
+    """The line that a waiting program prints: how long, for what, and who holds it."""
     from gpuconf.units import short_duration
 
     time_left = "" if left_s == float("inf") else f" up to {short_duration(round(left_s))}"
@@ -149,7 +150,7 @@ def waiting_line(error: ShortageError, left_s: float) -> str:
 
 
 def waited_in_vain(error: ShortageError) -> ShortageError:
-    """The error of a program whose time to wait is up."""
+    """The error of a program whose waiting time is over."""
     from gpuconf.units import short_duration
 
     waited = short_duration(error.wait_s or 0)
@@ -160,9 +161,9 @@ def waited_in_vain(error: ShortageError) -> ShortageError:
 def environment_for(
     profile: Profile, plan: Plan | None, environ: Mapping[str, str] = os.environ
 ) -> tuple[dict[str, str], list[Setting]]:
-    """The variables to set over ``environ``, and the fate of each; changes nothing.
+    """Return the variables to set over ``environ``, and the outcome of each; change nothing.
 
-    Without a ``plan``, those that need no figures.
+    Without a ``plan``, only those that need no figures.
     """
     baseline = environment.before_gpuconf(environ)
     has_tf_keras = profile.tensorflow.session == "graph" and is_installed("tf_keras")
@@ -178,9 +179,9 @@ def environment_for(
 
 
 def is_installed(package: str) -> bool:
-    """Whether a top-level package is installed, also in editable ways; imports nothing.
+    """Whether a top-level package is installed, including editable installs; imports nothing.
 
-    A mere folder of that name, which Python would take for a namespace package, does not count.
+    A plain folder of that name, which Python would treat as a namespace package, does not count.
     """
     return _file_of(package) is not None
 
@@ -189,7 +190,7 @@ def _file_of(package: str) -> str | None:
     for finder in list(sys.meta_path):
         try:
             spec = finder.find_spec(package, None, None)
-        except Exception:  # some finders raise for what they block
+        except Exception:  # some finders raise for modules that they block
             continue
         if spec is not None and spec.loader is not None and spec.origin is not None:
             return spec.origin
@@ -197,7 +198,9 @@ def _file_of(package: str) -> str | None:
 
 
 def _jax_reads(variable: str) -> bool:
-    """Whether the installed JAX reads ``variable``: jaxlib's source names all that it does."""
+    """Whether the installed JAX reads ``variable``; the jaxlib source names every variable it
+    reads.
+    """
     found = _file_of("jaxlib")
     if found is None:
         return False

@@ -1,24 +1,26 @@
-"""Jupyter notebooks: the cells in the JSON of an .ipynb file, and the kernel that they ask for."""
+"""Jupyter notebooks: the cells in the JSON of an .ipynb file, and the kernel that it asks for."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-DEFAULT_KERNEL = "python3"  # Jupyter's own name for the Python that it runs in
+DEFAULT_KERNEL = "python3"  # Jupyter's name for the Python that it runs in
 
 
 class NotebookError(ValueError):
-    """Text that is not a notebook; the message says why."""
+    """The text is not a notebook; the message says why."""
 
 
 def cells_of(text: str | bytes) -> list[dict[str, Any]]:
-    """The cells in order, each as in the file, of nbformat 3 or 4; raises NotebookError."""
+    """Return the cells in order, as stored by nbformat 3 or 4; raise NotebookError if it is not
+    one.
+    """
     return _cells(_document(text))
 
 
 def kernel_of(text: str | bytes) -> str:
-    """The name of the kernel that a notebook asks for; raises NotebookError."""
+    """Return the name of the notebook's kernel; raise NotebookError if it is not a notebook."""
     notebook = _document(text)
     _cells(notebook)
     metadata = notebook.get("metadata")

@@ -1,4 +1,4 @@
-"""This process's environment: what gpuconf set in it, what a parent did, and the way to undo it."""
+"""This process's environment: what gpuconf or a parent has set in it, and how to undo it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 
 class Written(NamedTuple):
-    """What has been written so far, so that it can be taken back to here.
+    """What has been written so far, so that later changes can be undone.
 
-    ``pid`` is the process that has written a note of its own, 0 for none; ``parent`` the note that
-    was there before, and ``inherited`` CUDA's variables in it.
+    ``pid`` is the process that wrote its own note, 0 for none.  ``parent`` is the note that was
+    there before, and ``inherited`` holds CUDA's variables from it.
     """
 
     patches: tuple[Patch, ...] = ()
@@ -35,7 +35,7 @@ class Written(NamedTuple):
 
 
 class OwnEnvironment:
-    """``environ`` of this process, by default ``os.environ``; every change can be undone."""
+    """The ``environ`` of this process, by default ``os.environ``; every change can be undone."""
 
     def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
         self._environ = environ
@@ -43,34 +43,37 @@ class OwnEnvironment:
 
     @property
     def named_profile(self) -> str | None:
-        """GPUCONF_PROFILE as it stands."""
+        """The current GPUCONF_PROFILE."""
         return self._environ.get(PROFILE_VARIABLE)
 
     def name_profile_absolutely(self) -> None:
-        """Make a relative GPUCONF_PROFILE, set since, absolute: a child may run elsewhere."""
+        """Make a relative GPUCONF_PROFILE absolute: a child may run in another folder."""
         named = self.named_profile
         path = absolute_path(named) if named else None
         if path is not None and path != named:
             self._environ[PROFILE_VARIABLE] = path
 
     def watched(self) -> tuple[str | None, ...]:
-        """The variables that a plan depends on, as they stand."""
+        """Return the current values of the variables that a plan depends on."""
         return tuple(self._environ.get(name) for name in WATCHED)
 
     def parent_note(self) -> StateNote | None:
-        """What this process's parent left for it; None if nothing."""
+        """Return the note that the parent left for this process; None if there is none."""
         return self._written.parent if self._has_own_note() else state_note.read_note(self._environ)
 
     def as_cuda_read_it(self, watched: tuple[str | None, ...]) -> dict[str, str]:
-        """The environment, CUDA's variables as in ``watched``, of when CUDA was started."""
+        """Return the environment with CUDA's variables as in ``watched``, when CUDA was
+        initialized.
+        """
         then = dict(zip(WATCHED, watched, strict=True))
         now = {**self._environ, **{name: then[name] for name in VISIBILITY}}
         return {name: value for name, value in now.items() if value is not None}
 
     def chosen_before(self, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-        """CUDA's variables of ours that a plan made in ``environ``, by default now, stays within.
+        """Return the CUDA variables set by gpuconf that a plan made in ``environ`` must respect.
 
-        A parent's always; this process's own once CUDA has read them.
+        ``environ`` is by default the current one.  A parent's variables always apply; this
+        process's own apply once CUDA has read them.
         """
         ours = environment.set_by_gpuconf(self._environ if environ is None else environ)
         ours = {name: ours[name] for name in VISIBILITY if name in ours}
@@ -83,9 +86,9 @@ class OwnEnvironment:
     def changed_since(
         self, ours: Mapping[str, str], watched: tuple[str | None, ...]
     ) -> dict[str, str]:
-        """Those of ``ours``, and of the watched, that have changed since, as they are.
+        """Return the variables in ``ours`` or watched that have changed since, with current values.
 
-        What Keras has written over ours by itself is put back first.
+        If Keras itself has overwritten one of ours, restore ours first.
         """
         if _GROWTH in ours:
             from gpuconf.backends.keras_backend import forces_growth
@@ -102,11 +105,12 @@ class OwnEnvironment:
     def write(
         self, changes: Mapping[str, str], choice: ParentChoice, gpus: tuple[str, ...] | None
     ) -> None:
-        """Make it the user's environment plus ``changes``, with a note for children.
+        """Set the environment to the user's plus ``changes``, with a note for child processes.
 
-        ``gpus`` are the UUIDs of the plan; None where there is no plan yet, and then what a parent
-        chose holds on.  A relative GPUCONF_PROFILE becomes absolute, since a child may run in
-        another folder.  Raises ProfileError for a value that cannot be written; nothing is, then.
+        ``gpus`` are the UUIDs of the plan; None if there is no plan yet, and then a parent's choice
+        stays in effect.  A relative GPUCONF_PROFILE becomes absolute, since a child may run in
+        another folder. Raises ProfileError for a value that cannot be written, and then writes
+        nothing.
         """
         if not self._has_own_note():
             parent, inherited = self.parent_note(), self.chosen_before()
@@ -127,26 +131,27 @@ class OwnEnvironment:
         self._written = self._written._replace(pid=os.getpid())
 
     def written(self) -> Written:
-        """What has been written so far, for :meth:`take_back_to`."""
+        """Return what has been written so far, for :meth:`take_back_to`."""
         return self._written
 
     def take_back_to(self, written: Written) -> None:
-        """Undo what came after; what others have changed meanwhile stays."""
+        """Undo everything written after that; keep what others have changed in the meantime."""
         for patch in reversed(self._written.patches[len(written.patches) :]):
             patch.undo(self._environ)
         self._written = written
 
     def _has_own_note(self) -> bool:
-        """Whether the note in the environment is this process's own, and not a parent's."""
+        """Whether the note in the environment was written by this process, not by a parent."""
         if self._written.pid != os.getpid():
             return False
-        # By its writer: the program may have put an earlier environment back, with an earlier note.
+        # Check the writer: the program may have restored an earlier environment with an earlier
+        # note.
         note = state_note.read_note(self._environ)
         return note is not None and note.writer.pid == os.getpid()
 
 
 def _refuse_unwritable(name: str, value: str) -> None:
-    """Raise ProfileError for a value that the locale's encoding cannot hold."""
+    """Raise ProfileError for a value that the locale's encoding cannot represent."""
     try:
         os.fsencode(value)
     except UnicodeEncodeError:

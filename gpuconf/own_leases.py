@@ -1,7 +1,7 @@
-"""This process's leases: a plan is made while the ledger's mutex is held, and its leases taken.
+"""This process's leases, which are taken while the plan is made and the ledger's mutex is held.
 
-Where memory is short and the profile says to wait, the process joins the line of each card that
-would do.  The first in line looks at the card, the others at those ahead of them.
+If memory is short and the profile says to wait, the process joins the queue of each acceptable
+card.  The first in the queue checks the card; the others check those ahead of them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from gpuconf.terminal import say
 
 Make: TypeAlias = Callable[[Callable[[], Inventory]], Plan]
 
-_FIRST_LOOKS_EVERY_S = 0.5  # at the card, which costs a question to the driver
-_LOOK_EVERY_S = 0.2  # at the one before, times the places to the front
+_FIRST_LOOKS_EVERY_S = 0.5  # for the card, since this queries the driver
+_LOOK_EVERY_S = 0.2  # for the queue, multiplied by the number of programs ahead
 _LONGEST_PAUSE_S = 2.0
 
 
 class OwnLeases:
-    """What this process has leased of each card; others are shown ``program`` as its holder."""
+    """What this process has leased on each card; others see ``program`` as the holder."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class OwnLeases:
         self._superseded: list[object] = []
 
     def plan(self, make: Make, *, profile: str) -> Plan:
-        """The plan of ``make``, and the leases that it asks for taken.
+        """Return the plan from ``make``, and take the leases that it asks for.
 
-        ``make`` gets what reads the GPUs with the leases on them, and raises a ShortageError where
-        they have too little; one that may be waited out is.  A ledger that cannot be used stops
-        nothing: nothing is leased then, and a note says so.  The plan is made with what NVML calls
-        free, less the leases that can be read.
+        ``make`` receives a function that reads the GPUs with the leases on them, and raises
+        ShortageError if they have too little memory; if the profile allows, this waits.  An
+        unusable ledger stops nothing: no lease is taken, and a note reports it.  The plan is then
+        made with NVML's free memory, less the leases that can be read.
         """
         try:
             about = {"program": self._program or _own_program(), "profile": profile}
@@ -61,7 +61,7 @@ class OwnLeases:
             except NoLedgerError:
                 if not self._has_lost_its_ledger():
                     raise
-            return self._planned_in_turn(make, about)  # in the line of a new one
+            return self._planned_in_turn(make, about)  # in the queue of a new one
         except NoLedgerError as error:
             note = (
                 f"nothing is leased: {error}; programs that start together may both take the same "
@@ -71,17 +71,17 @@ class OwnLeases:
         return plan._replace(notes=(*plan.notes, note)) if _sizes(plan) else plan
 
     def snapshot(self) -> list[object]:
-        """What is held now, for :meth:`take_back_to`."""
+        """Return the leases held now, for :meth:`take_back_to`."""
         return [] if self._ledger is None else self._ledger.snapshot()
 
     def file_of(self, uuid: str) -> str | None:
-        """The file of the lease of that GPU; None where there is none."""
+        """Return the lease file of that GPU; None if there is none."""
         held = () if self._ledger is None else self._ledger.held
         name = folder_of(uuid)
         return next((each.path for each in held if os.path.basename(each.folder) == name), None)
 
     def take_back_to(self, held: list[object]) -> bool:
-        """Release what was taken since; whether all of ``held`` is still there."""
+        """Release the leases taken since; return whether all of ``held`` still exist."""
         self._superseded = []
         if self._ledger is None:
             return True
@@ -89,24 +89,24 @@ class OwnLeases:
         return all(each in self._ledger.snapshot() for each in held)
 
     def supersede(self) -> None:
-        """What is held now is not wanted any more, once :meth:`settle` says so."""
+        """Mark the leases held now for release by :meth:`settle`."""
         self._superseded = self.snapshot()
 
     def settle(self) -> None:
-        """Release what was held before the latest plan: that one holds."""
+        """Release the leases from before the latest plan, which is now in force."""
         if self._superseded and self._ledger is not None:
             kept = [each for each in self._ledger.snapshot() if each not in self._superseded]
             self._ledger.release_but(kept)
         self._superseded = []
 
     def after_fork(self) -> None:
-        """In a forked child, which holds no lease: the parent's stay with the parent."""
+        """Reset the state in a forked child, which holds no lease: the parent keeps its own."""
         self._superseded = []
         if self._ledger is not None:
             self._ledger.after_fork()
 
     def _has_lost_its_ledger(self) -> bool:
-        """Whether the ledger's folder was removed; what was held in it is let go of then."""
+        """Whether the ledger's folder was removed; if so, drop the leases held in it."""
         if self._ledger is None or os.path.isdir(self._ledger.folder.path):
             return False
         self._ledger.release_but([])
@@ -114,9 +114,9 @@ class OwnLeases:
 
     def _planned_in_turn(self, make: Make, note: Mapping[str, str]) -> Plan:
         if self._ledger is None or not self._ledger.snapshot():
-            self._ledger = Ledger(find_folder())  # not that of long ago: it may have been removed
+            self._ledger = Ledger(find_folder())  # look again: an old folder may have been removed
         ledger = self._ledger
-        if ledger.owner.pid != os.getpid():  # forked by C code, which calls no handlers of Python's
+        if ledger.owner.pid != os.getpid():  # forked by C code, which calls no Python fork handlers
             ledger.after_fork()
         ledger.adopt()
         before, turn = ledger.snapshot(), _Turn(self._clock, ledger.held)
@@ -144,7 +144,7 @@ class OwnLeases:
             raise
 
     def _pause(self, ledger: Ledger, turn: _Turn) -> None:
-        """Until nobody is ahead of us in the line of some card, or time is up."""
+        """Sleep until no program is ahead of us in the queue of some card, or time is up."""
         pause = _FIRST_LOOKS_EVERY_S
         while (left_s := turn.left_s()) > 0:
             self._sleep(min(pause, left_s))
@@ -155,12 +155,12 @@ class OwnLeases:
 
 
 class _Turn:
-    """A program's place in the line, and how long it has been there."""
+    """A program's place in the queue, and how long it has been there."""
 
     def __init__(self, clock: Callable[[], float], held: Iterable[Lease]) -> None:
         self._clock = clock
-        # Who holds a lease has had its turn: those who came since are not before it.  The next
-        # number, since the new lease's file must have another name.
+        # A program that holds a lease has had its turn, so programs that came later are not ahead
+        # of it.  It gets the next number, because the new lease's file needs another name.
         tickets = [each.ticket + 1 for each in held if not each.is_waiting]
         self._ticket = min(tickets, default=None)
         self._started = clock()
@@ -171,17 +171,19 @@ class _Turn:
 
     @property
     def ticket(self) -> int:
-        """Its ticket, drawn when it first asks, under the mutex: the order of arrival."""
+        """Its ticket, drawn under the mutex at its first request, so that it gives the order of
+        arrival.
+        """
         if self._ticket is None:
             self._ticket = next_ticket()
         return self._ticket
 
     def left_s(self) -> float:
-        """For how many seconds it may still wait."""
+        """Return the seconds that it may still wait."""
         return self._started + self._wait_s - self._clock()
 
     def refuse(self, error: ShortageError) -> None:
-        """Take down what it waits for; raises ``error`` where it may not wait, or no longer."""
+        """Record what it waits for; raise ``error`` if it may not wait, or no longer."""
         if error.wait_s is None:
             raise error
         self._wait_s = error.wait_s
@@ -191,12 +193,12 @@ class _Turn:
             self.wanted = {folder_of(uuid): size for uuid, size in error.wanted.items()}
 
     def say_end(self) -> None:
-        """One line after a wait."""
+        """Print one line after a wait."""
         if self.is_queued:
             say(f"waited {self._clock() - self._started:.0f} s, and continues")
 
     def say_now_and_then(self, error: ShortageError) -> None:
-        """One line at once, and one every ten minutes."""
+        """Print one line at once, and then one every ten minutes."""
         now = self._clock()
         if now >= self._say_next_at:
             self._say_next_at = now + REPORT_EVERY_S
@@ -204,7 +206,7 @@ class _Turn:
 
 
 def _read_without_line() -> Inventory:
-    """For a program that can take no place in the line: nobody is ahead of it."""
+    """Read the GPUs for a program that cannot join the queue; nobody is ahead of it."""
     inventory = read_with_leases()
     return inventory._replace(gpus=tuple(_without_line(gpu) for gpu in inventory.gpus))
 
@@ -215,13 +217,13 @@ def _without_line(gpu: Gpu) -> Gpu:
 
 
 def _read(ledger: Ledger, ticket: int) -> Inventory:
-    """The GPUs with the leases on them: first who lives, then NVML."""
+    """Read the GPUs with the leases on them: live holders first, then NVML."""
     found = read_ledger(ledger, before=ticket, sweep=True)
     return with_leases(read_inventory(), found, ledger.owner)
 
 
 def _sizes(plan: Plan) -> dict[str, int]:
-    """What the plan leases of each card, by the name of its folder."""
+    """Return the bytes that the plan leases on each card, by the name of the card's folder."""
     return {
         folder_of(each.gpu.uuid): each.lease_bytes
         for each in plan.gpus
@@ -230,7 +232,7 @@ def _sizes(plan: Plan) -> dict[str, int]:
 
 
 def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
-    """``plan``, with a note where programs outside this container do not see its leases."""
+    """Add a note to ``plan`` if programs outside this container cannot see its leases."""
     if not folder.is_private or not _sizes(plan):
         return plan
     note = (
@@ -242,7 +244,7 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
 
 
 def _own_program() -> str:
-    """The name of this process's script, or of its interpreter."""
+    """Return the name of this process's script, or of its interpreter."""
     script = str(sys.argv[0]) if getattr(sys, "argv", None) else ""
     if os.path.basename(script) == "__main__.py":  # python -m PACKAGE
         script = os.path.dirname(script)

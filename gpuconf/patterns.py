@@ -1,6 +1,6 @@
-"""Regular expressions that are compiled when they are first used, and `re` imported with them.
+"""Regular expressions that are compiled, and import `re`, only when first used.
 
-`import gpuconf.auto` declares some, and needs them for a mistake or a rare value alone.
+`import gpuconf.auto` declares some, but needs them only for errors or rare values.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Pattern:
-    """As ``re.compile(pattern)``, with those of its methods that are used here."""
+    """Like ``re.compile(pattern)``, with only the methods used here."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False, multiline: bool = False) -> None:
         self.pattern = pattern
@@ -20,15 +20,15 @@ class Pattern:
         self._compiled: re.Pattern[str] | None = None
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
-        """The match with all of ``text``."""
+        """Match all of ``text``."""
         return self._ready().fullmatch(text)
 
     def match(self, text: str) -> re.Match[str] | None:
-        """The match at the beginning of ``text``."""
+        """Match at the beginning of ``text``."""
         return self._ready().match(text)
 
     def search(self, text: str) -> re.Match[str] | None:
-        """The first match in ``text``."""
+        """Find the first match in ``text``."""
         return self._ready().search(text)
 
     def _ready(self) -> re.Pattern[str]:

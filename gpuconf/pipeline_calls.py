@@ -1,8 +1,8 @@
-"""Python that the threads of tf.data call, brought to an end before the interpreter ends.
+"""Python functions called by tf.data threads, brought to an end before the interpreter exits.
 
-While the interpreter ends, Python kills a thread of TensorFlow's that wants to go on, as one does
-that comes back from reading a file (from 3.14 on it lets it hang).  TensorFlow then waits for it
-without end: a script that dies in the middle of an epoch would never exit.
+While the interpreter exits, Python kills any TensorFlow thread that tries to continue, such as one
+that returns from reading a file (since 3.14 the thread hangs instead).  TensorFlow then waits for
+that thread forever: a script that dies in the middle of an epoch would never exit.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# A pipeline's buffers are full within that, once reading takes no time.
+# A pipeline fills its buffers within this time once reading takes no time.
 _QUIET_S = 0.1
-# An image is read in less; what takes longer may hang, as TensorFlow's own would.
+# Reading an image takes less; a longer read may hang, as it would with TensorFlow's own reader.
 _MOST_S = 20.0
 
 
 class PipelineCalls:
-    """Functions that a pipeline calls; at the end of the interpreter they are waited for.
+    """Functions called by a pipeline; the interpreter waits for them before it exits.
 
-    ``running`` is how many calls there are now.
+    ``running`` is the number of calls in progress.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """None is running; so it is in a forked child, which has none of its parent's threads."""
+        """Reset the counters; a forked child has none of its parent's threads."""
         self._changed = threading.Condition()
         self.running = 0
         self._begun = 0
@@ -39,11 +39,12 @@ class PipelineCalls:
     def ending_early(
         self, function: Callable[..., Any], instead: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """The function, until the interpreter ends; then ``instead``, which must take no time.
+        """Return a function that calls ``function`` until the interpreter exits, then ``instead``.
 
-        It should let the pipeline's buffers become full, so that it rests, and give what nobody
-        takes for data: a thread that goes on to the very end may still look at it.  What is asked
-        for after that, by a function that the user has registered with atexit, is the function.
+        ``instead`` must take no time.  It should let the pipeline's buffers fill up, so that it
+        becomes idle, and return something that is not mistaken for data: a thread that runs to the
+        very end may still read it.  If this is called after that, by a function that the user has
+        registered with atexit, it returns ``function`` itself.
         """
         if self._is_ending:
             return function
@@ -64,7 +65,7 @@ class PipelineCalls:
         return called
 
     def end(self) -> None:
-        """Wait until no call is running and none has begun for a while."""
+        """Wait until no call is running and none has started for a while."""
         with self._changed:
             self._is_ending = True
             self._changed.wait_for(lambda: not self.running, _MOST_S)
@@ -77,7 +78,7 @@ class PipelineCalls:
 
 @functools.cache
 def _all_calls() -> PipelineCalls:
-    """Made after TensorFlow is there, whose own end comes after ours then."""
+    """Created after TensorFlow is loaded, so that our exit handler runs before TensorFlow's."""
     made = PipelineCalls()
     atexit.register(made.end)
     if hasattr(os, "register_at_fork"):
@@ -86,5 +87,5 @@ def _all_calls() -> PipelineCalls:
 
 
 def ending_early(function: Callable[..., Any], instead: Callable[..., Any]) -> Callable[..., Any]:
-    """`PipelineCalls.ending_early` for this interpreter."""
+    """Call `PipelineCalls.ending_early` for this interpreter."""
     return _all_calls().ending_early(function, instead)

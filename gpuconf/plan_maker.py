@@ -1,6 +1,6 @@
-"""This process's plans: without leases as long as nothing is taken, with them once something is.
+"""This process's plans: made without leases until devices are created, with leases after that.
 
-The rooms that this needs are imported when a plan is made: `import gpuconf.auto` makes none.
+The planner and the leases are imported only when a plan is made; `import gpuconf.auto` makes none.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
 
 
 class Made(NamedTuple):
-    """A plan, and the clock when its figures were read."""
+    """A plan, and the clock time when its figures were read."""
 
     plan: Plan
     planned_at: float
 
 
 class PlanMaker:
-    """Makes plans for this process, and holds its leases.  ``clock`` is in seconds."""
+    """Makes plans for this process and holds its leases.  ``clock`` is in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._leases: OwnLeases | None = None
 
     def make(self, profile: Profile, chosen: Mapping[str, str], *, waiting: bool) -> Made:
-        """A plan for ``profile``, on no other GPUs than CUDA's variables in ``chosen`` show.
+        """Make a plan for ``profile``, limited to the GPUs that CUDA's variables in ``chosen``
+        show.
 
-        Nothing is leased, except by one that has waited: its place would be lost otherwise.
-        Raises what planning raises.
+        Takes no lease, unless the process has waited: it would lose its place otherwise.  Raises
+        what planning raises.
         """
         making = Making(profile, chosen, self._clock)
         plan = None
@@ -48,10 +49,10 @@ class PlanMaker:
         except ShortageError as error:
             if error.wait_s is None or not waiting:
                 raise
-        if plan is None:  # out here, so that Ctrl-C shows no shortage that came before it
+        if plan is None:  # outside the handler, so that Ctrl-C does not show the earlier shortage
             plan = self._waited(making, profile)
         if self._leases is not None and not _wants_leases(profile):
-            self._leases.supersede()  # what another profile has leased
+            self._leases.supersede()  # leases of another profile
         return Made(plan, making.planned_at)
 
     def _waited(self, making: Making, profile: Profile) -> Plan:
@@ -66,10 +67,10 @@ class PlanMaker:
         bound: Plan | None,
         environ: Mapping[str, str] | None = None,
     ) -> Made:
-        """The plan whose leases this process holds from now on; waits as the profile says.
+        """Return the plan whose leases this process holds from now on; wait as the profile says.
 
-        ``bound`` is one that has been given to a framework already; it stays where it still holds.
-        ``environ`` is by default this process's.
+        ``bound`` is a plan that a framework already has; it is kept if it still holds.  ``environ``
+        is by default this process's environment.
         """
         making = Making(profile, chosen, self._clock, bound, environ)
         if not _wants_leases(profile):
@@ -78,11 +79,11 @@ class PlanMaker:
         return Made(plan, making.planned_at)
 
     def wants_leases(self, profile: Profile, plan: Plan | None) -> bool:
-        """Whether there may be something to lease; nothing where NVML could not be asked."""
+        """Whether there may be something to lease; False if NVML could not be queried."""
         return _wants_leases(profile) and (plan is None or plan.unknown_gpu is None)
 
     def is_reassigned(self, profile: Profile, plan: Plan) -> bool:
-        """Whether Ray has assigned another share of the GPUs since ``plan`` was made."""
+        """Whether Ray has assigned a different share of the GPUs since ``plan`` was made."""
         if profile.memory.share != "ray":
             return False
         from gpuconf.shares import assigned_share, assignment_of
@@ -92,31 +93,31 @@ class PlanMaker:
         return assigned is not None and assigned.words != planned
 
     def use(self, uuids: Sequence[str]) -> None:
-        """This process is about to use these GPUs; its leases cover them."""
+        """Do nothing: this process is about to use these GPUs, and its leases cover them."""
 
     def release(self) -> None:
-        """Release all leases, once :meth:`settle` says so."""
+        """Mark all leases for release by :meth:`settle`."""
         if self._leases is not None:
             self._leases.supersede()
 
     def snapshot(self) -> list[object]:
-        """The leases that are held now, for :meth:`take_back_to`."""
+        """Return the leases held now, for :meth:`take_back_to`."""
         return [] if self._leases is None else self._leases.snapshot()
 
     def take_back_to(self, held: list[object]) -> bool:
-        """Release the leases that were taken since; whether all of those ``held`` are still there.
+        """Release the leases taken since; return whether all of ``held`` still exist.
 
-        Only an interrupt within :meth:`settle` may have released some.
+        Only an interrupt within :meth:`settle` can have released some.
         """
         return self._leases is None or self._leases.take_back_to(held)
 
     def settle(self) -> None:
-        """Release the leases that others have replaced: what was to be done has come through."""
+        """Release the leases that others have replaced, after the operation has succeeded."""
         if self._leases is not None:
             self._leases.settle()
 
     def after_fork(self) -> None:
-        """In a forked child, which holds no lease."""
+        """Reset the state in a forked child, which holds no lease."""
         if self._leases is not None:
             self._leases.after_fork()
 
@@ -129,7 +130,7 @@ class PlanMaker:
 
 
 class Making:
-    """One plan on its way, which may take several tries; ``planned_at`` is the last one's clock."""
+    """A plan being made, possibly in several attempts; ``planned_at`` is the last one's time."""
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class Making:
         self.planned_at = 0.0
 
     def plan(self, read: Callable[[], Inventory] | None = None) -> Plan:
-        """The plan of this moment, or the bound one if that is within it."""
+        """Make a plan now; return the bound plan instead if it is within it."""
         self.planned_at = self._clock()
         made = plan_within(self._profile, self._chosen, environ=self._environ, read=read)
         if self._bound is None:

@@ -1,8 +1,9 @@
-"""Ray's fractions of a GPU become limits: each worker is held to the part that Ray has assigned.
+"""Turn Ray's GPU fractions into limits: each worker may use only the share that Ray assigned to it.
 
     ray.init(runtime_env={"worker_process_setup_hook": "gpuconf.ray.setup"})
 
-Nothing else is needed in tasks and actors.  Ray's own ``num_gpus=0.4`` counts, and limits nothing.
+Tasks and actors need nothing else.  Ray's own ``num_gpus=0.4`` is only bookkeeping and limits
+nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["check", "checked", "runtime_env", "setup"]
 
 _HOOK_KEY = "worker_process_setup_hook"
 _SETUP = "gpuconf.ray.setup"
-# The hook of the user's own, for workers: Ray has room for one.
+# The user's own worker setup hook: Ray accepts only one.
 _ALSO = "GPUCONF_RAY_ALSO"
 
 _P = ParamSpec("_P")
@@ -31,10 +32,10 @@ _R = TypeVar("_R")
 
 
 def setup() -> None:
-    """Hold this worker to its share of the GPU; Ray calls it when the worker starts.
+    """Limit this worker to its share of the GPU; Ray calls it when the worker starts.
 
-    The profile is ``GPUCONF_PROFILE``, else the one that docs/profiles.md says.  The limit is made
-    when the task imports a framework, and binds with its devices::
+    The profile is ``GPUCONF_PROFILE``, or the default described in docs/profiles.md.  The limit is
+    computed when the task imports a framework, and binds when the framework creates its devices::
 
         share × (total - held by programs outside Ray - keep_free) - context
 
@@ -50,15 +51,15 @@ def setup() -> None:
 def runtime_env(
     profile: str | os.PathLike[str] | None = None, *, base: Mapping[str, object] | None = None
 ) -> dict[str, object]:
-    """A ``runtime_env`` for ``ray.init``, in which workers keep to their share.
+    """Return a ``runtime_env`` for ``ray.init`` that limits each worker to its share.
 
-    Ray calls a job's hook alone: in the runtime_env of an actor or a task, and in Ray Train's
-    ``worker_runtime_env``, it passes over the hook without a word (Ray 2.60).
+    Ray calls only a job's hook.  It silently ignores a hook in the runtime_env of an actor or a
+    task, and in Ray Train's ``worker_runtime_env`` (Ray 2.60).
 
-    ``profile`` is a name, or a path that every node has; what this machine has of it is checked
-    here.  ``base`` is a runtime_env of your own, which stays: its hook is called after ours.
-    Raises UsageError for a hook or ``env_vars`` that Ray would refuse, ProfileError for a bad
-    profile, and ProfileNotFoundError for a name that is not known here.
+    ``profile`` is a name, or a path that exists on every node; it is checked here as far as this
+    machine has it.  ``base`` is your own runtime_env, which is kept; its hook runs after ours.
+    Raises UsageError for a hook or ``env_vars`` that Ray would reject, ProfileError for a bad
+    profile, and ProfileNotFoundError for a name that is unknown here.
     """
     made = dict(base or {})
     variables = _variables_of(made)
@@ -82,7 +83,7 @@ def runtime_env(
 
 
 def _variables_of(made: Mapping[str, object]) -> dict[str, str]:
-    """Its ``env_vars``; raises UsageError for what Ray would refuse."""
+    """Return the ``env_vars``; raise UsageError for values that Ray would reject."""
     variables = made.get("env_vars") or {}
     hint = 'runtime_env(base={"env_vars": {"NAME": "value"}})'
     if not isinstance(variables, Mapping):
@@ -99,14 +100,16 @@ def _variables_of(made: Mapping[str, object]) -> dict[str, str]:
 
 
 def _check_profile(profile: str) -> None:
-    """Raise for a bad profile before Ray starts workers: it would start a task's four times, and
-    then say that one died."""
+    """Raise for a bad profile before Ray starts workers.
+
+    Ray would start a task's worker four times, and then report only that one died.
+    """
     if not search.is_path(profile) or os.path.exists(profile):
         load_profile(profile)
 
 
 def _before(hook: Callable[[], object]) -> Callable[[], None]:
-    """A function that Ray can pickle: :func:`setup`, then ``hook``."""
+    """Return a function that Ray can pickle: :func:`setup`, then ``hook``."""
 
     def setup_and_hook() -> None:
         setup()
@@ -116,11 +119,11 @@ def _before(hook: Callable[[], object]) -> Callable[[], None]:
 
 
 def check() -> None:
-    """Raise TooLateError where this worker's limit was made for another share than its task's.
+    """Raise TooLateError if this worker's limit was made for another share than its task's.
 
-    Ray uses a worker again after tasks whose decorator has neither ``num_gpus`` nor
-    ``max_calls=1``, and a framework that has made its devices keeps its limit, or its lack of a
-    GPU.  Call it first in a task, or use :func:`checked`.
+    Ray reuses a worker after tasks whose decorator has neither ``num_gpus`` nor ``max_calls=1``.  A
+    framework that has created its devices keeps its limit, or its lack of a GPU.  Call this first
+    in a task, or use :func:`checked`.
     """
     made = bootstrap.bound_plan()
     assigned = on_ray.assigned()
@@ -137,7 +140,7 @@ def check() -> None:
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate a task: :func:`check` before each call.
+    """Decorate a task to call :func:`check` before each call.
 
     ::
 

@@ -1,6 +1,6 @@
-"""Whether anything listens at the address of a Ray cluster.
+"""Check whether anything listens at the address of a Ray cluster.
 
-Ray itself tries a silent address for many minutes, which no option of it changes.
+Ray itself retries an unreachable address for many minutes, and has no option to change that.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ _PATIENCE_S = 10.0
 
 
 def silence_of(address: str) -> str | None:
-    """Why nothing answers at ``address``; None where something listens.
+    """Return why nothing answers at ``address``; None if something listens.
 
-    ``address`` is as Ray takes it: HOST:PORT, ray://HOST:PORT, http://HOST:PORT.  None also for
-    what Ray looks up itself, such as "auto", and for what is not an address, which Ray refuses.
+    ``address`` has one of Ray's forms: HOST:PORT, ray://HOST:PORT, http://HOST:PORT.  Also returns
+    None for names that Ray resolves itself, such as "auto", and for invalid addresses, which Ray
+    rejects.
     """
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()):
@@ -27,5 +28,5 @@ def silence_of(address: str) -> str | None:
             return None
     except TimeoutError:
         return f"nothing answers within {_PATIENCE_S:g} s"
-    except (OSError, OverflowError, UnicodeError) as error:  # refused, no such host, no such port
+    except (OSError, OverflowError, UnicodeError) as error:  # refused, unknown host, invalid port
         return getattr(error, "strerror", None) or str(error)

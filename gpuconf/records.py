@@ -1,18 +1,19 @@
-"""``NamedTuple`` for what `import gpuconf.auto` loads: the same value types, without `typing`.
+"""``NamedTuple`` for the modules that `import gpuconf.auto` loads, without importing `typing`.
 
 ``typing.NamedTuple`` and ``collections.namedtuple`` compile a constructor for each class, and
-typing each annotation once more: ten times what a class costs here, and 30 classes are on the way.
-Here one constructor serves all.  To type checkers this is ``typing.NamedTuple``, and they check
-what that would: the order of fields and defaults, and that no method hides one of the tuple's.
+typing also compiles each annotation.  That costs ten times as much as a class here, and the import
+defines 30 classes.  Here all classes share one constructor.  Type checkers see
+``typing.NamedTuple`` and check the same rules: the order of fields and defaults, and that no method
+hides one of the tuple's.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing's own would import it
+TYPE_CHECKING = False  # typing.TYPE_CHECKING would import typing
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple  # noqa: PLC0414  # re-exported
 else:
-    try:  # as `collections` reads a namedtuple's fields
+    try:  # the way `collections` reads a namedtuple's fields
         from _collections import _tuplegetter as _field
     except ImportError:
         from operator import itemgetter
@@ -21,7 +22,7 @@ else:
             return property(itemgetter(place), doc=doc)
 
     class _Signature:
-        """A value type's signature, made when it is asked for."""
+        """A value type's signature, created on request."""
 
         def __get__(self, _, cls):
             from inspect import Parameter, Signature
@@ -39,7 +40,7 @@ else:
             )
 
     class _Value:
-        """What each value type has; the names are those of a namedtuple."""
+        """The members of every value type; the names are those of a namedtuple."""
 
         __slots__ = ()
         __signature__ = _Signature()
@@ -59,7 +60,7 @@ else:
         __replace__ = _replace
 
         def _asdict(self):
-            return dict(zip(self._fields, self))  # noqa: B905  # as many by construction
+            return dict(zip(self._fields, self))  # noqa: B905  # same length by construction
 
         def __repr__(self):
             shown = (f"{name}={value!r}" for name, value in self._asdict().items())
@@ -72,7 +73,7 @@ else:
     _METHODS = {name: each for name, each in vars(_Value).items() if name not in _OF_A_CLASS}
 
     def _in_order(cls, values, named):
-        """The values of all fields; TypeError where one is missing, given twice or unknown."""
+        """Return all fields' values; raise TypeError for missing, repeated or unknown ones."""
         fields = cls._fields
         if len(values) > len(fields):
             raise TypeError(f"{cls.__name__} has {len(fields)} fields, not {len(values)}")
@@ -90,7 +91,7 @@ else:
         return values
 
     class _Declaration(type):
-        """Makes a tuple's class of a class body, with the methods that stand in it."""
+        """Creates a tuple class from a class body, including the methods defined in it."""
 
         def __new__(cls, name, bases, body):
             if not bases:  # NamedTuple itself

@@ -1,4 +1,4 @@
-"""What would start now on a card that has too little left for a profile: tried out, not guessed."""
+"""Find out by trying what would start now on a card with too little memory for a profile."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gpuconf.planner import Plan, wants_leases
 from gpuconf.profile import Profile, load_profile
 from gpuconf.units import MIB, Amount, sized
 
-# Shipped ones for a card that is shared, from what keeps most free for others to what keeps least.
+# Shipped profiles for a shared card, ordered from most to least memory kept free for others.
 _PROFILES = ("shared-desktop", "notebook", "half-card", "small-laptop")
-_LEAST = Amount(size_bytes=256 * MIB)  # below that TensorFlow has no room for a first step
+_LEAST = Amount(size_bytes=256 * MIB)  # below that, TensorFlow has no room for a first step
 
 
 def remedy_for(
     profile: Profile, make: Callable[[Profile], Plan], environ: Mapping[str, str] = os.environ
 ) -> str | None:
-    """What ``make`` has a plan for, where it has none for ``profile``; in words, or None."""
+    """Describe an alternative to ``profile`` that ``make`` can plan; None if there is none."""
     if not wants_leases(profile):
-        return None  # its figures were read without the leases, which the others heed
+        return None  # its figures were read without leases, which the alternatives respect
     for words, candidate in _candidates(profile, environ):
         try:
             plan = make(candidate)
@@ -33,12 +33,12 @@ def remedy_for(
 
 
 def _candidates(profile: Profile, environ: Mapping[str, str]) -> Iterator[tuple[str, Profile]]:
-    """Profiles, with what a user would write; then this one with a lower ``at_least``."""
+    """Yield profiles with the text a user would write; last, this one with a lower ``at_least``."""
     for name in _PROFILES:
         if name != profile.name:
             try:
                 yield f"`GPUCONF_PROFILE={name}`", load_profile(name, environ=environ)
-            except GpuconfError:  # a project's own of that name, which is refused
+            except GpuconfError:  # a project's own profile of that name, which is refused
                 continue
     if profile.memory.at_least is not None and not profile.per_gpu:
         memory = profile.memory._replace(at_least=_LEAST)

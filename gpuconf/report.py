@@ -1,4 +1,4 @@
-"""The Activation: what was asked of this process, what took effect, and why not."""
+"""The Activation: what was requested for this process, what took effect, and why not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Contents(NamedTuple):
-    """What an Activation holds at one moment, so that it can be put back."""
+    """The contents of an Activation at one moment, so that they can be restored."""
 
     plan: Plan | None
     environment: dict[str, str]
@@ -24,13 +24,13 @@ class Contents(NamedTuple):
 
 
 class Activation:
-    """What gpuconf did to this process; grows as frameworks are imported and make devices.
+    """What gpuconf did to this process; grows as frameworks are imported and create devices.
 
-    ``plan`` is None until a framework is imported, or another program started, and where gpuconf
-    was switched off; ``disabled`` then says by what.  The plan that counts is made when a framework
-    lists or makes its devices, so it may replace an earlier one.  ``environment`` holds the
-    variables that were set, and ``session`` the version-1 session that was installed into Keras,
-    None if none was.  ``settings`` holds every setting's fate, in the order first asked; see
+    ``plan`` is None until a framework is imported or another program is started.  It is also None
+    if gpuconf is switched off; ``disabled`` then says why.  The final plan is made when a framework
+    lists or creates its devices, so it may replace an earlier one.  ``environment`` holds the
+    variables that were set.  ``session`` is the version-1 session that was installed into Keras, or
+    None. ``settings`` holds every setting's outcome, in the order first requested; see
     :class:`gpuconf.settings.Setting`.
     """
 
@@ -45,7 +45,7 @@ class Activation:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Every setting's fate so far."""
+        """The outcome of every setting so far."""
         return tuple(self._settings.values())
 
     @property
@@ -59,13 +59,13 @@ class Activation:
         return None if self._profile is None else self._profile.source
 
     def record(self, setting: Setting) -> None:
-        """Add a setting's fate; a later one of the same name replaces it."""
+        """Add a setting's outcome; a later one of the same name replaces it."""
         self._settings[setting.name] = setting
 
     def put_in_force(
         self, plan: Plan | None, environment: Mapping[str, str], settings: list[Setting]
     ) -> None:
-        """Replace the plan, and the variables that were set for it, with their fates."""
+        """Replace the plan and the variables that were set for it, with their outcomes."""
         self.plan, self.environment = plan, dict(environment)
         for name in self._of_plan:
             self._settings.pop(name, None)
@@ -74,17 +74,17 @@ class Activation:
             self.record(setting)
 
     def contents(self) -> Contents:
-        """All of it, for :meth:`restore`."""
+        """Return everything, for :meth:`restore`."""
         settings = dict(self._settings)
         environment = dict(self.environment)
         return Contents(self.plan, environment, self.session, settings, self._of_plan)
 
     def restore(self, contents: Contents) -> None:
-        """Make it what it was."""
+        """Restore ``contents``."""
         self.plan, self.environment, self.session, self._settings, self._of_plan = contents
 
     def as_dict(self) -> dict[str, object]:
-        """Plain data, for bug reports."""
+        """Return plain data, for bug reports."""
         return {
             "profile": self.profile,
             "disabled": self.disabled,
@@ -116,7 +116,7 @@ class Activation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """How notebooks show it."""
+        """Return the HTML that notebooks show."""
         from gpuconf import rich_display
 
         return rich_display.html_of(self)

@@ -1,6 +1,6 @@
-"""How notebooks and IPython show our values: which module draws which, imported when asked.
+"""How notebooks and IPython show our values: which module renders which, imported on demand.
 
-A value does not import what draws it: its ``_repr_html_`` and ``_repr_pretty_`` ask here.
+A value does not import its renderer; its ``_repr_html_`` and ``_repr_pretty_`` call this module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-# A type's name, and the module below gpuconf.ipython.drawing with its `html_of` and `text_of`.
+# A type's name, and the module below gpuconf.ipython.drawing that has its `html_of` and `text_of`.
 _DRAWN_BY = {
     "Activation": "activation",
     "Plan": "plan",
@@ -25,15 +25,15 @@ _DRAWN_BY = {
 
 
 def html_of(value: object) -> str:
-    """A value as a notebook shows it: a fragment of HTML, escaped, that loads nothing."""
+    """Return a value as notebook HTML: an escaped fragment that loads nothing."""
     html: str = _drawer(value).html_of(value)
     return html
 
 
 def text_of(value: object) -> str:
-    """The same as text, for terminals and for notebooks that show no HTML."""
+    """Return the same as text, for terminals and for notebooks that show no HTML."""
     text: str = _drawer(value).text_of(value)
-    return printable(text, keep="\n\t")  # names in it may hold ESC sequences
+    return printable(text, keep="\n\t")  # names in it may contain ESC sequences
 
 
 def _drawer(value: object) -> Any:

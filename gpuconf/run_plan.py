@@ -1,7 +1,7 @@
-"""What `gpuconf run` has decided, as the programs that it starts find it: ``GPUCONF_RUN``.
+"""The decisions of `gpuconf run`, passed to the programs that it starts in ``GPUCONF_RUN``.
 
-The variable holds one JSON object.  Programs with this version of gpuconf plan again from its
-profile and its figures, and so come to the same limit, also where the program has narrowed
+The variable holds one JSON object.  Programs with the same version of gpuconf plan again from its
+profile and figures, and so arrive at the same limit, even if the program has narrowed
 CUDA_VISIBLE_DEVICES.  In Pythons too old for gpuconf, `gpuconf.carried` reads the finished plan.
 """
 
@@ -26,7 +26,7 @@ FORMAT = 1
 class RunPlan(NamedTuple):
     """The profile of a run, the machine's GPUs as the run saw them, and its leases.
 
-    ``leases`` are the files of the leases by the UUID of the GPU; ``notes`` have been said already.
+    ``leases`` maps the UUID of each GPU to its lease file; ``notes`` have been printed already.
     """
 
     profile: Profile
@@ -36,7 +36,7 @@ class RunPlan(NamedTuple):
 
 
 def encode(plan: Plan, inventory: Inventory, leases: Mapping[str, str], package: str) -> str:
-    """The text of ``GPUCONF_RUN``; ``package`` is the folder of this gpuconf."""
+    """Return the text of ``GPUCONF_RUN``; ``package`` is the folder of this gpuconf."""
     inventory = _lean(inventory)
     plan = plan._replace(profile=_settled(plan.profile), visible=())
     gpus = tuple(each._replace(gpu=each.gpu._replace(processes=None)) for each in plan.gpus)
@@ -53,9 +53,9 @@ def encode(plan: Plan, inventory: Inventory, leases: Mapping[str, str], package:
 
 
 def read(environ: Mapping[str, str]) -> RunPlan | None:
-    """The run that this program is in; None if it is in none.
+    """Return the run that this program belongs to; None if there is none.
 
-    Raises UsageError for a plan of another version of gpuconf, or one that cannot be read.
+    Raises UsageError for a plan from another version of gpuconf, or one that cannot be read.
     """
     text = environ.get(RUN_VARIABLE)
     if not text:
@@ -83,7 +83,7 @@ def _unreadable(why: str) -> UsageError:
 
 
 def _lean(inventory: Inventory) -> Inventory:
-    """Without the lists of processes, which may be long and have done their part."""
+    """Drop the lists of processes, which may be long and are no longer needed."""
     gpus = tuple(
         gpu._replace(
             processes=None,
@@ -95,7 +95,7 @@ def _lean(inventory: Inventory) -> Inventory:
 
 
 def _settled(profile: Profile) -> Profile:
-    """Without what has been decided: a program in the run neither waits nor leases."""
+    """Drop settings that the run has already handled: a program in it neither waits nor leases."""
 
     def settled(rules: GpuRules) -> GpuRules:
         return rules._replace(memory=rules.memory._replace(on_shortage=OnShortage()))

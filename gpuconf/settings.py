@@ -1,4 +1,4 @@
-"""What was asked of a framework, what took effect, and why not: the lines of an Activation."""
+"""What was requested of a framework, what took effect, and why not: the lines of an Activation."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from gpuconf.records import NamedTuple
 
 
 class Setting(NamedTuple):
-    """One setting's fate."""
+    """The outcome of one setting."""
 
     name: str
-    """What and where: ``memory_limit GPU:0``, ``TF_FORCE_GPU_ALLOW_GROWTH``."""
+    """The setting and its target: ``memory_limit GPU:0``, ``TF_FORCE_GPU_ALLOW_GROWTH``."""
     requested: str
-    """What was asked for."""
+    """The requested value."""
     effective: str | None = None
-    """What was read back; None while the framework is not imported or has not made its devices."""
+    """The value read back; None until the framework is imported and has created its devices."""
     why_not: str | None = None
-    """Why the two differ; None where they do not."""
+    """Why the two differ; None if they do not."""
     variable: str | None = None
-    """The environment variable that made them differ; None where it is something else."""
+    """The environment variable that caused the difference; None if there is another cause."""
 
     @property
     def status(self) -> str:
@@ -35,5 +35,5 @@ class Setting(NamedTuple):
         return f"{self.name}: {self.effective}"
 
     def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json`` and bug reports."""
+        """Return plain data for ``--json`` and bug reports."""
         return {**self._asdict(), "status": self.status}

@@ -1,15 +1,16 @@
-"""The note that a process leaves for its children: ``GPUCONF_STATE``.
+"""The note that a process leaves for its children in ``GPUCONF_STATE``.
 
-A child inherits the variables that gpuconf set in its parent, and cannot tell them from the user's
-own.  The note says which they are, which profile the parent chose, on which GPUs, and who wrote
-it, so that a note that travelled (to another machine, past a restart) is not believed.
+A child inherits the variables that gpuconf set in its parent, and cannot distinguish them from the
+user's.  The note lists them, with the profile and GPUs that the parent chose.  It also names its
+writer, so that a note copied to another machine or kept across a reboot is ignored.
 
-It is printable, because job schedulers and ``env`` files carry it on::
+The note is printable, because job schedulers and ``env`` files pass it on::
 
     2;host=lab3;boot=6f0c…;pid=4242;profile=/home/a/gpuconf.yaml;origin=project;gpus=GPU-1,GPU-2;
     set=CUDA_VISIBLE_DEVICES,GPU-1,0%2C1;set=TF_FORCE_GPU_ALLOW_GROWTH,true
 
-A ``set`` is name, our value and the value before; that one is missing where the variable was unset.
+A ``set`` holds the name, our value and the previous value, which is omitted if the variable was
+unset.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ESCAPES = (("%", "%25"), (",", "%2C"), (";", "%3B"), ("=", "%3D"))
 
 
 class SetVariable(NamedTuple):
-    """A variable that was set: its name, our value, and the value before (None: it was unset)."""
+    """A variable that was set: its name, our value, and the previous value (None: it was unset)."""
 
     name: str
     ours: str
@@ -37,7 +38,7 @@ class SetVariable(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """Who wrote a note: the host's name, the machine's boot id ("" where unknown), the process."""
+    """Who wrote a note: the host name, the machine's boot id ("" if unknown), and the process."""
 
     host: str
     boot: str
@@ -47,9 +48,9 @@ class Writer(NamedTuple):
 class StateNote(NamedTuple):
     """What a process passes on to its children.
 
-    ``profile`` is an absolute path, or a name where ``origin`` is ``shipped``; both are empty where
-    no profile was in force.  ``asked`` is the GPUCONF_PROFILE of that process, "" if there was
-    none.  ``gpus`` are the UUIDs of the planned GPUs, empty until there is a plan.
+    ``profile`` is an absolute path, or a name if ``origin`` is ``shipped``; both are empty if no
+    profile was in force.  ``asked`` is the GPUCONF_PROFILE of that process, "" if there was none.
+    ``gpus`` are the UUIDs of the planned GPUs, empty until there is a plan.
     """
 
     writer: Writer
@@ -61,7 +62,7 @@ class StateNote(NamedTuple):
 
 
 def this_process() -> Writer:
-    """The writer that this process is."""
+    """Describe this process as a writer."""
     try:
         with open(_BOOT_ID, encoding="utf-8") as file:
             boot = file.read().strip()
@@ -71,9 +72,10 @@ def this_process() -> Writer:
 
 
 def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> StateNote | None:
-    """The note in ``environ``; None if there is none that ``reader`` (this process) may believe.
+    """Return the note in ``environ``; None if ``reader`` (by default this process) cannot trust it.
 
-    A note of another format, machine or boot is none: what its variables mean here is unknown.
+    A note of another format, machine or boot is ignored: its variables may mean something else
+    here.
     """
     text = environ.get(STATE_VARIABLE)
     if not text:
@@ -87,7 +89,7 @@ def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> State
 
 
 def encode(note: StateNote) -> str:
-    """The text of ``note``."""
+    """Return the text of ``note``."""
     writer = note.writer
     fields = [("host", writer.host), ("boot", writer.boot), ("pid", str(writer.pid))]
     fields += [("profile", note.profile), ("origin", note.origin), ("asked", note.asked)]

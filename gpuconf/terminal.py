@@ -1,4 +1,4 @@
-"""What gpuconf says to people: one plain line on stderr, and whether a stream wants colour."""
+"""How gpuconf talks to the user: one plain line on stderr; whether a stream wants color."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LAYOUT = "\n\t"
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """``text`` with control characters, and halves of surrogate pairs, as visible escapes.
+    """Return ``text`` with control characters and lone surrogates as visible escapes.
 
-    Names of processes, cards and files come from elsewhere, and ESC sequences in them would
-    control the terminal.  ``keep`` are characters to leave alone, such as newlines.
+    Names of processes, cards and files come from elsewhere, and ESC sequences in them would control
+    the terminal.  ``keep`` lists characters to leave alone, such as newlines.
     """
     if text.isprintable():
         return text
@@ -28,7 +28,7 @@ def printable(text: str, *, keep: str = "") -> str:
 def say(text: str) -> None:
     """Write ``gpuconf: text`` to stderr; never raise.
 
-    stderr may be closed, None, deleted, or an object of the program's that raises anything.
+    stderr may be closed, None, deleted, or an object of the program that raises anything.
     """
     try:
         stream = sys.stderr
@@ -41,16 +41,16 @@ def say(text: str) -> None:
 def _write(stream: TextIO, line: str) -> None:
     try:
         stream.write(line)
-    except UnicodeEncodeError:  # sys.stderr escapes by itself; one that the program made need not
+    except UnicodeEncodeError:  # sys.stderr escapes by itself; the program's own stream may not
         encoding = getattr(stream, "encoding", None) or "ascii"
         stream.write(line.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
 
 
 def say_instead_of_traceback(error: BaseException) -> None:
-    """Where ``error`` ends the program, or a notebook's cell, its own words are all that is shown.
+    """Show only the message when ``error`` ends the program or a notebook cell.
 
-    An error that is raised from it is shown as usual.
+    An error raised from it is shown as usual.
     """
     before = sys.excepthook
 
@@ -65,13 +65,13 @@ def say_instead_of_traceback(error: BaseException) -> None:
 
 
 def show_no_traceback(error: BaseException) -> None:
-    """In a notebook and in IPython, have ``error``'s own words stand in place of its traceback."""
+    """In notebooks and IPython, show the message of ``error`` instead of its traceback."""
     text = printable(str(error), keep=_LAYOUT)
     error._render_traceback_ = lambda *_: [f"gpuconf: error: {text}"]  # type: ignore[attr-defined]
 
 
 def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:
-    """Say ``text`` where ``GPUCONF_LOG=debug`` asks for it."""
+    """Print ``text`` if ``GPUCONF_LOG=debug`` is set."""
     if environ.get("GPUCONF_LOG", "").lower() == "debug":
         say(text)
 
@@ -79,11 +79,11 @@ def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:
 def wants_colour(
     stream: TextIO | None, *, choice: str = "auto", environ: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether to colour ``stream``: ``--color`` > NO_COLOR > FORCE_COLOR > is it a terminal.
+    """Whether to color ``stream``: ``--color`` > NO_COLOR > FORCE_COLOR > is it a terminal.
 
-    ``choice`` is ``always``, ``never`` or ``auto``.  An empty NO_COLOR or FORCE_COLOR does not
-    count, as no-color.org and force-color.org say.  A stream that is closed, or None because
-    the process was started without it, is not a terminal.
+    ``choice`` is ``always``, ``never`` or ``auto``.  An empty NO_COLOR or FORCE_COLOR is ignored,
+    as no-color.org and force-color.org specify.  A stream that is closed, or None because the
+    process was started without it, is not a terminal.
     """
     if choice != "auto":
         return choice == "always"

@@ -1,19 +1,21 @@
-"""The second tripwire: Python's audit events, for what import hooks alone do not see.
+"""The second tripwire: Python's audit events, for what import hooks miss.
 
-An audit hook cannot be taken away or outrun by another finder.  It sees three things:
+An audit hook cannot be removed, and no other finder can get ahead of it.  It detects three events:
 
-- an import of a framework begins: our finder is put first again, wherever other packages'
-  finders (comet_ml's, typeguard's) have been put since;
-- a framework is there and its hook was not called, because something loaded it past all finders,
-  or another thread was importing it when we came: it is caught up with;
-- another program is about to start: the plan is made, so that it inherits what it should.  Python
-  reports os.execve and os.posix_spawn only when it has copied the environment they were given: such
-  a program has what was set at import, and if it imports gpuconf, a plan of its own.
+- The import of a framework begins: our finder is moved to the front again, wherever other packages
+  (comet_ml, typeguard) have inserted theirs since.
+- A framework is loaded but its hook was not called, because something loaded it without any finder
+  or another thread was importing it when we were loaded: its hook is called now.
+- Another program is about to start: the plan is made, so that the program inherits it.  Python
+  reports os.execve and os.posix_spawn only after it has copied the environment given to them.  Such
+  a program gets the variables set at import and, if it imports gpuconf, a plan of its own.
 
-A third way, wrapping what leads to devices from the start, would have to import the framework.
-Checking at our finder's own place on every import sees nothing once another finder answers first.
-Cost: one look-up in a set for each of Python's events, most of which are none of ours.  An import
-of TensorFlow causes some 170,000, a step of Keras's fit two (counted by an audit hook, on 2.21).
+The alternative, wrapping every device-creating function from the start, would have to import the
+framework.  Checking our finder's position on every import fails once another finder answers first.
+
+The cost is one set lookup for each of Python's events, most of which do not concern us.  Importing
+TensorFlow causes some 170,000 events, a step of Keras's fit two (counted by an audit hook, on
+2.21).
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from gpuconf.locks import local
 from gpuconf.state_note import STATE_VARIABLE
 from gpuconf.terminal import debug
 
-# multiprocessing and loky start programs through a C function that has no event of its own; their
-# modules that do it are imported right before the first start; see also has_missed_a_start.
+# multiprocessing and loky start programs through a C function without an audit event.  The modules
+# that do so are imported right before the first start; see also has_missed_a_start.
 _STARTERS = ("popen_spawn_posix", "popen_forkserver", "popen_loky_posix")
 _PROGRAM_EVENTS = frozenset(
     {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"}
     | {"os.fork", "os.forkpty", "pty.spawn"}
 )
-# What an import of any Python file or library causes.
+# The events raised by an import of any Python file or library.
 _IMPORT_EVENTS = frozenset({"import", "exec"})
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     AuditHook = Callable[[str, tuple[Any, ...]], None]
 
     class _Entrance(Protocol):
-        """Where a framework's devices are made: gpuconf.backends.entrances.Entrance."""
+        """A function that creates a framework's devices: gpuconf.backends.entrances.Entrance."""
 
         @property
         def module(self) -> str: ...
@@ -58,15 +60,15 @@ if TYPE_CHECKING:
 
 
 class _Busy(local):
-    """Whether this thread is catching up: that imports, and must not be called for it."""
+    """Whether this thread is catching up, which imports modules and must not trigger itself."""
 
     now = False
 
 
 class Tripwire:
-    """Calls ``before_program()``, and ``catch_up(name)`` for a framework that came in unhooked.
+    """Calls ``before_program()``, and ``catch_up(name)`` for a framework imported without its hook.
 
-    ``entrances`` are the functions of each framework through which devices are made.
+    ``entrances`` maps each framework to the functions that create its devices.
     """
 
     def __init__(self, entrances: Mapping[str, _Entrance]) -> None:
@@ -78,18 +80,18 @@ class Tripwire:
         self._busy = _Busy()
 
     def arm(self, before_program: Callable[[], None], catch_up: Callable[[str], None]) -> None:
-        """Watch from now on; the audit hook itself stays for the life of the process."""
+        """Start watching; the audit hook itself stays for the life of the process."""
         self._before_program, self._catch_up = before_program, catch_up
         if not self._is_set:
             self._is_set = True
             sys.addaudithook(_only(_IMPORT_EVENTS | _PROGRAM_EVENTS, self._on_event))
 
     def after_fork(self) -> None:
-        """In a forked child: it watches, also where its parent was catching up."""
+        """Resume watching in a forked child, even if its parent was catching up."""
         self._busy.now = False
 
     def disarm(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._before_program = None
 
     def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
@@ -97,7 +99,7 @@ class Tripwire:
             return
         try:
             self._look(event, args)
-        except Exception as error:  # what happens here is the user's own import or program
+        except Exception as error:  # this runs inside the user's own import or program start
             debug(f"the audit hook failed at {event}: {error!r}")
 
     def _look(self, event: str, args: tuple[Any, ...]) -> None:
@@ -137,9 +139,10 @@ class Tripwire:
             self._busy.now = False
 
     def _watch_entrance(self, name: str) -> None:
-        """Catch up at the latest when devices are about to be made.
+        """Catch up no later than when devices are about to be created.
 
-        Between the end of an import past our finder and the first device there may be no event.
+        There may be no event between the end of an import that bypassed our finder and the first
+        device.
         """
         entrance = self._entrances[name]
         if not import_hook.is_whole(entrance.module):
@@ -154,7 +157,7 @@ class Tripwire:
                 setattr(owner, function, self._waking(name, owner, function, original))
 
     def _waking(self, name: str, owner: Any, function: str, original: Any) -> Any:
-        """``original``, and before its first run the framework caught up with."""
+        """Wrap ``original`` so that the framework is caught up with before its first call."""
 
         def entrance(*args: Any, **kwargs: Any) -> Any:
             if getattr(owner, function) is not entrance or name not in import_hook.unmet():
@@ -167,12 +170,12 @@ class Tripwire:
 
 
 def has_missed_a_start() -> bool:
-    """Whether this process has started others before, in a way that is seen only once."""
+    """Whether this process may have started others before, by a method that has only one event."""
     return any(name.rpartition(".")[2] in _STARTERS for name in list(sys.modules))
 
 
 def _only(events: frozenset[str], handle: AuditHook) -> AuditHook:
-    """An audit hook for these events alone; the others, most of them by far, cost one look-up."""
+    """Return an audit hook for these events only; all others, by far the most, cost one lookup."""
 
     def watch(event: str, args: tuple[Any, ...]) -> None:
         if event in events:
@@ -182,10 +185,11 @@ def _only(events: frozenset[str], handle: AuditHook) -> AuditHook:
 
 
 def _bring_up_to_date(environ: object, before: Mapping[str, str | None]) -> None:
-    """Give a program the variables that its environment was copied too early for.
+    """Add the variables that a program's environment was copied too early to contain.
 
-    ``{**os.environ, "SEED": "1"}`` was made before the plan; that it is a copy is known by our note
-    in it.  ``before`` is os.environ as it was then: what the caller has set, or left out, stays.
+    ``{**os.environ, "SEED": "1"}`` was built before the plan; our note in it shows that it is a
+    copy. ``before`` is os.environ at that time, so values that the caller has set or omitted stay
+    as they are.
     """
     if type(environ) is not dict or STATE_VARIABLE not in environ:
         return

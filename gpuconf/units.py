@@ -1,4 +1,4 @@
-"""Sizes, shares and durations: read from text, written for people."""
+"""Parse and format sizes, shares and durations."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _ALMOST_A_SIZE = Pattern(
 )
 _SECONDS_PER_UNIT = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-# More than any accelerator has; a larger figure is a slip of the keyboard.
+# More than any accelerator has; a larger figure is a typing error.
 LARGEST_SIZE = 1024**5
 
 
 class Amount(NamedTuple):
-    """An amount of memory: a number of bytes, or a share (0 to 1) of something.
+    """An amount of memory: a number of bytes, or a share (0 to 1) of a total.
 
     Exactly one of ``size_bytes`` and ``share`` is set.
     """
@@ -45,10 +45,10 @@ class Amount(NamedTuple):
     share: float | None = None
 
     def of(self, whole_bytes: int | None) -> int | None:
-        """The amount in bytes; None where it is a share of an unknown whole."""
+        """Return the amount in bytes; None if it is a share of an unknown total."""
         if self.share is None:
             return self.size_bytes
-        # Rounded first: 0.29 × 100 MiB is 30408703.999999996 in floats, which would be 28 MiB.
+        # Round first: 0.29 × 100 MiB is 30408703.999999996 in floats, which would become 28 MiB.
         return None if whole_bytes is None else int(round(self.share * whole_bytes, 3))
 
     def __str__(self) -> str:
@@ -60,11 +60,11 @@ class Amount(NamedTuple):
 def parse_size(text: str) -> int:
     """Return the bytes in ``text``, such as ``6GiB``, ``512 MB`` or ``1.5 GiB``.
 
-    KiB, MiB, GiB and TiB are powers of 1024; kB, MB, GB and TB are powers of 1000, as in
-    IEC 80000-13; letter case does not matter.  A fraction of a byte is cut off.
+    KiB, MiB, GiB and TiB are powers of 1024; kB, MB, GB and TB are powers of 1000, as in IEC
+    80000-13; letter case does not matter.  A fraction of a byte is dropped.
 
-    Raises ValueError, with the rule in its text, for anything else: no unit, a sign, NaN,
-    or more than a pebibyte.
+    Raises ValueError, with the rule in its text, for anything else: no unit, a sign, NaN, or more
+    than a pebibyte.
     """
     number, unit = _number_and_unit(text)
     factor = _BYTES_PER_UNIT.get(unit.lower())
@@ -77,9 +77,9 @@ def parse_size(text: str) -> int:
 
 
 def parse_size_argument(text: str) -> int:
-    """`parse_size` for a command line: its ValueError also says what may have been meant.
+    """`parse_size` for a command line: its ValueError also suggests what may have been meant.
 
-    That is 4GiB for ``4``, ``4G`` and ``4 gigs``; a bare number above 1024 is one of MiB.
+    It suggests 4GiB for ``4``, ``4G`` and ``4 gigs``, and MiB for a bare number above 1024.
     """
     try:
         return parse_size(text)
@@ -93,7 +93,7 @@ def parse_size_argument(text: str) -> int:
 
 
 def _number_and_unit(text: str) -> tuple[str, str]:
-    """``1.5 GiB`` as ``1.5`` and ``GiB``; two empty texts where that is not what stands there."""
+    """Split ``1.5 GiB`` into ``1.5`` and ``GiB``; return two empty strings for other forms."""
     written = text.strip()
     number = written[:-1] if written.endswith("%") else written.rstrip(_LETTERS)
     unit = written[len(number) :]
@@ -110,14 +110,16 @@ def _are_digits(text: str) -> bool:
 
 
 def _times(number: str, factor: int) -> int:
-    """``number × factor`` in whole bytes, exactly: floats lose bytes above 8 PiB, and 0.1."""
+    """Return ``number × factor`` in whole bytes, exactly: floats lose bytes above 8 PiB, and for
+    0.1.
+    """
     whole, _, decimals = number.partition(".")
     digits: int = int(f"{whole}{decimals}") * factor
     return digits // int(10 ** len(decimals))
 
 
 def parse_share(text: str) -> float:
-    """Return the share (0 to 1) in a percentage such as ``70%``; else raise ValueError."""
+    """Return the share (0 to 1) in a percentage such as ``70%``; raise ValueError otherwise."""
     number, unit = _number_and_unit(text)
     if unit != "%" or not 0 <= float(number) <= 100:
         raise ValueError("a share is a percentage from 0% to 100%, such as 70%")
@@ -147,13 +149,14 @@ def parse_duration(text: str) -> float:
 
 
 def sized(size_bytes: float, *, cut: bool = False) -> str:
-    """``size_bytes`` for people: ``6144 MiB``, ``37.5 MiB``, ``12 KiB``, ``300 B``.
+    """Format ``size_bytes`` for people: ``6144 MiB``, ``37.5 MiB``, ``12 KiB``, ``300 B``.
 
-    Whole MiB from 100 MiB on, whatever the size: the unit of nvidia-smi and of TensorFlow's log,
-    in which sums add up and a limit of 5735 MiB differs from a peak of 5701 MiB.  Below that one
-    decimal where it is not 0, below 1 MiB KiB, below 1 KiB bytes; to the nearest.  With ``cut``
-    always whole MiB, rounded down as TensorFlow takes a limit.  `exact_size` writes what is typed
-    back.
+    From 100 MiB up, the result is in whole MiB, whatever the size.  That is the unit of nvidia-smi
+    and of TensorFlow's log; sums add up, and a limit of 5735 MiB differs from a peak of 5701 MiB.
+    Below that it has one decimal unless that is 0; below 1 MiB it is in KiB, and below 1 KiB in
+    bytes. Values are rounded to the nearest.  With ``cut`` the result is always in whole MiB,
+    rounded down as TensorFlow does with a limit.  `exact_size` formats a size that can be parsed
+    again.
     """
     if cut:
         return f"{int(size_bytes // MIB)} MiB"
@@ -167,24 +170,25 @@ def sized(size_bytes: float, *, cut: bool = False) -> str:
 
 
 def mib_figure(size_bytes: float) -> str:
-    """``size_bytes`` for a column headed MiB, or a sum in MiB: ``5735.0``."""
+    """Format ``size_bytes`` for a column headed MiB, or a sum in MiB: ``5735.0``."""
     return mib_figures([size_bytes])[0]
 
 
 def mib_figures(summands_bytes: Iterable[float]) -> list[str]:
-    """`mib_figure` of each summand, so that the figures add up to that of the sum.
+    """Format each summand like `mib_figure`, so that the figures add up to the figure of the sum.
 
-    Each is the step from one rounded running total to the next, at most 0.1 off.
+    Each is the difference between consecutive rounded running totals, at most 0.1 off.
     """
     totals = [round(total * 10 / MIB) for total in accumulate(summands_bytes, initial=0)]
     return [f"{(after - before) / 10:.1f}" for before, after in pairwise(totals)]
 
 
 def exact_size(size_bytes: int) -> str:
-    """``size_bytes`` as a setting, without loss: ``6GiB``, ``1500MiB``, ``1.2GiB``, ``1001B``.
+    """Format ``size_bytes`` as a setting, without loss: ``6GiB``, ``1500MiB``, ``1.2GiB``,
+    ``1001B``.
 
-    The largest binary unit of which it is a whole number; a decimal of GiB where that reads back
-    as the same bytes; a decimal unit where it was given in one, such as ``4GB``.
+    Uses the largest binary unit that gives a whole number; a decimal number of GiB if that parses
+    to the same bytes; or a decimal unit if the size was given in one, such as ``4GB``.
     """
     for unit, factor in (("GiB", GIB), ("MiB", MIB)):
         if size_bytes and size_bytes % factor == 0:
@@ -200,11 +204,11 @@ def exact_size(size_bytes: int) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """``seconds`` for people: ``90s``, ``10min``, ``2h``, ``forever``."""
+    """Format ``seconds`` for people: ``90s``, ``10min``, ``2h``, ``forever``."""
     if seconds == float("inf"):
         return "forever"
     for unit, factor in (("h", 3600), ("min", 60)):
         if seconds >= factor and seconds % factor == 0:
             return f"{seconds / factor:g}{unit}"
-    # No exponents, which `parse_duration` would not take back; a millisecond is fine enough.
+    # No exponents, which `parse_duration` would reject; milliseconds are precise enough.
     return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"

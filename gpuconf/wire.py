@@ -1,8 +1,8 @@
 """Protobuf's wire format: the fields of a message as they are on disk.
 
-Read without protobuf, for three reasons: TensorFlow's generated modules move between its
-versions, gpuconf's Python need not have TensorFlow at all, and fields that are not asked for
-are skipped without being decoded.
+This does not use protobuf, for three reasons: TensorFlow's generated modules move between its
+versions, gpuconf's Python may not have TensorFlow at all, and fields that are not requested are
+skipped without being decoded.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class WireError(ValueError):
-    """Bytes that are not a whole message."""
+    """The bytes are not a complete message."""
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
-    """The fields of a message: its number, and an int for a varint, else its bytes.
+    """Yield the fields of a message: the field number, and an int for a varint or else the bytes.
 
-    Raises WireError where the message is cut off or is something else.
+    Raises WireError if the message is truncated or is not a message.
     """
     place, end = 0, len(message)
     while place < end:
@@ -43,7 +43,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
 
 
 def varint(message: memoryview, place: int) -> tuple[int, int]:
-    """The unsigned number that begins at ``place``, and where it ends."""
+    """Return the unsigned number that begins at ``place``, and the position after it."""
     value = shift = 0
     try:
         while shift < 70:
@@ -59,11 +59,11 @@ def varint(message: memoryview, place: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """The int64 that was written as this varint."""
+    """Return the int64 that this varint encodes."""
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def text(raw: memoryview) -> str:
-    """The bytes of a string field as text."""
+    """Decode the bytes of a string field."""
     return bytes(raw).decode("utf-8", "replace")

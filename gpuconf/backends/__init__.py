@@ -1,4 +1,4 @@
-"""Plan -> settings, one module per framework; each has its environment variables and its calls."""
+"""Plan -> settings, with one module per framework for its environment variables and its calls."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def environment_changes(
     has_tf_keras: bool = False,
     knows_new_jax_name: bool = False,
 ) -> list[Change]:
-    """Every variable that ``profile`` would like to set, for all frameworks and its ``env``.
+    """Return every variable that ``profile`` asks to set, for all frameworks and its ``env``.
 
-    Without a ``plan``, those that need no figures: ``gpus: none``, growth, allocators, ``env``.
-    ``baseline`` is the environment as the user made it; see :mod:`gpuconf.environ`.
-    ``has_tf_keras`` says whether the package tf_keras can be imported, ``knows_new_jax_name``
+    Without a ``plan``, only those that need no figures: ``gpus: none``, growth, allocators,
+    ``env``. ``baseline`` is the environment as the user set it; see :mod:`gpuconf.environ`.
+    ``has_tf_keras`` says whether the package tf_keras can be imported, and ``knows_new_jax_name``
     whether the installed JAX reads XLA_CLIENT_MEM_FRACTION.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
@@ -44,7 +44,7 @@ def environment_changes(
 
 
 def _hidden(profile: Profile) -> list[Change]:
-    """What ``gpus: none`` comes to, whatever the machine has."""
+    """Return the variable for ``gpus: none``, which does not depend on the machine."""
     if profile.gpus.kind != "none":
         return []
     name = "CUDA_VISIBLE_DEVICES"
@@ -66,13 +66,13 @@ def _visibility(plan: Plan) -> list[Change]:
 def _mps(plan: Plan) -> list[Change]:
     if not plan.gpus:
         return []
-    from gpuconf.backends import mps  # which needs the planner: here it has been loaded
+    from gpuconf.backends import mps  # it needs the planner, which is already loaded at this point
 
     return mps.wishes(plan)
 
 
 def voided_caps(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
-    """For each limit that will not act as a cap in ``environ``, a Setting says why."""
+    """Return a Setting with the reason for each limit that is not a hard cap in ``environ``."""
     if plan is None or plan.hides_gpus:
         return []
     from gpuconf.backends import mps

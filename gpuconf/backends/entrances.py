@@ -1,4 +1,4 @@
-"""The functions of each framework through which devices are made, and a look before they run."""
+"""The functions of each framework that create devices, and wrappers that run before them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Entrance(NamedTuple):
-    """A module of the framework, the class in it, if any, and the functions there."""
+    """A module of the framework, a class in it or None, and the functions to wrap."""
 
     module: str
     functions: tuple[str, ...]
@@ -24,20 +24,20 @@ ENTRANCES = {
         ("_initialize_physical_devices", "ensure_initialized"),
         "Context",
     ),
-    # torch's C++ looks the name up in the module, and so do most of its own files.
+    # torch's C++ code looks up this name in the module, and so do most of torch's own files.
     "torch": Entrance("torch.cuda", ("_lazy_init",)),
-    # The last function before XLA's variables are read, and in an older JAX the one before that.
+    # The last function before XLA's variables are read; in older JAX, the one before it.
     "jax": Entrance("jax._src.xla_bridge", ("discover_pjrt_plugins", "backends")),
 }
 
 
 def is_watched(owner: object, name: str) -> bool:
-    """Whether `call_before` has wrapped the function ``name`` of ``owner``."""
+    """Whether the function ``name`` of ``owner`` has been wrapped here."""
     return hasattr(getattr(owner, name), "of_gpuconf")
 
 
 def call_before(owner: object, name: str, before: Callable[[], None]) -> None:
-    """Wrap the function ``name`` of ``owner``: ``before`` is called ahead of each of its calls."""
+    """Wrap the function ``name`` of ``owner`` so that ``before`` runs ahead of each call."""
 
     def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before()
@@ -47,8 +47,8 @@ def call_before(owner: object, name: str, before: Callable[[], None]) -> None:
 
 
 def call_through(owner: object, name: str, around: Callable[..., Any]) -> None:
-    """Wrap the function ``name`` of ``owner``: ``around`` is called with it and its arguments."""
-    import functools  # only where a framework is imported
+    """Wrap the function ``name`` of ``owner``; ``around`` receives it and its arguments."""
+    import functools  # only loaded when a framework is imported
 
     original: Callable[..., Any] = getattr(owner, name)
 

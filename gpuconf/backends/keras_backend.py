@@ -1,20 +1,20 @@
-"""Where the imported Keras computes, and whether the program wants that."""
+"""Which backend the imported Keras uses, and whether the program uses Keras."""
 
 from __future__ import annotations
 
 import sys
 from types import FunctionType, ModuleType
 
-# Set by the import hook: the first import of Keras came from the program, not from TensorFlow.
+# Set by the import hook: the program, not TensorFlow, imported Keras first.
 imported_by_program = False
 
 
 def elsewhere() -> str | None:
-    """Where a Keras 3 that the program imported computes, such as ``jax``; else None.
+    """Return the backend of a Keras 3 that the program uses, such as ``jax``; None for TensorFlow.
 
-    TensorFlow beside such a Keras only reads data and saves files; with a GPU in sight it would
-    take memory from the framework that trains.  TensorFlow imports Keras for itself too, whatever
-    backend is configured: a program that does not use Keras computes with TensorFlow.
+    Next to such a Keras, TensorFlow only reads data and saves files; if it saw a GPU, it would take
+    memory from the framework that trains.  TensorFlow also imports Keras for itself, whatever
+    backend is configured, so a program that does not use Keras computes with TensorFlow.
     """
     name = _configured()
     if name in (None, "tensorflow") or not (imported_by_program or _is_used_by_program()):
@@ -23,23 +23,24 @@ def elsewhere() -> str | None:
 
 
 def forces_growth(value: str | None) -> bool:
-    """Whether this TF_FORCE_GPU_ALLOW_GROWTH is Keras 3's, which writes it for other backends.
+    """Whether Keras 3 has set this TF_FORCE_GPU_ALLOW_GROWTH, as it does for other backends.
 
-    It would have TensorFlow not take the whole card; under a plan nothing does.
+    Keras sets it so that TensorFlow does not take the whole card, which no framework does under a
+    plan.
     """
     return value == "true" and _configured() not in (None, "tensorflow")
 
 
 def _configured() -> str | None:
-    """The backend of the imported Keras 3; None where there is none."""
+    """Return the backend of the imported Keras 3; None if it is not imported."""
     backend = getattr(sys.modules.get("keras.src.backend.config"), "backend", None)
     return str(backend()) if callable(backend) else None
 
 
 def _is_used_by_program() -> bool:
-    """Whether a module of the program holds something of Keras.
+    """Whether a module of the program refers to anything in Keras.
 
-    ``import keras`` after ``import tensorflow`` finds Keras imported, and no hook sees it.
+    ``import keras`` after ``import tensorflow`` finds Keras already imported, and runs no hook.
     """
     for module in list(sys.modules.values()):
         if _is_of_program(module) and any(map(_is_of_keras, list(vars(module).values()))):
@@ -48,7 +49,7 @@ def _is_used_by_program() -> bool:
 
 
 def _is_of_program(module: object) -> bool:
-    """Whether this is a module that was not installed: the main one, or one beside it."""
+    """Whether this module is part of the program: the main module, or one that is not installed."""
     if type(module) is not ModuleType:
         return False
     if module.__name__ in ("__main__", "__mp_main__"):
@@ -61,8 +62,8 @@ def _is_of_program(module: object) -> bool:
 
 
 def _is_of_keras(value: object) -> bool:
-    """Whether this is Keras, something in it, or an object of one of its classes."""
-    kind = type(value)  # and not value.__class__: a lazy object would wake up
+    """Whether this is Keras, something in it, or an instance of one of its classes."""
+    kind = type(value)  # not value.__class__, which would load a lazy object
     if kind is ModuleType:
         home = vars(value).get("__name__")
     elif kind is FunctionType or issubclass(kind, type):

@@ -1,7 +1,7 @@
 """Graph-mode Keras: a version-1 session built from the plan and installed with set_session.
 
-Keras 2 and tf_keras take a session; Keras 3 has no ``set_session`` anywhere.  Eager mode ignores
-an installed session's options, so this is for graph mode alone.
+Keras 2 and tf_keras accept a session; Keras 3 has no ``set_session`` at all.  Eager mode ignores an
+installed session's options, so this applies only to graph mode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HINT = "graph-mode Keras is tf_keras: `pip install tf_keras`"
 
 
 def leave_eager_mode(tf: Any) -> None:
-    """Switch TensorFlow to graph mode; raise TooLateError once eager devices exist."""
+    """Switch TensorFlow to graph mode; raise TooLateError if eager devices already exist."""
     if not tf.executing_eagerly():
         return
     try:
@@ -35,8 +35,8 @@ def leave_eager_mode(tf: Any) -> None:
 def install(plan: Plan, tf: Any, record: Record) -> Any:
     """Build a ``tf.compat.v1.Session`` for ``plan``, give it to Keras, and return it.
 
-    Makes the GPU devices.  Raises BackendError in eager mode, where Keras would ignore the
-    session, and where only Keras 3 is there to take it.
+    Creates the GPU devices.  Raises BackendError in eager mode, where Keras would ignore the
+    session, and if only Keras 3 is installed.
     """
     if tf.executing_eagerly():
         raise BackendError(
@@ -62,7 +62,7 @@ def _fraction(config: Any) -> float:
 
 
 def session_backend(tf: Any) -> Any:
-    """The Keras backend module that has ``set_session``; raise BackendError if none has."""
+    """Return the Keras backend module with ``set_session``; raise BackendError if none has it."""
     for find in (lambda: tf.compat.v1.keras.backend, _tf_keras_backend):
         try:
             backend = find()
@@ -74,12 +74,12 @@ def session_backend(tf: Any) -> Any:
 
 
 def _tf_keras_backend() -> ModuleType:
-    # tf.compat.v1.keras is Keras 3 unless TF_USE_LEGACY_KERAS was set, however tf_keras is used.
+    # tf.compat.v1.keras is Keras 3 unless TF_USE_LEGACY_KERAS was set, even if tf_keras is used.
     return importlib.import_module("tf_keras.api._v1.keras").backend  # type: ignore[no-any-return]
 
 
 def refuse_keras_3(keras: ModuleType) -> None:
-    """Raise BackendError if ``keras`` is Keras 3: it cannot run the session that was asked for."""
+    """Raise BackendError if ``keras`` is Keras 3, which cannot run the requested session."""
     version = str(getattr(keras, "__version__", ""))
     if version.partition(".")[0].isdigit() and int(version.partition(".")[0]) >= 3:
         raise BackendError(

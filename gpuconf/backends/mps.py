@@ -1,6 +1,6 @@
-"""``memory.enforce``: the variable that has NVIDIA's MPS hold this process to the plan.
+"""``memory.enforce``: the variable that makes NVIDIA's MPS limit this process to the plan.
 
-CUDA reads it when it starts.  MPS counts the GPUs that the process sees, and all of its memory on
+CUDA reads it at startup.  MPS numbers the GPUs that the process sees, and counts all its memory on
 each: the framework's and the context.
 """
 
@@ -18,7 +18,7 @@ from gpuconf.units import MIB
 
 
 def wishes(plan: Plan) -> list[Change]:
-    """The limits of the plan's GPUs; a user's own were terms of the plan, so ours are smaller."""
+    """Return the plan's limits for MPS, never above the user's, which are terms of the plan."""
     limits = (each.mps_limit_bytes for each in plan.gpus)
     entries = [f"{place}={limit // MIB}M" for place, limit in enumerate(limits) if limit]
     if not entries:
@@ -27,7 +27,7 @@ def wishes(plan: Plan) -> list[Change]:
 
 
 def not_enforced(plan: Plan, environ: Mapping[str, str]) -> list[Setting]:
-    """Why ``enforce: mps`` has no effect; nothing where it has."""
+    """Return the reason if ``enforce: mps`` has no effect; an empty list if it has."""
     if plan.hides_gpus or "mps" not in enforcements(plan.profile):
         return []
     if plan.mps_is_running is False:

@@ -1,4 +1,4 @@
-"""What the guards of a framework ask of whoever has the plan."""
+"""The interface through which framework guards reach the plan."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gpuconf.settings import Setting
 
 
 class PlanSource(Protocol):
-    """Where the plan comes from: gpuconf.binding.Binding."""
+    """The source of the plan: gpuconf.binding.Binding."""
 
     def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
-        """Make the plan hold, and call ``apply`` with it; raises where it cannot hold.
+        """Put the plan in effect and call ``apply`` with it; raise if that is not possible.
 
-        With ``only_lists`` no device is made yet.
+        With ``only_lists`` no device is created yet.
         """
 
     def use(self, uuids: Sequence[str]) -> None:
-        """Count this process on the GPUs that it is about to use; raises where that may not be."""
+        """Count this process on the GPUs that it is about to use; raise if that is not allowed."""
 
     def release(self) -> None:
-        """Let others have what was leased: this process uses no GPU."""
+        """Release the leases: this process uses no GPU."""
 
     def record(self, setting: Setting) -> None:
-        """Take down a setting's fate."""
+        """Record a setting's outcome."""

@@ -1,7 +1,7 @@
-"""Which line of the user's own code most likely made the devices, read from the source.
+"""Find the line of user code that most likely created the devices, from the source code.
 
-We were not there when it happened, so this looks at what ran before us: the file, or the notebook
-cells, down to the line that brought us here, then the modules the program imported.
+gpuconf was not loaded when it happened, so this looks at what ran before: the file or the notebook
+cells up to the line that called us, then the modules that the program imported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WHOLE_FILE = sys.maxsize
 
 
 class _EarlierSource(NamedTuple):
-    """Some source that ran before us, down to ``before_line``."""
+    """Source that ran before us, up to ``before_line``."""
 
     name: str
     source: str
@@ -27,10 +27,11 @@ class _EarlierSource(NamedTuple):
 
 
 def likely_line(makers: frozenset[str], *, argument: str | None = None) -> str | None:
-    """``file:line (source)`` of the first call that bears a name of ``makers``; None if none does.
+    """Return ``file:line (source)`` of the first call to a name in ``makers``; None if there is
+    none.
 
-    One that has the keyword ``argument`` counts too, whatever its name.  Only calls that run when
-    the file runs count: not those in functions and classes.
+    A call with the keyword ``argument`` also counts, whatever its name.  Only calls that run when
+    the file runs count, not those in functions and classes.
     """
     frame = user_frame()
     if frame is None:
@@ -79,5 +80,5 @@ def _has(call: ast.Call, argument: str) -> bool:
 
 
 def _called_name(call: ast.Call) -> str:
-    """``constant`` for ``tf.constant(…)``, ``Adam`` for ``Adam(…)``."""
+    """Return ``constant`` for ``tf.constant(…)``, ``Adam`` for ``Adam(…)``."""
     return str(getattr(call.func, "attr", getattr(call.func, "id", "")))

@@ -1,7 +1,7 @@
-"""Children: the programs that commands start, what they hand over, and their end.
+"""Child processes: the programs that commands start, the data they return, and how they end.
 
-``family`` starts a command and ends every process that came from it; ``signals`` makes sure that
-our own end does so too; ``run`` bounds a child in time and returns its record and output as text;
-``starting`` says why a command cannot be started; ``passthrough`` passes a program's output on to
-our own streams.
+``family`` starts a command and ends every process that descends from it.  ``signals`` makes sure
+that this also happens when we end.  ``run`` limits a child's time and returns its record and output
+as text.  ``starting`` explains why a command cannot be started.  ``passthrough`` forwards a
+program's output to our own streams.
 """

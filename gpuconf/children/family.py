@@ -1,8 +1,8 @@
-"""A command and all processes that came from it, wherever they have gone, and their end.
+"""A command with all processes that descend from it, wherever they have moved, and how to end them.
 
-A process group is not enough: ``timeout`` makes one of its own, ``setsid`` a session.  So this
-process becomes the subreaper of what it starts: a process whose parent has ended becomes a child
-of ours, not of the system's first one, and the tree below us holds them all.
+A process group is not enough: ``timeout`` creates its own, and ``setsid`` a session.  So this
+process becomes the subreaper of what it starts.  A process whose parent has ended becomes our child
+instead of init's, and the tree below us contains all of them.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from typing import Any, ClassVar, NamedTuple
 
 from gpuconf.children.signals import ended_in_order, held_back
 
-MARK_VARIABLE = "GPUCONF_FAMILY"  # the families a process belongs to, outermost first: "a:b"
+MARK_VARIABLE = "GPUCONF_FAMILY"  # the families of a process, outermost first: "a:b"
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _POLL_S = 0.01
-# A process in the middle of a disk's or driver's work ends after it.
+# A process in the middle of disk or driver work ends only after it.
 _PATIENCE_S = 20.0
 
 
 class ProcessFamily:
-    """The processes of one command, as a context: when it is left, all of them are gone.
+    """The processes of one command, as a context manager that ends all of them on exit.
 
-    Time-outs, errors, Ctrl-C, SIGTERM and SIGHUP all leave it.  Only SIGKILL is used, which a
-    process can neither ignore nor be stopped for.  Killed are children of this process in a
-    session that did not exist before, with all below them, and processes that bear the mark.  So
-    children that others started in this process are left alone, also when they are orphaned.
-
-    ``is_gone`` is False afterwards where a process did not end within ``patience_s`` seconds.
+    Timeouts, errors, Ctrl-C, SIGTERM and SIGHUP all exit it.  It uses only SIGKILL, which works on
+    a stopped process and cannot be ignored.  It kills this process's children in sessions that did
+    not exist before, everything below them, and processes with the mark.  Children that others
+    started in this process are left alone, even if they are orphaned.  Afterwards ``is_gone`` is
+    False if a process did not end within ``patience_s`` seconds.
     """
 
     _living: ClassVar[set[str]] = set()  # the families of this process that have not ended
@@ -63,9 +62,9 @@ class ProcessFamily:
     def start(
         self, command: Sequence[str], environ: Mapping[str, str], **streams: Any
     ) -> subprocess.Popen[bytes]:
-        """Start the command in a session of its own; ``streams`` are options of Popen.
+        """Start the command in its own session; ``streams`` are options of Popen.
 
-        Raises OSError where it cannot be started.
+        Raises OSError if it cannot be started.
         """
         marks = [*_marks_in(environ.get(MARK_VARIABLE, "")), self._mark]
         marked = {**environ, MARK_VARIABLE: ":".join(marks)}
@@ -76,7 +75,7 @@ class ProcessFamily:
     def end(self) -> None:
         """Kill every process of the family, and wait until none is left."""
         deadline = time.monotonic() + self._patience_s
-        # Looked for once more after the last: one may have been started while we looked.
+        # Search once more after the last one: another may have started during the search.
         while members := self._members():
             for pid in members:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -92,9 +91,10 @@ class ProcessFamily:
         self.is_gone = not members
 
     def _members(self) -> set[int]:
-        """Its processes, ended ones that nobody has waited for included.
+        """Return its processes, including zombies.
 
-        A process whose first thread has ended looks so too, while others still give back memory.
+        A process whose first thread has ended also looks like one, while other threads still free
+        memory.
         """
         processes = list(_processes())
         found = {process.pid for process in processes if self._is_ours(process)}
@@ -105,7 +105,7 @@ class ProcessFamily:
         return found
 
     def _is_ours(self, process: _Process) -> bool:
-        """Whether it is a child of this process by the family, or bears the mark."""
+        """Whether it is a child of this process started by the family, or has the mark."""
         if process.pid == os.getpid():
             return False
         marks = _marks_of(process.pid)
@@ -126,13 +126,13 @@ def _processes() -> Iterator[_Process]:
         if name.isdecimal():
             with contextlib.suppress(OSError):
                 text = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
-                # The name in brackets may hold anything, brackets and spaces too.
+                # The name in brackets may contain anything, including brackets and spaces.
                 _state, parent, _group, session = text.rpartition(")")[2].split()[:4]
                 yield _Process(int(name), int(parent), int(session))
 
 
 def _marks_of(pid: int) -> set[str]:
-    """The marks in a process's environment; none where it has ended or is another user's."""
+    """Return the marks in a process's environment; empty if it ended or belongs to another user."""
     with contextlib.suppress(OSError):
         for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             name, _, value = entry.decode(errors="replace").partition("=")
@@ -147,7 +147,7 @@ def _marks_in(value: str) -> list[str]:
 
 @contextlib.contextmanager
 def _subreaper() -> Iterator[None]:
-    """Orphans below this process become its children; where they cannot, the mark finds them."""
+    """Make orphans below this process its children; if that is impossible, the mark finds them."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):

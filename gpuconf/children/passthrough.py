@@ -1,9 +1,9 @@
-"""The program's output, passed on as it comes; a line about the rehearsal below it on a terminal.
+"""Forward the program's output as it arrives, with a status line below it on a terminal.
 
-What is not a terminal is handed to the program as it is.  A terminal is replaced by a
+A stdout that is not a terminal is given to the program directly.  A terminal is replaced by a
 pseudo-terminal of the same size, so that the program still sees one and draws its progress bars,
-and we know when a line is complete and our own can stand below it.  stderr always passes through
-here, because its end is what remains of a program that was aborted.
+and we know when a line is complete and ours can go below it.  stderr always passes through here,
+because its end is the evidence of an aborted program.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _ERASE_LINE = b"\r\x1b[K"
 
 
 class Passthrough:
-    """Pumps a program's output to ours; ``child_stdout`` and ``child_stderr`` are for Popen."""
+    """Forwards a program's output to ours; ``child_stdout`` and ``child_stderr`` are for Popen."""
 
     def __init__(self, *, is_shown: bool, stdout_to_stderr: bool) -> None:
         self.is_shown = is_shown
         self._out = sys.stderr if stdout_to_stderr else sys.stdout
-        self._sinks: dict[int, int | None] = {}  # what is read -> where it goes
-        self._gone: set[int] = set()  # that nothing can be written to any more
+        self._sinks: dict[int, int | None] = {}  # source descriptor -> target descriptor
+        self._gone: set[int] = set()  # targets that can no longer be written to
         self._ours: list[int] = []
         self._tail = bytearray()
         self._stderr_source = -1
@@ -62,17 +62,17 @@ class Passthrough:
 
     @property
     def stderr_tail(self) -> str:
-        """The last of what the program wrote to stderr."""
+        """The end of what the program wrote to stderr."""
         return self._tail.decode("utf-8", "replace")
 
     def child_has_started(self) -> None:
-        """Close the program's ends, which it has by now."""
+        """Close our copies of the program's ends, once it has them."""
         for descriptor in self._ours:
             os.close(descriptor)
         self._ours.clear()
 
     def show(self, status: str) -> None:
-        """Draw one line below the output, if there is a terminal and no half line on it."""
+        """Draw a line below the output, if there is a terminal and no partial line on it."""
         if self._terminal is None or status.encode() == self._status:
             return
         self._erase()
@@ -87,7 +87,7 @@ class Passthrough:
             self._write(descriptor, text.encode())
 
     def pump(self, timeout_s: float) -> bool:
-        """Pass on what comes within the time; whether anything may still come."""
+        """Forward what arrives within the time; return whether more may come."""
         if not self._sinks:
             select.select([], [], [], timeout_s)
             return False
@@ -97,20 +97,20 @@ class Passthrough:
         return bool(ready)
 
     def drain(self) -> None:
-        """Pass on what is left of a program that has ended."""
+        """Forward the remaining output of a program that has ended."""
         while self._sinks and self.pump(0.2):
             pass
         self._erase()
         if self._terminal is not None and not self._ends_line:
-            # A progress bar that was cut short remains readable.
+            # Keep an interrupted progress bar readable.
             self._write(self._terminal, b"\r\n")
             self._ends_line = True
 
     def _open(self, target: TextIO | None) -> int:
-        """A pipe, or for a terminal a pseudo-terminal; returns the program's end."""
+        """Open a pipe, or a pseudo-terminal for a terminal; return the program's end."""
         if target is not None and _is_terminal(target):
             source, end = pty.openpty()
-            tty.setraw(end)  # no second translation of line ends
+            tty.setraw(end)  # no second translation of line endings
             size = fcntl.ioctl(target.fileno(), termios.TIOCGWINSZ, b"\0" * 8)
             fcntl.ioctl(end, termios.TIOCSWINSZ, size)
         else:
@@ -123,7 +123,7 @@ class Passthrough:
     def _pass_on(self, source: int) -> None:
         try:
             data = os.read(source, 65536)
-        except OSError:  # a pseudo-terminal's way to say that the other end is closed
+        except OSError:  # a pseudo-terminal reports a closed peer this way
             data = b""
         target = self._sinks[source]
         if not data:
@@ -152,9 +152,9 @@ class Passthrough:
         self._is_drawn = False
 
     def _write(self, descriptor: int, data: bytes) -> None:
-        """Write all of it; nothing more to a reader that is gone, or a disk that is full.
+        """Write all of ``data``, but nothing more after the reader is gone or the disk is full.
 
-        The rehearsal goes on: its verdict is the exit code, which needs no reader.
+        The rehearsal continues: its verdict is the exit code, which needs no reader.
         """
         try:
             while data and descriptor not in self._gone:
@@ -173,7 +173,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 def _fileno(stream: TextIO | None) -> int | None:
     try:
         return None if stream is None else stream.fileno()
-    except (OSError, ValueError):  # closed, or kept in memory by a test
+    except (OSError, ValueError):  # closed, or an in-memory stream in a test
         return None
 
 

@@ -1,4 +1,4 @@
-"""A child that is bounded in time and writes a record, and what it leaves behind as text."""
+"""Run a child with a time limit and a record file, and return what it wrote as text."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _TAIL_BYTES = 1024 * 1024
 
 
 class Ended(NamedTuple):
-    """A child that has ended, and all that it started with it.
+    """A child that has ended, together with everything it started.
 
-    ``record`` is what it wrote to its record, ``output`` to stdout and stderr, the middle cut out
-    of long ones.  ``code`` is its exit code, below 0 a signal's number; None where it was ended
-    because its time, ``limit_s``, was up.  ``is_stuck`` says that not even SIGKILL ended it.
+    ``record`` is the text of its record, and ``output`` that of stdout and stderr; the middle of a
+    long text is cut out.  ``code`` is its exit code, negative for a signal, and None if it was
+    ended because its time, ``limit_s``, was up.  ``is_stuck`` means that not even SIGKILL ended it.
     """
 
     record: str
@@ -39,11 +39,11 @@ def run_recorded(
     watch: Callable[[str], float],
     patience_s: float = 20.0,
 ) -> Ended:
-    """Run ``command``, with ``--record FD`` after it, until it ends or its time is up.
+    """Run ``command`` with ``--record FD`` appended, until it ends or its time is up.
 
-    ``watch`` is called with the record so far, again and again and once at the end; it returns how
-    many seconds the child may take in all.  A child stuck inside a driver is waited for
-    ``patience_s`` seconds after its end.  Raises BackendError where it cannot be started.
+    ``watch`` is called repeatedly with the record so far, and once at the end; it returns the total
+    number of seconds that the child may take.  A child stuck inside a driver is given
+    ``patience_s`` seconds to end after it is killed.  Raises BackendError if it cannot be started.
     """
     with memory_file("record") as record, memory_file("output") as output:
         with ProcessFamily(patience_s=patience_s) as family:
@@ -73,7 +73,7 @@ def run_recorded(
 
 @contextmanager
 def memory_file(name: str) -> Iterator[int]:
-    """A file in memory, which no full disk refuses and no death of its writer empties."""
+    """A file in memory: a full disk cannot block it, and its content survives the writer."""
     descriptor = os.memfd_create(f"gpuconf-{name}")
     try:
         yield descriptor
@@ -82,12 +82,12 @@ def memory_file(name: str) -> Iterator[int]:
 
 
 def whole_text_of(descriptor: int) -> str:
-    """What was written to a memory file so far."""
+    """Return everything written to a memory file so far."""
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8", "replace")
 
 
 def ends_of(descriptor: int) -> str:
-    """The beginning and the end of what was written to a memory file; a short text is whole."""
+    """Return the beginning and end of a memory file's text; all of it if it is short."""
     size = os.fstat(descriptor).st_size
     if size <= _HEAD_BYTES + _TAIL_BYTES:
         return whole_text_of(descriptor)

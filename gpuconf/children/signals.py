@@ -1,4 +1,4 @@
-"""Signals: what we started ends before we do, and the name of one that ended a child."""
+"""Signals: end what we started before we end, and name the signal that ended a child."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PR_SET_PDEATHSIG = 1
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into SystemExit, so that clean-up runs as it does after Ctrl-C."""
+    """Turn SIGTERM and SIGHUP into SystemExit, so that cleanup runs as it does after Ctrl-C."""
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)
@@ -28,9 +28,9 @@ def ended_in_order() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Hold back signals that would end us until the block is done.
+    """Delay signals that would end us until the block is done.
 
-    A handler, not a mask: another thread would take a signal that is masked in this one.
+    This uses a handler, not a mask: another thread would receive a signal masked in this one.
     """
     came: list[int] = []
     try:
@@ -45,11 +45,11 @@ def held_back() -> Iterator[None]:
 def _handled(
     numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], object]
 ) -> Iterator[None]:
-    """Set a handler for a while.  Signals that are ignored stay so: `nohup` means it."""
+    """Set a handler temporarily.  Ignored signals stay ignored, as `nohup` requires."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers, and only it runs them
         return
-    kept = (signal.SIG_IGN, None)  # None: set by C code, which cannot be put back
+    kept = (signal.SIG_IGN, None)  # None: set by C code and cannot be restored
     before = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) not in kept}
     for number in before:
         signal.signal(number, handler)
@@ -61,7 +61,7 @@ def _handled(
 
 
 def signal_name(number: int) -> str:
-    """``SIGSEGV``; ``signal 40`` for one of the real-time signals, most of which have no name."""
+    """Return ``SIGSEGV``, or ``signal 40`` for a real-time signal; most of these have no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -69,6 +69,6 @@ def signal_name(number: int) -> str:
 
 
 def end_with_parent() -> None:
-    """Ask the system to kill this process when its parent ends, even by SIGKILL."""
+    """Ask the kernel to kill this process when its parent ends, even if by SIGKILL."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

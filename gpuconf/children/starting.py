@@ -1,4 +1,4 @@
-"""Can a command be started?  What to say, and the exit code a shell would give, where it cannot."""
+"""Whether a command can be started; if not, the error and the exit code a shell would use."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _HINT = "check the command after --"
 
 
 def is_assignment(word: str) -> bool:
-    """Whether ``word`` is ``NAME=value``, which a shell takes in front of a command only."""
+    """Whether ``word`` is ``NAME=value``, which a shell accepts only before a command."""
     name, equals, _ = word.partition("=")
     return bool(equals) and name.isidentifier()
 
 
 def cannot_start(name: str, reason: str, code: int = 2, *, hint: str = _HINT) -> UsageError:
-    """The error for command ``name``, to be raised; ``code`` is the exit code it gives."""
+    """Build the error for command ``name``; ``code`` is its exit code."""
     error = UsageError(f"cannot start {name!r}: {reason}", hint=hint)
     error.exit_code = code
     return error
 
 
 def not_found(name: str, *, hint: str = _HINT) -> UsageError:
-    """The error for a command that is not there, to be raised."""
+    """Build the error for a command that does not exist."""
     if is_assignment(name):
         hint = f"put {name} before the whole command line, or env after --: -- env {name} …"
         return cannot_start(name, "it is a variable, not a command", hint=hint)
@@ -36,7 +36,7 @@ def not_found(name: str, *, hint: str = _HINT) -> UsageError:
 
 
 def failed_start(name: str, error: OSError) -> UsageError:
-    """The error for what the kernel said when it was to start ``name``."""
+    """Build the error for the kernel's reason for not starting ``name``."""
     if isinstance(error, FileNotFoundError):
         return not_found(name)
     if isinstance(error, PermissionError):
@@ -45,7 +45,7 @@ def failed_start(name: str, error: OSError) -> UsageError:
 
 
 def find_command(name: str, environ: Mapping[str, str]) -> str:
-    """The file that ``name`` starts; UsageError with exit code 127 or 126 where there is none."""
+    """Return the file that ``name`` starts; raise UsageError with exit code 127 or 126 if none."""
     path = environ.get("PATH", os.defpath)
     found = shutil.which(name, path=path)
     if found is not None:

@@ -1,7 +1,7 @@
-"""The machine's GPUs: what NVML reports about them, and which of them CUDA shows to a program.
+"""The machine's GPUs: what NVML reports about them, and which ones CUDA shows to a program.
 
-What asks and what reads CUDA_VISIBLE_DEVICES is imported when it is used (PEP 562): a plan for a
-profile without GPUs needs the value types alone.
+The modules that query NVML and parse CUDA_VISIBLE_DEVICES are imported on first use (PEP 562): a
+plan for a profile without GPUs needs only the value types.
 """
 
 from __future__ import annotations

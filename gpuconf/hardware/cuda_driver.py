@@ -1,4 +1,4 @@
-"""What CUDA's driver says about this process, without starting CUDA."""
+"""Ask the CUDA driver about this process without initializing CUDA."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def has_started() -> bool:
-    """Whether cuInit has been called in this process: CUDA has read its variables then."""
+    """Whether cuInit has been called in this process, so that CUDA has read its variables."""
     return _started_driver() is not None
 
 
@@ -31,9 +31,9 @@ def has_primary_context() -> bool:
 
 
 def _started_driver() -> tuple[ctypes.CDLL, int] | None:
-    """The driver and its number of devices; None where it is not loaded, or not started.
+    """Return the driver and its device count; None if it is not loaded or not initialized.
 
-    cuDeviceGetCount starts nothing: before cuInit it fails with CUDA_ERROR_NOT_INITIALIZED.
+    cuDeviceGetCount initializes nothing: before cuInit it fails with CUDA_ERROR_NOT_INITIALIZED.
     """
     try:
         cuda = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)

@@ -1,9 +1,9 @@
-"""What the kernel lets this process's control group take of each card: cgroup v2's dmem.
+"""The kernel's limit on each card's memory for this process's control group: cgroup v2's dmem.
 
-Linux 6.14 and newer (Documentation/admin-guide/cgroup-v2.rst, "DMEM").  Each file has a line for
-each region: ``drm/0000:03:00.0/vram0 4294967296`` by drivers in the kernel's tree, and
-``nvidia/<PCI address>/vidmem`` by NVIDIA's from R615 on (docs.nvidia.com/dynamo, "Per-GPU Compute
-and Memory Limits with MPS").  ``max`` is no limit.
+Available in Linux 6.14 and newer (Documentation/admin-guide/cgroup-v2.rst, "DMEM").  Each file has
+one line per region: ``drm/0000:03:00.0/vram0 4294967296`` from drivers in the kernel tree, and
+``nvidia/<PCI address>/vidmem`` from NVIDIA's driver since R615 (docs.nvidia.com/dynamo, "Per-GPU
+Compute and Memory Limits with MPS").  ``max`` means no limit.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 _OWN_GROUP = Pattern(r"^0::/(.*)$", multiline=True)
 _CARD_MEMORY = Pattern(r".*?/([0-9a-f:]+\.[0-9a-f])/(?:vidmem|vram)\d*")
 
-_NUMBER = Pattern(r"[0-9]{1,20}")  # of 64 bits; int() raises for thousands of digits
+_NUMBER = Pattern(r"[0-9]{1,20}")  # 64 bits; int() raises for thousands of digits
 
 
 def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
-    """``inventory`` with the kernel's caps on its GPUs; ``root`` is a tree of files in a test."""
+    """Add the kernel's caps to the GPUs of ``inventory``; tests pass a file tree as ``root``."""
     found = [each for folder in _groups(root) for each in _caps(folder)]
     if not found:
         return inventory
@@ -30,8 +30,8 @@ def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
 
 
 def _capped(gpu: Gpu, found: list[tuple[str, Cap]]) -> Gpu:
-    """A MIG instance is a part of its card, and has all of its card's caps."""
-    # NVML writes eight digits of the PCI domain, the kernel four.
+    """Add its card's caps to ``gpu``; a MIG instance gets all caps of its card."""
+    # NVML writes the PCI domain with eight digits, the kernel with four.
     address = (gpu.pci_bus_id or "").lower().lstrip("0")
     caps = tuple(cap for card, cap in found if card.lstrip("0") == address)
     instances = tuple(_capped(each, found) for each in gpu.mig_instances)
@@ -39,9 +39,9 @@ def _capped(gpu: Gpu, found: list[tuple[str, Cap]]) -> Gpu:
 
 
 def _groups(root: str) -> Iterator[str]:
-    """The folder of this process's group, and of each above it: the caps of all hold."""
+    """Yield the folder of this process's group and of each parent; the caps of all apply."""
     own = _OWN_GROUP.search(_text(os.path.join(root, "proc/self/cgroup")))
-    # A group outside this process's namespace reads as /../other: only the mount is to be seen.
+    # A group outside this process's namespace reads as /../other; then only the mount is visible.
     names = [] if own is None or ".." in own[1] else [*filter(None, own[1].split("/"))]
     for mount in _MOUNTS:
         for length in range(len(names), -1, -1):
@@ -49,7 +49,7 @@ def _groups(root: str) -> Iterator[str]:
 
 
 def _caps(folder: str) -> Iterator[tuple[str, Cap]]:
-    """The caps of one group, each with the PCI address of its card."""
+    """Yield the caps of one group, each with the PCI address of its card."""
     limits = _regions(os.path.join(folder, "dmem.max"))
     used = _regions(os.path.join(folder, "dmem.current")) if limits else {}
     for region, limit in limits.items():

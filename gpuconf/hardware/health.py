@@ -1,7 +1,7 @@
-"""A card's health, as NVML reports it; `gpuconf doctor` alone asks, `import gpuconf.auto` never.
+"""A card's health as NVML reports it; only `gpuconf doctor` reads it, `import gpuconf.auto` never.
 
-Beside `gpuconf.hardware.nvml` the only file that talks to the binding; a question that a card or
-driver does not answer is None here too.
+This and `gpuconf.hardware.nvml` are the only modules that call the binding.  Here too, a value that
+a card or driver does not report is None.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 # nvml.h: nvmlMemoryErrorType_t, nvmlEccCounterType_t, nvmlComputeMode_t, NVML_FI_DEV_…,
-# nvmlDeviceGpuRecoveryAction_t.  As numbers, because older bindings lack the names.
+# nvmlDeviceGpuRecoveryAction_t.  These are numbers because older bindings lack the names.
 _UNCORRECTED, _VOLATILE = 1, 0
 _UNREACHABLE = {4: "forbidden", 15: "lost"}  # nvmlReturn_t
 _COMPUTE_MODES = {0: "default", 1: "exclusive", 2: "prohibited", 3: "exclusive"}
@@ -27,12 +27,12 @@ _RECOVERIES = {1: "reset", 2: "reboot", 3: "drain", 4: "drain", 6: "reset", 7: "
 class CardHealth(NamedTuple):
     """Signs of failing memory, and what keeps programs off a card.  Unknown is None.
 
-    ``problem`` is lost or forbidden where the card cannot be asked at all.
-    ``uncorrected_errors`` counts since the driver was loaded.  ``retirement_pending`` (cards
-    before Ampere) and ``remap_pending`` (Ampere and later) say that a reset is due,
-    ``remap_failed`` that the card's spare rows are used up.  ``compute_mode`` is default,
-    exclusive or prohibited.  ``recovery`` is what the driver itself wants done: reset, reboot,
-    drain.  ``ecc_enabled`` is None for cards that have no ECC.
+    ``problem`` is lost or forbidden if the card cannot be queried at all.  ``uncorrected_errors``
+    counts since the driver was loaded.  ``retirement_pending`` (cards before Ampere) and
+    ``remap_pending`` (Ampere and later) mean that a reset is due, and ``remap_failed`` that the
+    card's spare rows are used up.  ``compute_mode`` is default, exclusive or prohibited.
+    ``recovery`` is the action that the driver itself requests: reset, reboot, drain.
+    ``ecc_enabled`` is None for cards without ECC.
     """
 
     problem: str | None = None
@@ -48,11 +48,11 @@ class CardHealth(NamedTuple):
 def read_inventory_and_health(
     *, nvml: ModuleType | None = None
 ) -> tuple[Inventory, dict[int, CardHealth]]:
-    """The machine's GPUs, and the health of each by its index.
+    """Return the machine's GPUs, and the health of each by its index.
 
-    Both within one start of NVML, which takes a second on a machine without persistence mode.
-    Where NVML cannot be asked, or does not answer in time, the Inventory says why and no card is
-    in the dict; a failing driver never raises.
+    Reads both in one NVML session, because starting NVML takes a second on a machine without
+    persistence mode.  If NVML cannot be queried or does not answer in time, the Inventory says why
+    and the dict is empty; a failing driver never raises.
     """
     return ask(nvml, _read_all, lambda problem: (Inventory.unknown(problem), {}))
 
@@ -66,7 +66,7 @@ def _read(nvml: ModuleType, index: int) -> CardHealth:
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         nvml.nvmlDeviceGetUUID(handle)
-    except Exception as error:  # NVMLError, or the others that `query` names
+    except Exception as error:  # NVMLError, or one of the others listed in `query`
         code: object = getattr(error, "value", None)
         return CardHealth(problem=_UNREACHABLE.get(code) if isinstance(code, int) else None)
     ecc = query(nvml, "nvmlDeviceGetEccMode", handle)
@@ -89,7 +89,7 @@ def _flag(answer: int | None) -> bool | None:
 
 
 def _read_recovery(nvml: ModuleType, handle: Any) -> str | None:
-    """What the driver (R570 and later) wants done with the card; None for nothing or unknown."""
+    """Return the action that the driver (R570 and later) requests; None for none or unknown."""
     values = query(nvml, "nvmlDeviceGetFieldValues", handle, [_RECOVERY_ACTION])
     if not values or getattr(values[0], "nvmlReturn", 1) != 0:
         return None

@@ -1,11 +1,11 @@
-"""Who holds a GPU's memory: the driver's list of processes, and what /proc knows of each.
+"""Who holds a GPU's memory: the driver's process list, and what /proc knows about each process.
 
     inventory = read_inventory()
     processes = read_processes(inventory)
     for gpu in inventory.gpus:
         holders_of(gpu, processes)
 
-`import gpuconf.auto` does not load this.
+`import gpuconf.auto` does not load this module.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gpuconf.records import NamedTuple
 from gpuconf.state_note import read_note
 from gpuconf.terminal import printable
 
-_WITH_A_VALUE = ("-W", "-X")  # options of Python with a word of their own
+_WITH_A_VALUE = ("-W", "-X")  # Python options that take a value
 
 
 class Process(NamedTuple):
     """A process as /proc shows it.  Unknown is None.
 
-    ``user`` is the owner's name, ``is_ours`` whether that is the user who asks.  ``started`` is in
-    seconds since 1970.  ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.
-    ``profile`` is the gpuconf profile that its environment named when it started, written there by
-    its user or by gpuconf in a parent process; None also where that may not be read.  ``program``
-    is the script that a Python runs, else the command's name.
+    ``user`` is the owner's name, and ``is_ours`` whether that is the current user.  ``started`` is
+    in seconds since 1970.  ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.
+    ``profile`` is the gpuconf profile in its initial environment, set by its user or by gpuconf in
+    a parent process; None also if it may not be read.  ``program`` is the script that Python runs,
+    or else the command's name.
     """
 
     pid: int
@@ -47,9 +47,9 @@ class Process(NamedTuple):
 class Holder(NamedTuple):
     """A process with memory on one GPU.  Unknown is None.
 
-    ``used_bytes`` is None where the driver does not say (WSL2).  ``kind`` is compute, or graphics
-    for what draws a display.  ``process`` is None where /proc does not show the process, as for
-    those outside this container.
+    ``used_bytes`` is None if the driver does not report it (WSL2).  ``kind`` is compute, or
+    graphics for a process that draws a display.  ``process`` is None if /proc does not show the
+    process, for example one outside this container.
     """
 
     pid: int
@@ -60,7 +60,7 @@ class Holder(NamedTuple):
 
 
 def holders_of(gpu: Gpu, processes: Mapping[int, Process]) -> tuple[Holder, ...] | None:
-    """Who holds memory on ``gpu``, the largest first; None where the driver does not say."""
+    """Return who holds memory on ``gpu``, largest first; None if the driver does not say."""
     if gpu.processes is None:
         return None
     found = []
@@ -74,10 +74,11 @@ def holders_of(gpu: Gpu, processes: Mapping[int, Process]) -> tuple[Holder, ...]
 def read_processes(
     inventory: Inventory, *, root: str = "/", in_container: bool = False
 ) -> dict[int, Process]:
-    """What /proc below ``root`` shows of each process that NVML lists, by its number.
+    """Return what /proc below ``root`` shows of each process that NVML lists, by its number.
 
-    In a container NVML's numbers may be the host's, and the same number here a stranger: there
-    a process whose names do not fit is left out.  Elsewhere it has renamed itself, as Ray's do.
+    In a container NVML's numbers may be the host's, and the same number here may be another
+    process: there, a process whose names do not match is omitted.  Elsewhere a mismatch means that
+    the process has renamed itself, as Ray's do.
     """
     proc = os.path.join(root, "proc")
     boot = _boot_time(proc)
@@ -99,7 +100,7 @@ def _read(
     listed: GpuProcess, proc: str, *, boot: float | None, is_doubtful: bool
 ) -> Process | None:
     folder = os.path.join(proc, str(listed.pid))
-    # pid (name) state parent …; a name may hold spaces and brackets itself.
+    # pid (name) state parent …; the name may itself contain spaces and brackets.
     match = re.match(r"\d+ \((.*)\) (\S) (\d+) (.*)", _text(folder, "stat"), re.DOTALL)
     if match is None:
         return None
@@ -110,10 +111,10 @@ def _read(
     uid = _owner(folder)
     return Process(
         listed.pid,
-        name=printable(name),  # a process names itself, ESC sequences and all
+        name=printable(name),  # a process chooses its name, possibly with ESC sequences
         user=None if uid is None else user_name(uid),
         is_ours=None if uid is None else uid == os.getuid(),
-        # proc(5): field 22 of stat is the start in clock ticks since the machine's own.
+        # proc(5): field 22 of stat is the start time in clock ticks since boot.
         started=None if boot is None else boot + int(fields[17]) / os.sysconf("SC_CLK_TCK"),
         state=state,
         parent=int(parent),
@@ -123,7 +124,7 @@ def _read(
 
 
 def _text(folder: str, name: str) -> str:
-    """The text of the file; empty where it cannot be read, such as another user's."""
+    """Return the text of the file; empty if it cannot be read, for example another user's."""
     try:
         with open(os.path.join(folder, name), "rb") as file:
             return file.read().decode(errors="replace")
@@ -132,12 +133,12 @@ def _text(folder: str, name: str) -> str:
 
 
 def _same(listed: str, name: str, folder: str) -> bool:
-    """Whether NVML's name, a path or the first words of a command, is this process's."""
+    """Whether NVML's name, a path or the first words of a command, matches this process."""
     words = _text(folder, "cmdline").split("\0")
     known = {name, os.path.basename(words[0])}
-    with contextlib.suppress(OSError):  # another user's
+    with contextlib.suppress(OSError):  # another user's process
         known.add(os.path.basename(os.readlink(os.path.join(folder, "exe"))))
-    base = os.path.basename(listed.partition(" ")[0])  # escaped where NVML was asked
+    base = os.path.basename(listed.partition(" ")[0])  # NVML's names are already escaped
     shown = [printable(each) for each in known if each]
     return any(base.startswith(each) or each.startswith(base) for each in shown)
 
@@ -151,7 +152,7 @@ def _profile(folder: str) -> str | None:
 
 
 def program_of(words: Sequence[str]) -> str | None:
-    """What people call a process with this command line; None where it has none."""
+    """Return the usual name of a process with this command line; None if it has none."""
     name = os.path.basename(words[0])
     if re.fullmatch(r"(python|pypy)[0-9.]*", name):
         rest = iter(words[1:])
@@ -180,7 +181,7 @@ def _owner(folder: str) -> int | None:
 
 
 def user_name(uid: int) -> str:
-    """The name of that user, or the number where it has none."""
+    """Return the name of that user, or the number if it has none."""
     import pwd
 
     try:

@@ -1,4 +1,4 @@
-"""The host's RAM, which also stands in for a simulated card's."""
+"""The host's RAM, which also backs the memory of a simulated card."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _STATISTICS = "sys/fs/cgroup/memory.stat"
 
 
 def available_bytes(root: str = "/") -> int | None:
-    """Host memory that a new program may take: what is available, and what its group allows.
+    """Return the host memory available to a new program, within its control group's limit.
 
-    ``root`` is a folder with a tree of files in a test.  None where neither is known.
+    Tests pass a file tree as ``root``.  None if neither is known.
     """
     meminfo = _text(root, "proc/meminfo")
     match = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
@@ -21,9 +21,9 @@ def available_bytes(root: str = "/") -> int | None:
     limit, used = (
         _text(root, f"sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current")
     )
-    if limit.isdecimal() and used.isdecimal():  # "max" is no limit
+    if limit.isdecimal() and used.isdecimal():  # "max" means no limit
         cached = re.search(r"^inactive_file (\d+)$", _text(root, _STATISTICS), re.MULTILINE)
-        kept = int(used) - (int(cached[1]) if cached else 0)  # files' pages are given back
+        kept = int(used) - (int(cached[1]) if cached else 0)  # file pages can be reclaimed
         found.append(max(int(limit) - kept, 0))
     return min(found, default=None)
 

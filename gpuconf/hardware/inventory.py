@@ -1,4 +1,4 @@
-"""What is known of this machine's GPUs: plain values, every one of which may be unknown."""
+"""What is known of this machine's GPUs: plain values, any of which may be unknown."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ if TYPE_CHECKING:
     from typing import Literal
 
     ProblemCode = Literal[
-        "no_binding",  # nvidia-ml-py is missing, broken, or another package bears its name
+        "no_binding",  # nvidia-ml-py is missing, broken, or shadowed by another package
         "no_library",  # libnvidia-ml.so.1 cannot be loaded
-        "not_loaded",  # the driver is installed, its kernel module not loaded
+        "not_loaded",  # the driver is installed, but its kernel module is not loaded
         "no_permission",
         "too_old",  # the driver, for this nvidia-ml-py
-        "mismatch",  # kernel module and library are of different versions
+        "mismatch",  # kernel module and library have different versions
         "lost",  # a GPU has fallen off the bus
         "no_answer",  # NVML hangs
         "other",
     ]
 else:
-    ProblemCode = str  # the value in JSON
+    ProblemCode = str  # its type in JSON
 
 
 class NvmlProblem(NamedTuple):
-    """Why NVML could not be asked: a code for programs, a sentence for people."""
+    """Why NVML could not be queried: a code for programs, a sentence for people."""
 
     code: ProblemCode
     sentence: str
@@ -40,12 +40,12 @@ class GpuProcess(NamedTuple):
 
 
 class CardLease(NamedTuple):
-    """Memory of a GPU that another process has been promised; see ``gpuconf.leases``.
+    """GPU memory that another process has leased; see ``gpuconf.leases``.
 
-    ``used_bytes`` is what that process and its children have taken already, and ``pids`` are
-    their numbers; None where that is not known.  ``since`` is in seconds since 1970.
-    ``is_elsewhere`` says that ``pid`` counts in another pid namespace, ``is_ours`` that the holder
-    is of the user who asks, ``is_parent`` that the process which asks descends from it.
+    ``used_bytes`` is what that process and its children have already taken, and ``pids`` are their
+    process ids; None if unknown.  ``since`` is in seconds since 1970.  ``is_elsewhere`` means that
+    ``pid`` belongs to another pid namespace, ``is_ours`` that the holder belongs to the current
+    user, and ``is_parent`` that the current process descends from it.
     """
 
     pid: int
@@ -62,15 +62,15 @@ class CardLease(NamedTuple):
 
     @property
     def promised_bytes(self) -> int:
-        """What it may still take: all of it if its use is unknown."""
+        """What it may still take: all of the lease if its use is unknown."""
         return max(0, self.lease_bytes - (self.used_bytes or 0))
 
 
 class Cap(NamedTuple):
-    """What of a GPU may be taken by a rule that is not ours: the kernel's, MPS's, HAMi's.
+    """A limit on a GPU's memory that is not ours: the kernel's, MPS's or HAMi's.
 
-    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are taken.  With ``is_of_process``
-    each process has the whole limit; else those in this group or container share it.
+    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are in use.  With ``is_of_process``,
+    each process has the whole limit; otherwise all processes in this group or container share it.
     """
 
     name: str
@@ -84,11 +84,11 @@ SCHEDULERS = {RAY: "Ray", SLURM: "Slurm", KAI: "KAI"}
 
 
 class Share(NamedTuple):
-    """What a scheduler has assigned to this process of each GPU that it sees.
+    """A scheduler's assignment to this process, for each GPU that it sees.
 
-    ``part`` of the card's memory, 1 for all of it.  ``outside_bytes`` is what programs hold that
-    the scheduler did not start; None where that is not known.  ``assignment`` is the whole of it in
-    words, such as "0.4 of GPU 0"; another one has other words.
+    ``part`` is the fraction of the card's memory, 1 for all of it.  ``outside_bytes`` is the memory
+    held by programs that the scheduler did not start; None if unknown.  ``assignment`` describes
+    the whole assignment, such as "0.4 of GPU 0"; different assignments have different texts.
     """
 
     scheduler: str
@@ -100,19 +100,19 @@ class Share(NamedTuple):
 class Gpu(NamedTuple):
     """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
 
-    ``index`` is the number NVML and nvidia-smi print (PCI order); a MIG instance bears its
-    card's, and in ``mig_ids`` its GPU instance and compute instance.  ``free_bytes`` is what
-    NVML calls free at the moment of asking; ``total_bytes`` leaves out what the driver keeps
-    for itself, where it says how much that is (see ``gpuconf.hardware.nvml``).  ``own_bytes`` is
-    what the process that plans holds itself, and what it may have again.  ``is_exclusive`` says
-    that the card takes one process at a time.
+    ``index`` is the number that NVML and nvidia-smi print (PCI order).  A MIG instance has its
+    card's index, and its GPU instance and compute instance in ``mig_ids``.  ``free_bytes`` is
+    NVML's figure at the time of the query.  ``total_bytes`` excludes the driver's own reserve, if
+    the driver reports it (see ``gpuconf.hardware.nvml``).  ``own_bytes`` is the memory held by the
+    planning process itself, which it may use again.  ``is_exclusive`` means that the card accepts
+    one process at a time.
 
-    ``leases`` are other processes', and ``ahead`` is how many programs wait for this GPU and come
-    before the one that asks.  ``caps`` are the kernel's, of the group that this process is in.
+    ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for
+    this GPU ahead of the current one.  ``caps`` are the kernel's limits for this process's group.
     ``share`` is what a scheduler has assigned of it.
     """
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is unused here
     uuid: str | None = None
     name: str | None = None
     total_bytes: int | None = None
@@ -134,45 +134,45 @@ class Gpu(NamedTuple):
 
     @property
     def identity(self) -> object:
-        """What stays the same between two looks at it, also where the driver reports no UUID."""
+        """A value that stays the same between two queries, even if the driver reports no UUID."""
         return self.uuid or (self.index, self.mig_ids)
 
     @property
     def promised_bytes(self) -> int:
-        """What of the free memory others' leases may still take."""
+        """The part of the free memory that others may still take under their leases."""
         return sum(lease.promised_bytes for lease in self.leases)
 
     @property
     def unleased(self) -> tuple[GpuProcess, ...]:
-        """The processes that have taken memory outside of every lease."""
+        """The processes that hold memory without a lease."""
         leasing = {lease.pid for lease in self.leases if not lease.is_elsewhere}
         leasing |= {pid for lease in self.leases for pid in lease.pids or ()}
         return tuple(each for each in self.processes or () if each.pid not in leasing)
 
     @property
     def holders(self) -> tuple[tuple[GpuProcess | None, CardLease | None], ...]:
-        """Each process with its own lease, if it has one; then the leases of those not listed."""
+        """Each process with its own lease, if any, followed by the leases of unlisted processes."""
         here = {lease.pid: lease for lease in self.leases if not lease.is_elsewhere}
         listed = [(each, here.pop(each.pid, None)) for each in self.processes or ()]
         others = [*here.values(), *(lease for lease in self.leases if lease.is_elsewhere)]
         return (*listed, *((None, lease) for lease in others))
 
     def with_own_bytes(self, pid: int) -> Gpu:
-        """The same, with ``own_bytes`` as the driver lists it for the process ``pid``."""
+        """Return a copy whose ``own_bytes`` is what the driver lists for the process ``pid``."""
         held = [each.used_bytes or 0 for each in self.processes or () if each.pid == pid]
         instances = tuple(each.with_own_bytes(pid) for each in self.mig_instances)
         return self._replace(own_bytes=sum(held), mig_instances=instances)
 
 
 class Inventory(NamedTuple):
-    """The machine's GPUs in NVML's order, and why there are none if there are none.
+    """The machine's GPUs in NVML's order, and the reason if there are none.
 
-    ``problem`` is one sentence for people, set where NVML could not be asked at all
-    (no library, no driver); then ``gpus`` is empty and nothing is known of the GPUs:
-    a framework may still see some (Jetson, WSL without the library).  Programs decide by
-    ``problem_code``, never by the sentence.  ``mps_is_running`` is known where a plan needs it.
-    ``unassigned`` says that a scheduler has given this process no GPU, and ``unshared`` why what
-    it has given of one is not known; both are for people.
+    ``problem`` is one sentence for people, set if NVML could not be queried at all (no library, no
+    driver).  Then ``gpus`` is empty and nothing is known about the GPUs: a framework may still see
+    some (Jetson, WSL without the library).  Programs decide by ``problem_code``, never by the
+    sentence. ``mps_is_running`` is set if a plan needs it.  ``unassigned`` says that a scheduler
+    has given this process no GPU, and ``unshared`` why its share of a GPU is unknown; both are for
+    people.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -186,5 +186,5 @@ class Inventory(NamedTuple):
 
     @classmethod
     def unknown(cls, problem: NvmlProblem) -> Inventory:
-        """The inventory of a machine whose NVML could not be asked."""
+        """Return the inventory of a machine whose NVML could not be queried."""
         return cls(problem=problem.sentence, problem_code=problem.code)

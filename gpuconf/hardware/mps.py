@@ -1,6 +1,6 @@
-"""NVIDIA's Multi-Process Service: a daemon that holds each process to a limit of its own.
+"""NVIDIA's Multi-Process Service: a daemon that enforces a memory limit on each process.
 
-Source: docs.nvidia.com/deploy/mps: the control daemon keeps its pipe, and a file with its pid, in
+Source: docs.nvidia.com/deploy/mps.  The control daemon keeps its pipe and a pid file in
 CUDA_MPS_PIPE_DIRECTORY.  A program that cannot connect to it runs without MPS, and then nothing
 enforces the limit.
 """
@@ -18,15 +18,15 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's
 
 
 def pipe_folder(environ: Mapping[str, str]) -> str:
-    """Where a program looks for the daemon."""
+    """Return the folder where a program looks for the daemon."""
     return environ.get(_PIPES) or _DEFAULT_PIPES
 
 
 def is_running(environ: Mapping[str, str], root: str = "/") -> bool | None:
-    """Whether an MPS control daemon is where a program would look for it.
+    """Whether an MPS control daemon runs where a program would look for it.
 
-    None where its pipe is there and its process cannot be seen: it may be in another container.
-    ``root`` is a folder with a tree of files in a test.
+    None if its pipe exists but its process is not visible: it may be in another container.  Tests
+    pass a file tree as ``root``.
     """
     folder = os.path.join(root, pipe_folder(environ).lstrip("/"))
     if not os.path.exists(os.path.join(folder, "control")):

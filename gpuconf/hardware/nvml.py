@@ -1,12 +1,12 @@
-"""Ask NVML, once, what GPUs this machine has: the only file that imports ``pynvml``.
+"""Query NVML once for this machine's GPUs; the only module that imports ``pynvml``.
 
-NVML reports free and used memory without making a CUDA context.  Much of what it offers is
-missing somewhere: WSL2 gives no memory per process, unified-memory machines (GB10, Jetson) no
-memory at all, a container hides other people's processes, an old driver lacks whole functions.
-So every answer goes through `query`, which turns "will not say" into None.
+NVML reports free and used memory without creating a CUDA context.  Many of its features are missing
+on some machines.  WSL2 reports no memory per process, and unified-memory machines (GB10, Jetson) no
+memory at all.  A container hides other users' processes, and an old driver lacks whole functions.
+So every query goes through `query`, which turns a missing answer into None.
 
-The import of nvidia-ml-py costs some 18 ms, 11 of them for ``ctypes.util``, which every
-framework imports too; it happens inside the function, and only where memory figures are needed.
+Importing nvidia-ml-py costs some 18 ms, 11 of them for ``ctypes.util``, which every framework
+imports too.  The import happens inside a function, and only if memory figures are needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# What the binding must at least have; a `pynvml` without these is another package.
+# The minimum that the binding must have; a `pynvml` without these is another package.
 _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
 
 # NVML's return codes: nvmlReturn_t in nvml.h.
@@ -52,12 +52,12 @@ PROBLEMS = {
     ),
 }
 
-# nvmlDeviceGetComputeRunningProcesses and its kin write this where the driver does not know.
+# nvmlDeviceGetComputeRunningProcesses and similar calls return this if the driver does not know.
 _NOT_AVAILABLE = 2**64 - 1
 
 _EXCLUSIVE_PROCESS = 3  # nvmlComputeMode_t
 
-# The newest function first; a driver of before 2022 lacks it and has the one named second.
+# The newest version of each function; drivers from before 2022 lack it and have the _v2 version.
 _PROCESS_QUERIES = (
     ("compute", "nvmlDeviceGetComputeRunningProcesses"),
     ("compute", "nvmlDeviceGetMPSComputeRunningProcesses"),
@@ -66,20 +66,20 @@ _PROCESS_QUERIES = (
 
 
 def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) -> Inventory:
-    """Return the machine's GPUs as NVML sees them at this moment; a failing driver never raises.
+    """Return the machine's GPUs as NVML sees them now; a failing driver never raises.
 
-    ``nvml`` is the binding to use, by default the installed ``pynvml``.  ``processes=False``
-    leaves ``Gpu.processes`` None and saves two to four calls into the driver per GPU.
+    ``nvml`` is the binding to use, by default the installed ``pynvml``.  ``processes=False`` leaves
+    ``Gpu.processes`` None and saves two to four driver calls per GPU.
 
-    Sizes are bytes.  ``free_bytes`` is the driver's own figure.  ``total_bytes`` is the
-    memory less what the driver reserves, which is nearly CUDA's total (the figure that
-    TensorFlow takes its fraction of), and ``used_bytes`` what programs hold; a driver older than
-    R510 does not report the reserve separately; then it is part of the total and of used.  ``caps``
-    are the kernel's limits on what this process's group may take.
+    Sizes are in bytes.  ``free_bytes`` is the driver's own figure.  ``total_bytes`` is the memory
+    minus the driver's reserve, which is nearly CUDA's total (the figure that TensorFlow takes its
+    fraction of).  ``used_bytes`` is what programs hold.  A driver older than R510 does not report
+    the reserve separately; then it is included in both the total and the used memory.  ``caps`` are
+    the kernel's limits for this process's group.
 
-    Where NVML cannot be asked at all, or does not answer in time, ``problem`` and ``problem_code``
-    say why and ``gpus`` is empty.  A GPU that is lost, or closed to this user, stays in the list
-    with unknown fields.  A GPUCONF_NVML_TIMEOUT that is not a number of seconds raises UsageError.
+    If NVML cannot be queried at all or does not answer in time, ``problem`` and ``problem_code``
+    say why and ``gpus`` is empty.  A GPU that is lost, or not accessible to this user, stays in the
+    list with unknown fields.  Raises UsageError if GPUCONF_NVML_TIMEOUT is not a number of seconds.
     """
     found = ask(nvml, lambda started: read_started(started, processes=processes), Inventory.unknown)
     return with_dmem(found)
@@ -92,13 +92,13 @@ def ask(
     *,
     environ: Mapping[str, str] = os.environ,
 ) -> T:
-    """The answer to ``question`` between a start and a shutdown of NVML; else ``unanswered(why)``.
+    """Start NVML, return the answer to ``question``, and shut NVML down; else ``unanswered(why)``.
 
-    The waiting is bounded, since a driver that is resetting a card, or whose card has fallen off
-    the bus, may never answer.  A message says that it takes long.
+    The wait is limited, because a driver that is resetting a card, or whose card has fallen off the
+    bus, may never answer.  A message is printed if it takes long.
     """
     timeout_s = patience.read_timeout_s(environ)
-    # Imported here: a thread that imports while its caller is inside an import may deadlock.
+    # Import here: a thread that imports while its caller is inside an import may deadlock.
     binding = _import_binding() if nvml is None else _checked(nvml)
     if isinstance(binding, NvmlProblem):
         return unanswered(binding)
@@ -123,14 +123,14 @@ def _ask_between(
 
 
 def _import_binding() -> ModuleType | NvmlProblem:
-    """Import ``pynvml``; return it, or why it cannot be used."""
+    """Import ``pynvml``; return it, or the reason why it cannot be used."""
     try:
         import pynvml
     except ImportError as error:
         why = "nvidia-ml-py, which asks the driver about the GPUs, is not installed"
         if error.name != "pynvml":
             why = f"the installed pynvml cannot be imported ({error}); nvidia-ml-py is needed"
-    except Exception as error:  # a package of Python 2's days fails with a SyntaxError
+    except Exception as error:  # a package from the Python 2 era fails with a SyntaxError
         kind = type(error).__name__
         why = f"the installed pynvml is broken ({kind}: {error}); nvidia-ml-py is needed"
     else:
@@ -147,10 +147,10 @@ def _checked(nvml: ModuleType) -> ModuleType | NvmlProblem:
 
 
 def _init(nvml: ModuleType) -> NvmlProblem | None:
-    """Start NVML; return why it does not start, or None."""
+    """Start NVML; return the reason if it does not start, or None."""
     try:
         nvml.nvmlInit()
-    except Exception as error:  # NVMLError, or OSError and AttributeError of old bindings
+    except Exception as error:  # NVMLError, or OSError and AttributeError in old bindings
         other = NvmlProblem("other", f"NVML does not start ({error})")
         code: object = getattr(error, "value", None)
         return PROBLEMS.get(code, other) if isinstance(code, int) else other
@@ -158,12 +158,13 @@ def _init(nvml: ModuleType) -> NvmlProblem | None:
 
 
 def query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> Any:
-    """Call the binding's ``function``; return ``default`` for whatever it will not say.
+    """Call the binding's ``function``; return ``default`` if it gives no answer.
 
-    The one place where answers come in.  "Not supported", "no permission", "GPU is lost" are
-    NVMLErrors; a function that the driver lacks raises the unrelated NVMLLibraryMismatchError,
-    one that the binding lacks AttributeError, and a name that is not UTF-8 UnicodeDecodeError.
-    None of them may stop the user's program.  Texts are made printable: a process names itself.
+    All answers come in here.  "Not supported", "no permission" and "GPU is lost" are NVMLErrors.  A
+    function that the driver lacks raises the unrelated NVMLLibraryMismatchError, one that the
+    binding lacks raises AttributeError, and a name that is not UTF-8 raises UnicodeDecodeError.
+    None of them may stop the user's program.  Text is made printable, because a process chooses its
+    own name.
     """
     try:
         answer = getattr(nvml, function)(*args)
@@ -175,7 +176,7 @@ def query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> A
 
 
 def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
-    """As `read_inventory`, through a binding that has started NVML."""
+    """Like `read_inventory`, with a binding that has started NVML."""
     count = query(nvml, "nvmlDeviceGetCount")
     if count is None:
         why = "NVML starts but does not say how many GPUs there are"
@@ -188,7 +189,7 @@ def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
 
 
 def _read_cuda_version(nvml: ModuleType) -> tuple[int, int] | None:
-    """The newest CUDA that the driver serves: NVML's 12040 is (12, 4)."""
+    """Return the newest CUDA version that the driver supports: NVML's 12040 is (12, 4)."""
     number = query(nvml, "nvmlSystemGetCudaDriverVersion_v2")
     if number is None:
         number = query(nvml, "nvmlSystemGetCudaDriverVersion")
@@ -215,11 +216,11 @@ def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
 
 
 def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gpu:
-    """``gpu`` with what a card and a MIG instance are both asked for."""
-    # First who holds memory, then how much is free.  A program that ends in between is then listed
-    # with memory that is free again.  The other way round its memory would count as used, and
-    # nobody would hold it: a shortage without a cause.  Of what is free before and after the
-    # smaller counts: what a holder gives back in between is not its own and free at once.
+    """Fill in the fields of ``gpu`` that a card and a MIG instance have in common."""
+    # Read the holders first, then the free memory.  A program that ends in between is then listed
+    # although its memory is free again.  In the other order its memory would count as used with no
+    # holder: a shortage without a cause.  Use the smaller of the free memory before and after, so
+    # that memory released in between does not count both as its holder's and as free.
     free_before = _read_memory(nvml, handle)[1] if processes else None
     holders = _read_processes(nvml, handle) if processes else None
     total_bytes, free_bytes, used_bytes = _read_memory(nvml, handle)
@@ -236,10 +237,10 @@ def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gp
 
 
 def _read_memory(nvml: ModuleType, handle: Any) -> tuple[int | None, int | None, int | None]:
-    """Total, free and used bytes, as `read_inventory` explains them; all None if unknown.
+    """Return total, free and used bytes as in `read_inventory`; all None if unknown.
 
-    nvmlDeviceGetMemoryInfo counts the driver's reserve as used, its second version (R510)
-    apart.  A total of 0 is a platform's way of saying that it does not know.
+    nvmlDeviceGetMemoryInfo includes the driver's reserve in the used memory; its second version
+    (R510) reports it separately.  Some platforms report a total of 0 if they do not know it.
     """
     version = getattr(nvml, "nvmlMemory_v2", None)
     info = query(nvml, "nvmlDeviceGetMemoryInfo", handle, version) if version else None
@@ -263,11 +264,11 @@ def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:
 def _read_mig_instances(
     nvml: ModuleType, handle: Any, card: Gpu, *, processes: bool
 ) -> tuple[Gpu, ...]:
-    """The compute instances of a MIG card, in NVML's order, which is nvidia-smi's."""
+    """Return the compute instances of a MIG card, in NVML's order, which is also nvidia-smi's."""
     instances = []
     for place in range(query(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle, default=0)):
         mig_handle = query(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
-        if mig_handle is None:  # no instance at this place
+        if mig_handle is None:  # no instance at this index
             continue
         ids = (
             query(nvml, "nvmlDeviceGetGpuInstanceId", mig_handle),
@@ -284,9 +285,9 @@ def _read_mig_instances(
 
 
 def _read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...] | None:
-    """Who holds memory on the device, each process once; None if the driver does not say.
+    """Return who holds memory on the device, each process once; None if the driver does not say.
 
-    A program that computes and draws is in two lists, and counts as computing.
+    A program that both computes and draws is in two lists, and counts as compute.
     """
     found: dict[int, GpuProcess] = {}
     known = False

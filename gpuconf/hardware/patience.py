@@ -1,9 +1,9 @@
-"""Wait for an answer that may never come: for a bounded time, with a word after a while.
+"""Wait a limited time for an answer that may never come, with a message after a while.
 
-A driver that hangs does so inside a call that nothing can break off.  So a thread asks (ctypes
-releases the interpreter's lock), and when it is given up it stays behind: a daemon thread, which
-does not keep the process from ending.  No lock of ours is held while it hangs, so that a forked
-child, in which the thread does not exist, asks anew.
+A hung driver blocks inside a call that cannot be interrupted.  So a thread makes the call (ctypes
+releases the GIL), and on timeout the thread is abandoned.  It is a daemon thread, which does not
+keep the process from exiting.  It holds no lock of ours while it hangs, so a forked child, where
+the thread does not exist, can query again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_TIMEOUT_S = 10.0
 NOTICE_AFTER_S = 2.0
 _LONGEST_S = 86400.0
 
-# Threads that were given up.  One that is not alive has come back, or was left behind by a fork.
+# Abandoned threads.  One that is no longer alive has returned, or was left behind by a fork.
 _given_up: list[threading.Thread] = []
 
 
@@ -34,7 +34,7 @@ class NoAnswerError(Exception):
 
 
 def read_timeout_s(environ: Mapping[str, str]) -> float:
-    """How many seconds NVML gets to answer; raises UsageError for what is no such number."""
+    """Return the number of seconds that NVML has to answer; raise UsageError if it is invalid."""
     text = environ.get(VARIABLE, "").strip()
     if not text:
         return DEFAULT_TIMEOUT_S
@@ -58,12 +58,12 @@ def wait_for(
     notice_after_s: float = NOTICE_AFTER_S,
     notify: Callable[[str], None] = say,
 ) -> T:
-    """What ``question`` returns or raises; NoAnswerError where that takes over ``timeout_s``.
+    """Return or raise the result of ``question``; raise NoAnswerError after ``timeout_s``.
 
-    After ``notice_after_s`` one line goes to ``notify``.  While an earlier question is stuck, no
-    new one is asked: it would hang behind it.
+    After ``notice_after_s`` one line goes to ``notify``.  While an earlier query is stuck, no new
+    one is made: it would hang behind it.
     """
-    import threading  # only where NVML is asked
+    import threading  # only imported if NVML is queried
 
     if _is_stuck():
         raise NoAnswerError("NVML still does not answer an earlier question")
@@ -74,11 +74,11 @@ def wait_for(
     )
     try:
         thread.start()
-    except RuntimeError:  # no new thread: a limit of the system, or the interpreter's end
+    except RuntimeError:  # no new thread: a system limit, or the interpreter is exiting
         return question()
     try:
         _join(thread, timeout_s, notice_after_s, notify)
-    finally:  # also at Ctrl-C, which comes through a join at once
+    finally:  # also on Ctrl-C, which interrupts a join at once
         if thread.is_alive():
             _given_up.append(thread)
     if errors:
@@ -103,7 +103,7 @@ def _answer(question: Callable[[], T], answers: list[T], errors: list[BaseExcept
 def _join(
     thread: threading.Thread, timeout_s: float, notice_after_s: float, notify: Callable[[str], None]
 ) -> None:
-    """Wait for the end of ``thread``, so that none of ours is left when the program forks."""
+    """Wait for ``thread`` to end, so that none of our threads is left when the program forks."""
     first_s = min(notice_after_s, timeout_s)
     thread.join(first_s)
     if not thread.is_alive() or first_s == timeout_s:

@@ -1,7 +1,8 @@
-"""Which scheduler started a process: Ray's workers and Slurm's steps bear it in /proc.
+"""Which scheduler started a process: Ray workers and Slurm steps can be recognized in /proc.
 
-Ray gives each worker the command line ``ray::Model.train``, and Slurm the parent of each step's
-tasks ``slurmstepd: [12.0]``.  Every user may read both, unless /proc is mounted with ``hidepid``.
+Ray gives each worker the command line ``ray::Model.train``, and Slurm gives the parent of each
+step's tasks ``slurmstepd: [12.0]``.  Every user can read both, unless /proc is mounted with
+``hidepid``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from gpuconf.hardware.ancestry import lineage_of, stat_of, words_of
 from gpuconf.hardware.inventory import RAY, SLURM, Gpu
 from gpuconf.records import NamedTuple
 
-_VSIZE = 20  # of the fields of `stat_of`, the size of the address space
+_VSIZE = 20  # index of the address space size in the fields of `stat_of`
 _TITLES = {
     RAY: re.compile(r"ray::(?P<name>\S{1,200})"),
     SLURM: re.compile(r"slurmstepd: \[(?P<name>[^\]]{1,100})\]"),
@@ -20,16 +21,16 @@ _TITLES = {
 
 
 class Task(NamedTuple):
-    """What a scheduler runs: ``name`` is Ray's name of the worker, or Slurm's of the step."""
+    """A scheduler's task: ``name`` is Ray's name of the worker, or Slurm's name of the step."""
 
     scheduler: str
     name: str
 
 
 def task_of(pid: int, scheduler: str | None = None) -> Task | None:
-    """The task that ``pid`` or a process it descends from is; of ``scheduler`` alone, if given.
+    """Return the task that ``pid`` or one of its ancestors is; only of ``scheduler``, if given.
 
-    None for all that no scheduler started: a program at a terminal, Ray's own driver.
+    None if no scheduler started it: a program in a terminal, or Ray's own driver.
     """
     wanted = _TITLES if scheduler is None else {scheduler: _TITLES[scheduler]}
     for each in lineage_of(pid):
@@ -42,11 +43,11 @@ def task_of(pid: int, scheduler: str | None = None) -> Task | None:
 
 
 def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:
-    """The bytes of ``gpu`` that neither tasks of ``scheduler`` nor ``own_pid`` hold.
+    """Return the bytes of ``gpu`` that neither tasks of ``scheduler`` nor ``own_pid`` hold.
 
-    None where NVML has no figures.  What the driver does not tell apart (WSL, containers) counts
-    as held outside.  What a process holds that is ending does not: it will be free in a moment,
-    and the process has no command line any more that could name its scheduler.
+    None if NVML has no figures.  Memory that the driver does not attribute to a process (WSL,
+    containers) counts as held outside.  Memory of a process that is ending does not: it will soon
+    be free, and the process no longer has a command line that could name its scheduler.
     """
     if gpu.total_bytes is None or gpu.free_bytes is None:
         return None
@@ -59,6 +60,6 @@ def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether a process has given up its address space: it is exiting, or a zombie."""
+    """Whether a process has released its address space: it is exiting, or a zombie."""
     fields = stat_of(pid)
     return fields is not None and fields[_VSIZE] == "0"

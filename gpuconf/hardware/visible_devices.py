@@ -1,23 +1,23 @@
-"""Which GPUs a CUDA program sees, given ``CUDA_VISIBLE_DEVICES``: pure, no driver is asked.
+"""Which GPUs a CUDA program sees for a given ``CUDA_VISIBLE_DEVICES``; pure, asks no driver.
 
-What is known, and from where:
+Sources:
 
 - CUDA C++ programming guide, "CUDA environment variables": unset means all, empty means none;
-  entries are indices, UUIDs as nvidia-smi prints them, or the beginning of one that no other
-  GPU shares; an invalid index hides everything after it (``0,2,-1,1`` shows 0 and 2);
-  indices count FASTEST_FIRST unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
+  entries are indices, UUIDs as nvidia-smi prints them, or a UUID prefix that no other GPU shares;
+  an invalid index hides everything after it (``0,2,-1,1`` shows 0 and 2); indices count
+  FASTEST_FIRST unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
 - NVIDIA MIG user guide, "CUDA device enumeration": before R570 a process sees one MIG instance
-  and then no other GPU at all; since R570 one compute instance of each GPU instance, and whole
-  GPUs beside them.  MIG UUIDs are ``MIG-<uuid>``, before R470 ``MIG-GPU-<uuid>/<gi>/<ci>``.
-- PyTorch's imitation of the driver (``torch.cuda._parse_visible_devices``, pytorch#90543,
-  #92315), and its tests: numbers are read like C's strtol, so ``1gpu`` is 1 and `` 1`` is 1; a
-  repeat leaves no device at all; after an index a UUID ends the list, and the other way round.
-- Runs on eight real cards in pytorch#92315: beginnings of UUIDs work, and a repeat that stands
-  after an invalid entry does no harm.  Ranges such as ``0-2`` are not read (pytorch#84879).
+  and then no other GPU at all; since R570 it sees one compute instance of each GPU instance, plus
+  whole GPUs.  MIG UUIDs are ``MIG-<uuid>``, before R470 ``MIG-GPU-<uuid>/<gi>/<ci>``.
+- PyTorch's emulation of the driver (``torch.cuda._parse_visible_devices``, pytorch#90543,
+  #92315), and its tests: numbers are parsed like C's strtol, so ``1gpu`` is 1 and `` 1`` is 1; a
+  repeat leaves no device at all; after an index a UUID ends the list, and vice versa.
+- Runs on eight real cards in pytorch#92315: UUID prefixes work, and a repeat after an invalid
+  entry is harmless.  Ranges such as ``0-2`` are not supported (pytorch#84879).
 
-What is a guess here: spaces before a UUID are not skipped; ``GPU-`` is written in capitals but
-its hexadecimal digits in either case; a MIG card named by index or by the card's UUID stands for
-its first instance.  tests/hardware/test_hardware_on_gpu.py asks a real driver.
+These are guesses: spaces before a UUID are not skipped; ``GPU-`` must be in capitals but its
+hexadecimal digits may be in either case; a MIG card named by index or by the card's UUID means its
+first instance.  tests/hardware/test_hardware_on_gpu.py asks a real driver.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _LARGEST_INDEX = 999_999_999
 _UUID_STARTS = ("GPU-", "MIG-")
 _SEVERAL_INSTANCES_SINCE = 570  # the driver's major version
 
-# strtol: leading white space, a sign, decimal digits; what follows them is not looked at.
+# strtol: leading white space, a sign, decimal digits; anything after them is ignored.
 _LEADING_NUMBER = Pattern(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)")
 _OLD_MIG_NAME = Pattern(r"MIG-(GPU-[^/]+)/([0-9]{1,4})/([0-9]{1,4})")
 
 
 class VisibleDevices(NamedTuple):
-    """What a CUDA program sees.
+    """The devices that a CUDA program sees.
 
-    ``devices`` are in CUDA's order: the first is its device 0.  A MIG instance stands for
-    itself.  ``entries`` are the texts that named them, one per device, empty where the
-    variable is unset.  ``ignored`` holds what named no device, each with the reason.
-    ``explanation`` is for people, where the outcome may surprise.  With ``order_certain``
-    False an index may mean another card than the one given here.
+    ``devices`` are in CUDA's order: the first is its device 0.  A MIG instance is listed itself,
+    not its card.  ``entries`` are the strings that named them, one per device, empty if the
+    variable is unset.  ``ignored`` holds the entries that named no device, each with the reason.
+    ``explanation`` is for people, if the result may be surprising.  If ``order_certain`` is False,
+    an index may mean another card than the one given here.
     """
 
     devices: tuple[Gpu, ...] = ()
@@ -56,7 +56,7 @@ class VisibleDevices(NamedTuple):
 
 
 class _NamesNothingError(Exception):
-    """An entry names no device; the text says why."""
+    """An entry names no device; the message says why."""
 
 
 def resolve(
@@ -68,11 +68,11 @@ def resolve(
 ) -> VisibleDevices:
     """Return the devices that CUDA shows for ``value``, the text of CUDA_VISIBLE_DEVICES.
 
-    ``value`` None is an unset variable.  ``gpus`` are the machine's, in NVML's order;
-    ``device_order`` is the text of CUDA_DEVICE_ORDER.  ``driver_version`` (as NVML gives it)
-    decides how many MIG instances a process sees; unknown counts as R570 or newer.
+    ``value`` None means an unset variable.  ``gpus`` are the machine's, in NVML's order;
+    ``device_order`` is the text of CUDA_DEVICE_ORDER.  ``driver_version`` (as reported by NVML)
+    determines how many MIG instances a process sees; unknown counts as R570 or newer.
 
-    Any text is taken: what CUDA would not understand ends in ``ignored``, with a reason.
+    Accepts any text: entries that CUDA would not understand end up in ``ignored``, with a reason.
     """
     certain = _order_is_certain(gpus, device_order)
     if value is None:
@@ -85,12 +85,12 @@ def resolve(
 
 
 def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
-    """Return the CUDA_VISIBLE_DEVICES that leaves, of ``visible``, only the ``wanted`` ones.
+    """Return the CUDA_VISIBLE_DEVICES that leaves only the ``wanted`` devices of ``visible``.
 
     A scheduler's choice is narrowed, never widened: a wanted device that is not visible stays
-    hidden.  A MIG card stands for all its instances.  The order is that of ``visible``.  Where
-    it is uncertain which card an index means, or a UUID is unknown, the entries are kept as
-    they were written, so that no card of another job can slip in.
+    hidden. A MIG card stands for all its instances.  The order is that of ``visible``.  If it is
+    uncertain which card an index means, or a UUID is unknown, the entries are kept as written, so
+    that another job's card cannot appear.
     """
     names = {part.identity for gpu in wanted for part in (gpu, *gpu.mig_instances)}
     kept = [place for place, gpu in enumerate(visible.devices) if gpu.identity in names]
@@ -101,11 +101,11 @@ def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
 
 
 def visible_devices_value(devices: Sequence[Gpu]) -> str:
-    """Return the CUDA_VISIBLE_DEVICES that shows just ``devices``, in this order: UUIDs.
+    """Return the CUDA_VISIBLE_DEVICES that shows exactly ``devices``, in this order: UUIDs.
 
-    Where a UUID is unknown all of them are written as indices, since CUDA does not take both
-    in one list; indices mean these cards only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, see
-    `needs_pci_order`.  No device at all is ``-1``.
+    If a UUID is unknown, all are written as indices, since CUDA does not accept both in one list.
+    Indices refer to these cards only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, see `needs_pci_order`.
+    No device at all is ``-1``.
     """
     if needs_pci_order(devices):
         return ",".join(str(gpu.index) for gpu in devices)
@@ -113,14 +113,14 @@ def visible_devices_value(devices: Sequence[Gpu]) -> str:
 
 
 def needs_pci_order(devices: Sequence[Gpu]) -> bool:
-    """Whether `visible_devices_value` must write indices, which need CUDA_DEVICE_ORDER set."""
+    """Whether `visible_devices_value` must write indices, which require CUDA_DEVICE_ORDER."""
     return any(not gpu.uuid for gpu in devices)
 
 
 def match_uuid(beginning: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Return the GPUs and MIG instances whose UUID begins so; one that is equal stands alone.
+    """Return the GPUs and MIG instances whose UUID has this prefix; an exact match wins.
 
-    None is unknown, two or more is ambiguous.  Digits match in either case; ``GPU-`` and
+    No result means unknown, two or more mean ambiguous.  Digits match in either case; ``GPU-`` and
     ``MIG-`` do not.
     """
     devices = [device for gpu in gpus for device in (gpu, *gpu.mig_instances) if device.uuid]
@@ -133,10 +133,10 @@ def match_uuid(beginning: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
 
 
 def _order_is_certain(gpus: Sequence[Gpu], device_order: str | None) -> bool:
-    """Whether CUDA counts these GPUs as NVML does.
+    """Whether CUDA numbers these GPUs as NVML does.
 
-    Among cards of one kind FASTEST_FIRST has nothing to choose and leaves PCI order.  How
-    CUDA counts MIG instances among cards is not documented.
+    For cards of one kind FASTEST_FIRST has nothing to sort and keeps PCI order.  CUDA's order of
+    MIG instances among cards is not documented.
     """
     if any(gpu.mig_enabled for gpu in gpus):
         return len(_everything(gpus)) < 2
@@ -150,7 +150,7 @@ def _is_number(entry: str) -> bool:
 
 
 def _everything(gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """All that CUDA could show: whole cards, and of MIG cards the instances."""
+    """Return everything CUDA could show: whole cards, and the instances of MIG cards."""
     return tuple(
         device for gpu in gpus for device in (gpu.mig_instances if gpu.mig_enabled else (gpu,))
     )
@@ -175,7 +175,7 @@ def _read_list(value: str, gpus: Sequence[Gpu]) -> VisibleDevices:
 
 
 def _find(entry: str, gpus: Sequence[Gpu], *, by_index: bool) -> Gpu:
-    """The device that ``entry`` names; raises `_NamesNothingError` if it names none."""
+    """Return the device that ``entry`` names; raise `_NamesNothingError` if it names none."""
     if _is_number(entry):
         if not by_index:
             raise _NamesNothingError("an index after a UUID ends the list")
@@ -188,7 +188,7 @@ def _find(entry: str, gpus: Sequence[Gpu], *, by_index: bool) -> Gpu:
 def _by_index(entry: str, gpus: Sequence[Gpu]) -> Gpu:
     match = _LEADING_NUMBER.match(entry)
     sign, digits = match.groups() if match else ("", "")
-    # Longer numbers overflow in C, and may be more than int() reads in Python.
+    # Longer numbers overflow in C, and may be too long for Python's int().
     number = int(sign + digits) if len(digits) <= 9 else _LARGEST_INDEX
     if number < 0:
         raise _NamesNothingError("a negative index ends the list")
@@ -233,7 +233,7 @@ def _why_unreadable(entry: str) -> str:
 
 
 def _first_instance(gpu: Gpu) -> Gpu:
-    """``gpu`` itself, or of a card cut up by MIG the first instance."""
+    """Return ``gpu`` itself or, for a MIG card, its first instance."""
     if not gpu.mig_enabled:
         return gpu
     if not gpu.mig_instances:
@@ -242,7 +242,7 @@ def _first_instance(gpu: Gpu) -> Gpu:
 
 
 def _only_what_mig_allows(seen: VisibleDevices, driver_version: str | None) -> VisibleDevices:
-    """Drop what CUDA leaves out once MIG instances are among the devices."""
+    """Drop the devices that CUDA hides if MIG instances are among the devices."""
     instances = [device for device in seen.devices if device.mig_ids is not None]
     if not instances:
         return seen
@@ -255,12 +255,12 @@ def _only_what_mig_allows(seen: VisibleDevices, driver_version: str | None) -> V
 
 
 def _gpu_instance(device: Gpu) -> object:
-    """What a process can see one compute instance of; of a whole card, the card."""
+    """Return the unit of which a process sees one compute instance; for a whole card, the card."""
     return device.identity if device.mig_ids is None else (device.index, device.mig_ids[0])
 
 
 def _keep(seen: VisibleDevices, kept: Sequence[Gpu], reason: str) -> VisibleDevices:
-    """``seen`` with only the devices in ``kept``; the others are ignored for ``reason``."""
+    """Keep only the devices in ``kept``; move the others to ``ignored`` with ``reason``."""
     names = {device.identity for device in kept}
     stay = [device.identity in names for device in seen.devices]
     texts = seen.entries or tuple(device.uuid or "a MIG instance" for device in seen.devices)
@@ -275,7 +275,7 @@ def _keep(seen: VisibleDevices, kept: Sequence[Gpu], reason: str) -> VisibleDevi
 
 
 def _explain(seen: VisibleDevices, value: str | None) -> VisibleDevices:
-    """``seen`` with a sentence or two where the outcome may surprise."""
+    """Add a sentence or two if the result may be surprising."""
     reasons = []
     if value == "":
         reasons.append("CUDA_VISIBLE_DEVICES is empty, which hides every GPU")

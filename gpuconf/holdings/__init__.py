@@ -1,6 +1,6 @@
-"""Who holds what of the machine's cards, and who waits: `gpuconf ps`.
+"""Who holds memory of the machine's cards, and who waits: `gpuconf ps`.
 
 document   the values that --json prints
-gathering  the ledger beside NVML and /proc; the processes of other users summed up
+gathering  combines the ledger with NVML and /proc; sums up other users' processes
 text       the same as lines for a terminal
 """

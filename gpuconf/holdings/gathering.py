@@ -1,4 +1,4 @@
-"""The ledger beside NVML and /proc: who holds what of each card.  Looks only, and makes nothing."""
+"""Combine the ledger with NVML and /proc: who holds memory of each card.  Read-only."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def read_holdings(
     environ: Mapping[str, str] = os.environ,
     now: float | None = None,
 ) -> Holdings:
-    """Everybody's holdings, by the ledger, by ``read``, which is NVML, and by /proc.
+    """Return all users' holdings from the ledger, then ``read`` (NVML), then /proc.
 
-    In this order: see `gpuconf.leases.view`.  The ledger's mutex is not taken.
+    The order matters: see `gpuconf.leases.view`.  The ledger's mutex is not taken.
     """
     state, found = _read_ledger(environ)
     reader = this_process()
@@ -64,7 +64,7 @@ def read_holdings(
 
 
 def summed_up(holdings: Holdings) -> Holdings:
-    """The same with the processes of each other user as one sum a card."""
+    """Return the same, with the processes of each other user as one total per card."""
     return holdings._replace(cards=tuple(map(_card_summed_up, holdings.cards)))
 
 
@@ -88,7 +88,7 @@ def _card_summed_up(card: CardHoldings) -> CardHoldings:
 
 
 def _leases_of(processes: list[Holding]) -> int | None:
-    """The sum of their leases; None where none has one."""
+    """Return the sum of their leases; None if there are none."""
     leases = [each.lease_bytes for each in processes if each.lease_bytes is not None]
     return sum(leases) if leases else None
 
@@ -111,7 +111,7 @@ def _read_ledger(environ: Mapping[str, str]) -> tuple[LedgerState, dict[str, Car
 
 
 def _devices(inventory: Inventory) -> Iterator[tuple[str, Gpu]]:
-    """Each card with its label; in place of one with MIG instances those."""
+    """Yield each card with its label, or its MIG instances instead if it has any."""
     for gpu in inventory.gpus:
         if not gpu.mig_instances:
             yield str(gpu.index), gpu
@@ -137,7 +137,7 @@ def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
 
 
 def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
-    """The leases, then the processes that have taken memory without one."""
+    """Yield the leases, then the processes that hold memory without one."""
     yield from map(_leased, gpu.leases)
     yield from map(_unleased, holders_of(gpu._replace(processes=gpu.unleased), known) or ())
 
@@ -173,7 +173,7 @@ def _unleased(holder: holders.Holder) -> Holding:
 
 
 def _rank(each: Holding) -> tuple[bool, int, int]:
-    """One's own first, then the largest."""
+    """Sort this user's processes first, then by size."""
     return not each.is_ours, -max(each.lease_bytes or 0, each.used_bytes or 0), each.pid
 
 
@@ -187,7 +187,7 @@ def _bar(gpu: Gpu, processes: list[Holding]) -> LeaseBar | None:
 
 
 def _unlisted_bytes(gpu: Gpu) -> int | None:
-    """What is in use beyond what the driver lists; None where it does not say of each process."""
+    """Return the memory in use beyond the driver's list; None if the list lacks a size."""
     if gpu.total_bytes is None or gpu.free_bytes is None or gpu.processes is None:
         return None
     listed = _sum([each.used_bytes for each in gpu.processes])
@@ -197,7 +197,7 @@ def _unlisted_bytes(gpu: Gpu) -> int | None:
 def _unlisted(
     found: Mapping[str, CardLeases], listed: set[str], reader: Owner
 ) -> list[CardHoldings]:
-    """The cards that have leases, or programs in line, and that NVML does not list."""
+    """Return the cards with leases or waiting programs that NVML does not list."""
     names = [name for name, leases in found.items() if name not in listed and any(leases)]
     return [
         CardHoldings(
@@ -210,7 +210,7 @@ def _unlisted(
 
 
 class _Place(NamedTuple):
-    """A place in a line, and the program that stands there."""
+    """A place in a queue, and the program at that place."""
 
     program: WaitingProgram
     place: LinePlace
@@ -219,7 +219,7 @@ class _Place(NamedTuple):
 def _waiting(
     cards: list[CardHoldings], found: Mapping[str, CardLeases], reader: Owner
 ) -> tuple[WaitingProcess, ...]:
-    """Who waits, each once, though it waits for one of several cards."""
+    """Return the waiting programs, each once even if it waits for one of several cards."""
     places: dict[Owner, list[_Place]] = {}
     for card in cards:
         leases = found.get(folder_of(card.uuid) if card.uuid else "", CardLeases())
@@ -245,11 +245,11 @@ def _waiting_process(places: list[_Place]) -> WaitingProcess:
 
 
 def _moment(seconds: float | None) -> str | None:
-    """ISO 8601 in this machine's zone, to the second; None for no moment that a calendar has."""
+    """Format a time as ISO 8601 in the local zone, in seconds; None if it is out of range."""
     if seconds is None:
         return None
     try:
         moment = datetime.fromtimestamp(seconds, tz=timezone.utc)
         return moment.astimezone().isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):  # of a file that somebody dated so
+    except (OverflowError, ValueError, OSError):  # a file with an impossible date
         return None

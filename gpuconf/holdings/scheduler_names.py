@@ -1,4 +1,4 @@
-"""What Ray and Slurm themselves call the tasks on this machine: actors, jobs, users."""
+"""The names that Ray and Slurm use for the tasks on this machine: actors, jobs, users."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gpuconf.ray_address import silence_of
 Names = dict[int, SchedulerTask]
 
 _PATIENCE_S = 10
-_MOST = 10_000  # of the state API's; its own default is 100
+_MOST = 10_000  # limit of the state API; its default is 100
 
 
 class NotAskedError(Exception):
-    """A scheduler that cannot be asked, and why."""
+    """A scheduler that cannot be queried, and why."""
 
 
 def ray_names(tasks: Mapping[int, Task]) -> Names:
-    """By Ray's state API, which its dashboard serves: needs ``ray[default]``.
+    """Ask Ray's state API, which its dashboard serves and which needs ``ray[default]``.
 
     Raises NotAskedError.
     """
@@ -51,7 +51,7 @@ def ray_names(tasks: Mapping[int, Task]) -> Names:
         running = state.list_tasks(
             filters=[("state", "=", "RUNNING")], detail=True, limit=_MOST, timeout=_PATIENCE_S
         )
-    except Exception as error:  # the state API raises many kinds, none of them ours to judge
+    except Exception as error:  # the state API raises many kinds of errors
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise NotAskedError(f"Ray cannot be asked: {reason[0]}") from None
     jobs = {each.worker_pid: each.job_id for each in running if each.node_id in nodes}
@@ -66,10 +66,10 @@ def _ray_task(task: Task, actor: Any, job: str | None) -> SchedulerTask:
 
 
 def slurm_names(tasks: Mapping[int, Task]) -> Names:
-    """By ``squeue``, which asks the controller.  Raises NotAskedError."""
+    """Ask ``squeue``, which queries the controller.  Raises NotAskedError."""
     numbers = {pid: task.name.partition(".")[0] for pid, task in tasks.items()}
     wanted = ",".join(sorted(set(numbers.values())))
-    # The name last: it may hold any character.
+    # The name comes last: it may contain any character.
     command = ["squeue", "--noheader", f"--jobs={wanted}", "--format=%A|%i|%u|%j"]
     try:
         done = subprocess.run(
@@ -85,7 +85,7 @@ def slurm_names(tasks: Mapping[int, Task]) -> Names:
     return {
         pid: SchedulerTask(
             SLURM,
-            # An element of an array as people know it, 12_3, and its step.
+            # Write an array element as users know it, 12_3, followed by its step.
             task.name.replace(number, jobs[number][1], 1),
             job=jobs[number][3],
             user=jobs[number][2],

@@ -1,4 +1,4 @@
-"""What the processes on cards are to Ray or Slurm: by /proc, and by the scheduler itself."""
+"""Find the Ray or Slurm tasks of processes on cards, from /proc and from the scheduler itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ASK: Mapping[str, Ask] = {RAY: ray_names, SLURM: slurm_names}
 def with_tasks(
     holdings: Holdings, schedulers: Sequence[str], ask: Mapping[str, Ask] = _ASK
 ) -> Holdings:
-    """``holdings`` with the task of each process that one of ``schedulers`` has started."""
+    """Add the task of each process that one of ``schedulers`` has started to ``holdings``."""
     known: dict[int, SchedulerTask] = {}
     unasked = []
     for scheduler in schedulers:
@@ -46,6 +46,6 @@ def with_tasks(
 
 
 def _processes(holdings: Holdings) -> Iterator[Holding]:
-    """Those whose numbers count here."""
+    """Yield the processes whose pid belongs to this namespace."""
     for card in holdings.cards:
         yield from (each for each in card.processes if not each.is_elsewhere)

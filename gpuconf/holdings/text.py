@@ -1,4 +1,4 @@
-"""Holdings as lines: cards as bars, who holds memory, who waits, what is not known.  Pure."""
+"""Holdings as lines: cards as bars, who holds memory, who waits, what is unknown.  Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuconf.units import sized
 _PARTS = ("others", "yours", "leased", "free")
 MEANINGS = ("others", "yours", "leased, not taken yet", "free")
 NOBODY = "no process holds memory or a lease"
-_OVERHEAD_BYTES = 512 << 20  # what a driver may take without a process
+_OVERHEAD_BYTES = 512 << 20  # memory that a driver may use without a process
 _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ELSEWHERE = "* in another pid namespace, such as a container's, where the number counts"
@@ -33,7 +33,7 @@ _ALL_USERS = "`gpuconf ps --all-users` lists each process of other users"
 
 
 def lines_of(holdings: Holdings, layout: BarLayout) -> list[Line]:
-    """The whole report."""
+    """Return the whole report."""
     blocks: list[Iterable[Line]] = [
         problem_lines(holdings),
         bar_lines(list(map(bar_row, holdings.cards)), _PARTS, MEANINGS, layout),
@@ -50,7 +50,7 @@ def lines_of(holdings: Holdings, layout: BarLayout) -> list[Line]:
 
 
 def problem_lines(holdings: Holdings) -> Iterator[Line]:
-    """Why there is nothing to show."""
+    """Explain why there is nothing to show."""
     if holdings.problem is not None:
         yield Line(holdings.problem, hang=0)
     elif not holdings.cards:
@@ -58,9 +58,9 @@ def problem_lines(holdings: Holdings) -> Iterator[Line]:
 
 
 def bar_row(card: CardHoldings) -> BarRow:
-    """A card's name, its memory in parts, and what is not known of it."""
+    """Build a card's row: its name, its memory in parts, and what is unknown."""
     name = (card.name or card.uuid or "(no name)").removeprefix("NVIDIA ")
-    if card.mig_ids is not None and " MIG " in name:  # what makes it differ from its neighbours
+    if card.mig_ids is not None and " MIG " in name:  # the part that distinguishes it
         name = f"MIG {name.partition(' MIG ')[2]}"
     remarks = []
     if card.index is None:
@@ -95,7 +95,7 @@ def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
 
 
 def process_columns(holdings: Holdings) -> tuple[list[Column], list[str]]:
-    """The table of processes, and the style of each row; no columns where there is none."""
+    """Return the table of processes and the style of each row; no columns if it is empty."""
     today = holdings.made_at[:10]
     rows = [
         row
@@ -122,7 +122,7 @@ def process_columns(holdings: Holdings) -> tuple[list[Column], list[str]]:
 
 
 def nobody_text(holdings: Holdings) -> str:
-    """What stands in place of the table of processes, where there is none."""
+    """Return the text that replaces an empty table of processes."""
     taken = [card.unlisted_bytes or 0 for card in holdings.cards]
     if not any(each > _OVERHEAD_BYTES for each in taken):
         return NOBODY
@@ -133,7 +133,7 @@ def nobody_text(holdings: Holdings) -> str:
 
 
 def _task_column(rows: list[_Row]) -> list[Column]:
-    """Only where a scheduler was asked for, and has a task here."""
+    """Return the column only if a scheduler was requested and has a task here."""
     tasks = tuple(row.task for row in rows)
     return [Column("TASK", tasks, shortest=12)] if any(tasks) else []
 
@@ -153,7 +153,9 @@ def _process(each: Holding, card: CardHoldings, today: str) -> _Row:
 
 
 def _task(task: SchedulerTask | None) -> str:
-    """Such as "Model.train, actor trainer, job 01000000", or "12.0, job resnet of anna"."""
+    """Return, for example, "Model.train, actor trainer, job 01000000" or "12.0, job resnet of
+    anna".
+    """
     if task is None:
         return ""
     parts = [task.name, f"actor {task.actor}" if task.actor else ""]
@@ -177,14 +179,14 @@ def _user(each: UserHoldings, card: CardHoldings) -> _Row:
 
 
 def _line(holdings: Holdings, width: int | None) -> Iterator[Line]:
-    """Who waits."""
+    """Yield the lines about the waiting programs."""
     if holdings.waiting:
         yield Line("waiting in line", "bold", 0)
         yield from column_lines(waiting_columns(holdings), width)
 
 
 def waiting_columns(holdings: Holdings) -> list[Column]:
-    """The table of programs that wait."""
+    """Return the table of waiting programs."""
     waiting, today = holdings.waiting, holdings.made_at[:10]
     return [
         Column("GPU", tuple(_joined(p.label for p in each.places) for each in waiting)),
@@ -207,7 +209,7 @@ def waiting_columns(holdings: Holdings) -> list[Column]:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    """Each text once: a program may wait for several cards."""
+    """Join the texts, each once: a program may wait for several cards."""
     return ",".join(dict.fromkeys(texts))
 
 
@@ -220,7 +222,7 @@ def _pid(pid: int, *, is_elsewhere: bool) -> str:
 
 
 def _since(moment: str | None, today: str) -> str:
-    """The time of day; the day where it is not today's, the year where it is another."""
+    """Return the time of day, or the day if not today, or the month if not this year."""
     if moment is None:
         return _UNKNOWN
     date = moment[:10]
@@ -232,7 +234,7 @@ def _since(moment: str | None, today: str) -> str:
 
 
 def remark_lines(holdings: Holdings) -> Iterator[Line]:
-    """What the figures leave open."""
+    """Yield remarks about what the figures do not show."""
     rows = [each for card in holdings.cards for each in card.processes]
     is_elsewhere = any(each.is_elsewhere for each in rows)
     is_elsewhere |= any(each.is_elsewhere for each in holdings.waiting)

@@ -1,17 +1,17 @@
-"""Leases: what each program on a machine has been promised of each card, without a daemon.
+"""Leases: what each program on a machine has reserved of each card, without a daemon.
 
-A ledger is a folder that all programs of a machine share, with a folder for each card.  A lease is
-a file there whose name holds its arithmetic, and a lock on it that the kernel drops when the
-process ends, however it ends.  A program that wants a lease holds the ledger's mutex while it reads
-the leases, asks NVML and adds its own.
+A ledger is a folder that all programs of a machine share, with a subfolder for each card.  A lease
+is a file there.  Its name holds the figures, and a lock on it is dropped by the kernel when the
+process ends, however it ends.  A program that takes a lease holds the ledger's mutex while it reads
+the leases, queries NVML and adds its own.
 
     folder   which folder it is, and why there is none
     lease    a lease as a value, and as the name of its file
-    mutex    one at a time, waited for in the kernel, for a bounded time
-    files    a lease's file as others see it
-    ledger   leases read, swept, taken, released
-    sweep    what the dead of all users have left, removed by an administrator
-    view     the leases beside NVML's figures: what each holder may still take
+    mutex    one process at a time; a bounded wait in the kernel
+    files    a lease's file as other processes see it
+    ledger   reads, sweeps, takes and releases leases
+    sweep    removes the files of ended programs of all users, for an administrator
+    view     leases and NVML's figures: what each holder may still take
 
-``import gpuconf.auto`` loads none of this; a plan does.
+``import gpuconf.auto`` loads none of this; making a plan does.
 """

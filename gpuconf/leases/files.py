@@ -1,4 +1,4 @@
-"""A lease's file as others see it: is it locked, what does it say; and the folders of files."""
+"""A lease's file as other processes see it: whether it is locked, and its contents; its folders."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _LONGEST_NOTE = 4096
 
 
 def users_of(lease: Lease) -> tuple[int, ...]:
-    """The processes that have a place in another process's lease: see gpuconf.carried.places.
+    """Return the processes that have a place in another process's lease: see
+    gpuconf.carried.places.
 
-    0 for one in another pid namespace.
+    A process in another pid namespace is listed as 0.
     """
     found: list[int] = []
     if has_place(lease.path):
@@ -40,14 +41,14 @@ def users_of(lease: Lease) -> tuple[int, ...]:
             if kind == fcntl.F_UNLCK:
                 break
             found.append(max(pid, 0))
-            if not length:  # to the end of the file, which no place is
+            if not length:  # to the end of the file, which is not a place
                 break
             start = first + length
     return tuple(found)
 
 
 def read_note(lease: Lease) -> dict[str, str]:
-    """What the holder says of itself, in no order; of another process's lease alone."""
+    """Return the holder's note about itself; empty for this process's own lease."""
     if has_place(lease.path):
         return {}
     try:
@@ -60,7 +61,7 @@ def read_note(lease: Lease) -> dict[str, str]:
 
 
 def encoded(note: Mapping[str, str]) -> bytes:
-    """``note`` as :func:`read_note` reads it."""
+    """Encode ``note`` for :func:`read_note`."""
     lines = (f"{name}={' '.join(value.split())}\n" for name, value in note.items())
     return "".join(lines).encode("utf-8", errors="replace")[:_LONGEST_NOTE]
 
@@ -68,10 +69,11 @@ def encoded(note: Mapping[str, str]) -> bytes:
 def is_locked(path: str) -> bool:
     """Whether a process holds a lock on the regular file ``path``.
 
-    What cannot be opened was not made by us, whose files everybody may read.  Raises NoLedgerError
-    where the lack is this process's own, such as one of descriptors: no lease is dead for that.
+    A file that cannot be opened is not ours, because ours are readable by everyone.  Raises
+    NoLedgerError if this process lacks resources, such as file descriptors: that does not mean that
+    the lease is dead.
     """
-    if has_place(path):  # this process has, and would lose its place by looking
+    if has_place(path):  # this process holds it, and would lose its place by opening the file
         return True
     try:
         with _opened(path) as file:
@@ -87,20 +89,22 @@ def is_locked(path: str) -> bool:
 
 
 def _opened(path: str) -> FileIO:
-    """``path`` to read; a file object is closed even if an interrupt comes between two lines."""
-    # O_NONBLOCK, since a pipe of that name would wait for a writer.
+    """Open ``path`` for reading; a file object is closed even after an interrupt between two lines.
+    """
+    # O_NONBLOCK, because opening a pipe of that name would wait for a writer.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     return FileIO(path, opener=lambda name, _: os.open(name, flags))
 
 
 def remove(path: str) -> None:
-    """Remove the file if that may be."""
-    with suppress(OSError):  # another user's, in a sticky folder, or gone
+    """Remove the file, if permitted."""
+    with suppress(OSError):  # another user's file in a sticky folder, or already gone
         os.unlink(path)
 
 
 def names_in(folder: str) -> list[str]:
-    """What is in ``folder``, nothing if it is not there; NoLedgerError where it is closed."""
+    """List the names in ``folder``, none if it does not exist; raise NoLedgerError if unreadable.
+    """
     try:
         return os.listdir(folder)
     except FileNotFoundError:
@@ -110,7 +114,8 @@ def names_in(folder: str) -> list[str]:
 
 
 def folders_in(root: str) -> Iterator[os.DirEntry[str]]:
-    """The folders in ``root``, none if it is not there; NoLedgerError where it is closed."""
+    """Yield the folders in ``root``, none if it does not exist; raise NoLedgerError if unreadable.
+    """
     try:
         with os.scandir(root) as entries:
             yield from (entry for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -120,12 +125,12 @@ def folders_in(root: str) -> Iterator[os.DirEntry[str]]:
 
 
 def descriptors_of(path: str) -> list[int]:
-    """The descriptors of this process that are open on the file ``path``, under whatever name."""
+    """Return this process's descriptors that are open on the file ``path``, under any name."""
     found = []
-    with suppress(OSError):  # it has gone
+    with suppress(OSError):  # it no longer exists
         file = os.stat(path, follow_symlinks=False)
         for name in names_in("/proc/self/fd"):
-            with suppress(OSError):  # that of the listing itself
+            with suppress(OSError):  # the descriptor of the listing itself
                 if os.path.samestat(os.fstat(int(name)), file):
                     found.append(int(name))
     return found

@@ -1,8 +1,9 @@
-"""Which folder is the ledger: one that every program of this machine finds, and may write in.
+"""The ledger's folder: one that every program on this machine finds and may write to.
 
-``$GPUCONF_LEASES``, else the first of `DEFAULTS` that is there and good, else the first that can be
-made.  It is on a local file system, since locks of a network's are another matter, and it is
-sticky, so that nobody removes another user's lease.  XDG_RUNTIME_DIR would be one for each user.
+It is ``$GPUCONF_LEASES``, else the first of `DEFAULTS` that exists and is valid, else the first
+that can be created.  It must be on a local file system, since locks on network file systems behave
+differently, and sticky, so that users cannot remove each other's leases.  XDG_RUNTIME_DIR would be
+a separate folder for each user.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Literal, NamedTuple
 from gpuconf.leases.lease import UNFINISHED, next_ticket
 
 VARIABLE = "GPUCONF_LEASES"
-# An administrator's (tmpfiles.d), Debian's, and one that every Linux with shared memory has.
+# One from an administrator (tmpfiles.d), Debian's, and one on every Linux with shared memory.
 DEFAULTS = ("/run/gpuconf", "/run/lock/gpuconf", "/dev/shm/gpuconf")
 MODE = 0o1777
 _OVER_A_NETWORK = frozenset(
@@ -27,15 +28,15 @@ _OVER_A_NETWORK = frozenset(
     )
 )
 _MOUNTS = "/proc/self/mountinfo"
-_INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel's proc_ns.h
+_INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO in the kernel's proc_ns.h
 _INITIAL_IPC_NAMESPACE = 0xEFFFFFFF  # PROC_IPC_INIT_INO
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
 class NoLedgerError(Exception):
-    """No ledger can be used; the text says why.
+    """No ledger can be used; the message says why.
 
-    ``is_missing``: none of the folders is there, as before the first lease.
+    ``is_missing`` means that none of the folders exists, as before the first lease.
     """
 
     def __init__(self, reason: str, *, is_missing: bool = False) -> None:
@@ -48,14 +49,14 @@ FaultCode = Literal[
     "missing",
     "no_folder",
     "not_sticky",
-    "closed",  # may not be read
+    "closed",  # not readable
     "read_only",
     "network",
 ]
 
 
 class FolderFault(NamedTuple):
-    """Why a path is not a folder for a ledger: a code for programs, a sentence for people."""
+    """Why a path cannot be a ledger's folder: a code for programs, a sentence for people."""
 
     path: str
     code: FaultCode
@@ -65,9 +66,9 @@ class FolderFault(NamedTuple):
 class LedgerFolder(NamedTuple):
     """The ledger's folder.
 
-    ``others`` are further ones with leases in them, as after an administrator has made a better
-    one.  ``is_private`` says that only the programs of this container see it; where
-    ``is_read_only`` others' leases can be seen and none taken.
+    ``others`` are further folders that contain leases, for example after an administrator has
+    created a better one.  ``is_private`` means that only the programs of this container see it.
+    With ``is_read_only``, others' leases can be read but none taken.
     """
 
     path: str
@@ -82,9 +83,9 @@ def find_folder(
     may_make: bool = True,
     defaults: Sequence[str] = DEFAULTS,
 ) -> LedgerFolder:
-    """The ledger's folder; raises NoLedgerError with the reasons where there is none.
+    """Return the ledger's folder; raise NoLedgerError with the reasons if there is none.
 
-    Made if need be, unless one only looks.
+    Creates it if needed, unless ``may_make`` is False.
     """
     named = environ.get(VARIABLE)
     if named:
@@ -98,7 +99,7 @@ def find_folder(
     writable = [path for path in good if is_shared(path)]
     if not writable and may_make:
         _make(defaults)
-        # All of them anew: another user's program may have made the next one at the same moment.
+        # Check all of them again: another user's program may have created the next one just now.
         good = [path for path in defaults if problem_of(path) is None]
         writable = [path for path in good if is_shared(path)]
     if not good and not writable:
@@ -117,10 +118,10 @@ def _is_writable(path: str) -> bool:
 
 
 def is_shared(path: str) -> bool:
-    """Whether this process and others may write: else root has a mutex of its own there."""
+    """Whether this process and others may write; otherwise root would have its own mutex there."""
     try:
         mode = os.stat(path).st_mode
-    except OSError:  # removed at this moment
+    except OSError:  # removed just now
         return False
     return bool(mode & 0o022) and _is_writable(path)
 
@@ -131,7 +132,7 @@ def _refuse_relative(named: str) -> None:
 
 
 def _make(paths: Iterable[str]) -> None:
-    """Make the first of ``paths`` that can be made, unless another program has just made it."""
+    """Create the first of ``paths`` that can be created, unless another program just has."""
     for path in paths:
         with suppress(OSError):
             make_sticky(path)
@@ -140,10 +141,10 @@ def _make(paths: Iterable[str]) -> None:
 
 
 def make_sticky(path: str) -> None:
-    """Make the folder ``path``, where every user may make files and remove no one else's.
+    """Create the folder ``path``, where all users may create files but not remove each other's.
 
-    Raises OSError, such as FileExistsError.  Whoever sees it sees it with its mode, whatever the
-    umask: a process that is killed here leaves no folder that is closed to others.
+    Raises OSError, such as FileExistsError.  The folder appears with its final mode, whatever the
+    umask: a process killed here leaves no folder that others cannot use.
     """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -154,18 +155,19 @@ def make_sticky(path: str) -> None:
         os.chmod(unfinished, MODE)
         os.rename(unfinished, path)
     finally:
-        with suppress(OSError):  # it has its name
+        with suppress(OSError):  # it was renamed
             os.rmdir(unfinished)
 
 
 def problem_of(path: str, *, follow_links: bool = False) -> str | None:
-    """Why ``path`` is not a folder for a ledger, for people; None if it is one."""
+    """Explain to people why ``path`` cannot be a ledger's folder; None if it can."""
     fault = fault_of(path, follow_links=follow_links)
     return None if fault is None else fault.sentence
 
 
 def fault_of(path: str, *, follow_links: bool = False) -> FolderFault | None:
-    """Why ``path`` is not a folder for a ledger, leave to write aside; None if it is one."""
+    """Return why ``path`` cannot be a ledger's folder, apart from write permission; None if it can.
+    """
     found = _fault_of(path, follow_links=follow_links)
     return None if found is None else FolderFault(path, found[0], f"{path}{found[1]}")
 
@@ -192,15 +194,15 @@ def _fault_of(path: str, *, follow_links: bool) -> tuple[FaultCode, str] | None:
 
 
 def can_be_made(path: str) -> bool:
-    """Whether this process could make the folder ``path``, which is not there."""
+    """Whether this process could create the missing folder ``path``."""
     above = os.path.dirname(path)
     return not os.path.lexists(path) and os.access(above, os.W_OK | os.X_OK)
 
 
 def _mount_of(path: str) -> tuple[str, str]:
-    """The mount point that ``path`` lies below, and its type of file system; "" for unknown.
+    """Return the mount point above ``path`` and its file system type; "" if unknown.
 
-    Of a line of mountinfo the fifth field is the mount point; the type comes after the hyphen.
+    In a line of mountinfo the fifth field is the mount point; the type follows the hyphen.
     """
     path, found = os.path.realpath(path), ("", "")
     try:
@@ -218,9 +220,9 @@ def _mount_of(path: str) -> tuple[str, str]:
 
 
 def is_private(path: str) -> bool:
-    """Whether this is a container, and the folder is its own: no mount from outside.
+    """Whether this is a container with its own folder, not one mounted from outside.
 
-    With the machine's IPC namespace (docker run --ipc=host) /dev/shm is the machine's.
+    With the host's IPC namespace (docker run --ipc=host), /dev/shm is the host's.
     """
     point = _mount_of(path)[0]
     is_shared = point == os.path.realpath(path) or (
@@ -230,7 +232,7 @@ def is_private(path: str) -> bool:
 
 
 def is_container() -> bool:
-    """Whether this process is in another pid namespace than the machine, or in a container."""
+    """Whether this process is in a container, or in another pid namespace than the host."""
     is_initial = _is_namespace("pid", _INITIAL_PID_NAMESPACE)
     if is_initial is None:
         return False
@@ -238,7 +240,7 @@ def is_container() -> bool:
 
 
 def _is_namespace(kind: str, inode: int) -> bool | None:
-    """Whether this process's namespace of that kind is that one; None where /proc has none."""
+    """Whether this process's namespace of this kind has that inode; None if /proc lacks it."""
     try:
         return os.stat(f"/proc/self/ns/{kind}").st_ino == inode
     except OSError:

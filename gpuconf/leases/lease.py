@@ -1,10 +1,11 @@
-"""A lease as a value, and as the name of its file, which holds all that the arithmetic needs.
+"""A lease as a value, and as the name of its file, which holds all the figures.
 
     lease.<ticket>.<pid namespace>.<pid>.<start>.<bytes>
     waits.<ticket>.<pid namespace>.<pid>.<start>.<bytes>
 
-A process must never open its own lease again: to close a second descriptor of a file drops the
-POSIX lock that says that the process lives.  So the content is for people, and for others.
+A process must never open its own lease again: closing a second descriptor of a file drops the POSIX
+lock that shows that the process is alive.  So the file's content is only for people and for other
+processes.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from gpuconf.records import NamedTuple
 
 GRANTED, WAITING = "lease", "waits"
 UNFINISHED = ".new."
-_LONGEST_NUMBER = 19  # digits, as many as 64 bits have
+_LONGEST_NUMBER = 19  # digits of a 64-bit number
 
 
 class Owner(NamedTuple):
-    """A process; no other one since the machine's start has the same three numbers.
+    """A process; no other one since the machine booted has the same three numbers.
 
-    ``namespace`` is the inode of its pid namespace, ``start`` its start in clock ticks since boot
-    (proc(5), field 22 of stat).  Both are 0 where /proc does not say.
+    ``namespace`` is the inode of its pid namespace, and ``start`` its start time in clock ticks
+    since boot (proc(5), field 22 of stat).  Both are 0 if /proc does not report them.
     """
 
     namespace: int
@@ -34,10 +35,9 @@ class Owner(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """So many bytes of a card, promised to a process, or waited for by it.
+    """A number of bytes on a card that a process has leased or waits for.
 
-    ``folder`` and ``name`` are those of its file.  Of two that wait, the lower ``ticket`` came
-    first.
+    ``folder`` and ``name`` locate its file.  Of two that wait, the lower ``ticket`` came first.
     """
 
     folder: str
@@ -49,14 +49,14 @@ class Lease(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its file."""
+        """The path of its file."""
         return f"{self.folder}/{self.name}"
 
 
 def parse(folder: str, name: str) -> Lease | None:
-    """The lease of that file name; None for a file of another kind.
+    """Parse a lease from its file name; return None for other files.
 
-    Further fields, which a later version may add, are passed over.
+    Extra fields, which a later version may add, are ignored.
     """
     state, *fields = name.split(".")
     numbers = fields[:5]
@@ -72,25 +72,26 @@ def _is_number(text: str) -> bool:
 
 
 def file_name(state: str, ticket: int, owner: Owner, size_bytes: int) -> str:
-    """The name that :func:`parse` reads."""
+    """Return the name that :func:`parse` reads."""
     return ".".join(map(str, (state, ticket, *owner, size_bytes)))
 
 
 def folder_of(uuid: str) -> str:
-    """The name of a GPU's folder; drivers before R470 write a MIG instance's UUID with slashes."""
+    """Return the name of a GPU's folder; MIG UUIDs contain slashes with drivers before R470."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", uuid)
 
 
 def next_ticket() -> int:
-    """A number above all that were given on this machine since it started.
+    """Return a number higher than all others drawn on this machine since it booted.
 
-    Nanoseconds of a clock that cannot be set; drawn under the mutex, they are in order of arrival.
+    It is in nanoseconds of a clock that cannot be set.  Drawn under the mutex, the numbers are in
+    order of arrival.
     """
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def this_process() -> Owner:
-    """The owner that this process is."""
+    """Describe this process as an owner."""
     try:
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -99,9 +100,9 @@ def this_process() -> Owner:
 
 
 def innermost_pid(pid: int) -> int | None:
-    """The number of a process in its own pid namespace, where that lies below this one.
+    """Return a process's pid in its own pid namespace, if that is below this one.
 
-    NSpid of proc_pid_status(5) lists its numbers from the reader's namespace inwards.
+    NSpid in proc_pid_status(5) lists its pids from the reader's namespace inwards.
     """
     try:
         with open(f"/proc/{pid}/status", "rb") as file:

@@ -1,9 +1,10 @@
-"""The files of the ledger: leases are read, swept, taken and released here.
+"""The files of the ledger: reads, sweeps, takes and releases leases.
 
-A lease is made under another name, locked, and then renamed, so whoever sees it sees it locked.
-Its lock is the sign of life: the kernel drops a POSIX lock when its process ends, no forked child
-inherits it, it stays through exec, and F_GETLK shows it to other users and other pid namespaces.
-A pid and a start time would call a holder in another namespace dead.
+A lease is created under another name, locked and then renamed, so it is always locked when others
+see it.  Its lock shows that the holder is alive: the kernel drops a POSIX lock when its process
+ends, forked children do not inherit it, it survives exec, and F_GETLK shows it to other users and
+other pid namespaces.  A check of pid and start time would consider a holder in another namespace
+dead.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from gpuconf.leases.lease import (
 )
 from gpuconf.leases.mutex import Mutex
 
-MOST_FILES = 10_000  # of one card
+MOST_FILES = 10_000  # per card
 _MOST_CARDS = 1000
-# The descriptor of a lease is the first free one from here on.  Programs write over lower numbers:
-# stdin, stdout and stderr are reopened, a shell script that `gpuconf run` becomes says `exec 3>&1`
-# or `exec 200>lock`, and what dup2 closes drops the lock.  The last are for a small `ulimit -n`.
+# A lease uses the first free descriptor from here on.  Programs overwrite lower numbers: they
+# reopen stdin, stdout and stderr, a shell script that `gpuconf run` becomes runs `exec 3>&1` or
+# `exec 200>lock`, and a descriptor closed by dup2 drops the lock.  The last ones are for a small
+# `ulimit -n`.
 _OUT_OF_THE_WAY = (700, 217, 57, 13, 3)
 
 
@@ -54,28 +56,28 @@ class _Held:
         self._file: os.stat_result | None = None
 
     def open(self) -> int:
-        """Make its file, and return a descriptor whose number no program writes over."""
-        # O_CLOEXEC is left out: the lease stays with a program that execs another.
+        """Create its file; return a descriptor with a number that programs do not overwrite."""
+        # Without O_CLOEXEC: the lease stays with a program that execs another.
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW
         self.descriptors.append(os.open(self.paths[0], flags, 0o644))
         self._file = os.fstat(self.descriptors[0])
         for least in _OUT_OF_THE_WAY:
             if self.descriptors[0] >= least:
                 break
-            with suppress(OSError):  # the process may not have so many
+            with suppress(OSError):  # the process may not have that many
                 self.descriptors.append(fcntl.fcntl(self.descriptors[0], fcntl.F_DUPFD, least))
-                os.close(self.descriptors[0])  # before there is a lock, which this would end
+                os.close(self.descriptors[0])  # before there is a lock, which closing would drop
                 del self.descriptors[0]
         os.set_inheritable(self.descriptors[0], True)
         return self.descriptors[0]
 
     def adopt(self, lease: Lease, descriptors: list[int]) -> None:
-        """Be a lease that is open here already."""
+        """Take over a lease that is already open in this process."""
         self.paths, self.lease, self.descriptors = [lease.path], lease, descriptors
         self._file = os.fstat(descriptors[0])
 
     def close(self) -> None:
-        """Close its file, whose numbers may be another's by now: daemons close all they have."""
+        """Close its file, unless the numbers were reused: daemons close all their descriptors."""
         while self.descriptors:
             with suppress(OSError):
                 file = os.fstat(self.descriptors[-1])
@@ -85,7 +87,7 @@ class _Held:
 
 
 class Ledger:
-    """The ledger in ``folder``, as this process uses it."""
+    """The ledger in ``folder``, as used by this process."""
 
     def __init__(self, folder: LedgerFolder) -> None:
         self.folder = folder
@@ -96,7 +98,7 @@ class Ledger:
     # --- reading --------------------------------------------------------------------------------
 
     def cards(self) -> list[str]:
-        """The names of all cards that have a folder here, or in an older ledger.
+        """Return the names of all cards with a folder here, or in an older ledger.
 
         Raises NoLedgerError for a ledger with too many.
         """
@@ -107,20 +109,20 @@ class Ledger:
         return sorted(names)
 
     def leases(self, card: str, *, sweep: bool = False) -> list[Lease]:
-        """The granted leases of ``card`` whose processes live, but this process's own.
+        """Return the granted leases of ``card`` of live processes, except this process's own.
 
-        ``sweep``, which only the mutex's holder may ask for, removes what the dead have left.
-        Raises NoLedgerError for a folder with too many files.
+        ``sweep``, allowed only for the mutex's holder, removes files of dead processes.  Raises
+        NoLedgerError for a folder with too many files.
         """
         granted = [each for each in self._listed(card, sweep=sweep) if not each.is_waiting]
         return [each for each in granted if self._lives(each, sweep=sweep)]
 
     def waiting(self, card: str, before: int | None = None, *, sweep: bool = False) -> list[Lease]:
-        """Those that wait for ``card``, first the first, as far as they are known to live.
+        """Return the queue for ``card``, first in line first, without known dead ones at its end.
 
-        With ``before`` only those with a lower ticket.  Before the last that lives none is asked
-        whether it does: a thousand waiting programs need not all look at each other.  One that is
-        stopped (^Z) keeps its place, and does not hold up those behind it.
+        With ``before``, only those with a lower ticket.  Those ahead of the last live one are not
+        checked: a thousand waiting programs need not all check each other.  A stopped program (^Z)
+        keeps its place but does not hold up those behind it.
         """
         line = [
             each
@@ -158,16 +160,16 @@ class Ledger:
         return (self.folder.path, *self.folder.others)
 
     def _lives(self, lease: Lease, *, sweep: bool) -> bool:
-        """Whether another process's lease is alive; this process's own does not count."""
+        """Whether another process's lease is alive; False for this process's own."""
         if lease.owner == self.owner:
-            return False  # and is never opened, which would end it
+            return False  # and never opened, which would end it
         lives = is_locked(lease.path)
         if not lives and sweep:
             remove(lease.path)
         return lives
 
     def _is_stopped(self, lease: Lease) -> bool:
-        """Whether its process, as far as it is one of this namespace, is stopped by a signal."""
+        """Whether its process is stopped by a signal, if it is in this pid namespace."""
         namespace, pid, start = lease.owner
         fields = stat_of(pid) if namespace == self.owner.namespace else None
         return fields is not None and fields[0] in "Tt" and fields[19] == str(start)
@@ -176,19 +178,19 @@ class Ledger:
 
     @property
     def held(self) -> tuple[Lease, ...]:
-        """What this process holds, waiting places among it."""
+        """The leases of this process, including places in the queue."""
         return tuple(held.lease for held in self._held if held.lease is not None)
 
     def adopt(self) -> None:
-        """Make ours what this process took before it became another program by exec.
+        """Take over the leases that this process took before it became another program by exec.
 
-        Its files bear our name, and their descriptors are still open here.
+        Its files have our name, and their descriptors are still open here.
         """
         known = {path for held in self._held for path in held.paths}
         for card in self.cards():
             for lease in self._listed(card, sweep=False):
                 is_ours = lease.owner == self.owner and lease.path not in known
-                # What is not open here somebody else has made, who can give a file any name.
+                # A file that is not open here was made by someone else, who may use any name.
                 descriptors = descriptors_of(lease.path) if is_ours else []
                 if descriptors:
                     held = _Held(lease.folder)
@@ -204,10 +206,10 @@ class Ledger:
         waiting: bool = False,
         keep: Sequence[object] = (),
     ) -> None:
-        """Lease so many bytes of each card, or with ``waiting`` take a place in the line of each.
+        """Lease these bytes of each card or, with ``waiting``, join the queue of each.
 
-        Of what was held before only ``keep`` stays.  Under the mutex.  Raises NoLedgerError where a
-        file cannot be made, and then nothing is taken.
+        Of the leases held before, only ``keep`` stays.  Call this under the mutex.  Raises
+        NoLedgerError if a file cannot be created, and then takes nothing.
         """
         if sizes and self.folder.is_read_only:
             raise NoLedgerError(f"{self.folder.path} may not be written")
@@ -234,9 +236,9 @@ class Ledger:
         held = _Held(folder)
         self._held.append(held)
         descriptor = held.open()
-        os.fchmod(descriptor, 0o644)  # whatever the umask: others must be able to ask for its lock
+        os.fchmod(descriptor, 0o644)  # whatever the umask: others must be able to query its lock
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-        with suppress(OSError):  # a full disk: the name says all that counts
+        with suppress(OSError):  # a full disk: the name holds all that matters
             os.write(descriptor, encoded(note))
         name = file_name(state, ticket, self.owner, size_bytes)
         held.paths.append(f"{folder}/{name}")
@@ -246,25 +248,25 @@ class Ledger:
     # --- releasing ------------------------------------------------------------------------------
 
     def release_but(self, kept: Sequence[object]) -> None:
-        """Release all that this process holds, but ``kept``, an earlier `snapshot`."""
+        """Release everything this process holds, except ``kept``, an earlier `snapshot`."""
         for held in [each for each in self._held if each not in kept or each.lease is None]:
-            held.lease = None  # and it is released, if not now, since an interrupt came, then next
+            held.lease = None  # released at the next call if an interrupt comes now
             for path in held.paths:
                 remove(path)
             held.close()
             self._held.remove(held)
 
     def take_back_to(self, held: Sequence[object]) -> None:
-        """Release what was taken since that `snapshot`, and the mutex, after whatever happened."""
+        """Release the mutex, and everything taken since that `snapshot`, whatever happened."""
         self.mutex.let_go()
         self.release_but(held)
 
     def snapshot(self) -> list[object]:
-        """What is held now, for :meth:`take_back_to`."""
+        """Return the leases held now, for :meth:`take_back_to`."""
         return list(self._held)
 
     def after_fork(self) -> None:
-        """In a forked child, which holds none: POSIX locks stay with the parent."""
+        """Drop all leases in a forked child: POSIX locks stay with the parent."""
         self.owner = this_process()
         self.mutex.after_fork()
         for held in self._held:
@@ -273,7 +275,7 @@ class Ledger:
 
 
 def _refuse_open(folder: str) -> None:
-    """Raise NoLedgerError for a card's folder in which users can remove each other's leases."""
+    """Raise NoLedgerError if users can remove each other's leases in a card's folder."""
     mode = os.stat(folder, follow_symlinks=False).st_mode
     if not stat.S_ISDIR(mode) or (mode & 0o022 and not mode & stat.S_ISVTX):
         raise NoLedgerError(f"{folder} is not a sticky folder")

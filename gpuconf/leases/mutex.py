@@ -1,8 +1,8 @@
-"""The ledger's mutex: flock, waited for in the kernel, and never for longer than a bound.
+"""The ledger's mutex: flock, with a bounded wait in the kernel.
 
-flock works on a descriptor that is open for reading, so the file may belong to another user, and
-be on a mount that is read-only here.  A thread does the waiting: a holder that hangs in the driver
-must not hang us.  While the mutex changes hands the line moves, and is waited in for longer.
+flock works on a descriptor opened for reading, so the file may belong to another user or be on a
+read-only mount.  A thread does the waiting, so that a holder that hangs in the driver does not hang
+us.  If the mutex keeps changing hands, the queue is moving and we wait longer.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from contextlib import contextmanager, suppress
 from gpuconf.leases.folder import NoLedgerError
 
 FILE = "mutex"
-ONE_HOLDER_S = 10.0  # for a mutex that the same process holds
-MOVING_LINE_S = 60.0  # for one that passes from hand to hand
+ONE_HOLDER_S = 10.0  # while the same process holds the mutex
+MOVING_LINE_S = 60.0  # while it passes from holder to holder
 _LOOK_EVERY_S = 1.0
 
 
 class Mutex:
-    """One process of the machine at a time; ``waited_s`` is how long the last one took to get."""
+    """Admits one process of the machine at a time; ``waited_s`` is the last waiting time."""
 
     def __init__(self, folder: str, *, one_holder_s: float = ONE_HOLDER_S) -> None:
         self.path = f"{folder}/{FILE}"
@@ -34,38 +34,38 @@ class Mutex:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it; raises NoLedgerError if that fails, or takes too long."""
+        """Hold it; raise NoLedgerError if that fails or takes too long."""
         is_done = False
         while not is_done:
             try:
                 self._open()
                 self._lock(self._descriptors[-1])
-                if os.fstat(self._descriptors[-1]).st_nlink:  # else removed while we waited
+                if os.fstat(self._descriptors[-1]).st_nlink:  # otherwise it was removed while we waited
                     is_done = True
                     yield
             finally:
                 self.let_go()
 
     def let_go(self) -> None:
-        """Let go of it if it is held; whoever undoes an interrupted operation calls this too.
+        """Release it if it is held; also call this when undoing an interrupted operation.
 
-        An interrupt may come between the end of that operation and this.
+        An interrupt may come between the end of that operation and this call.
         """
         while self._descriptors:
             with suppress(OSError):
-                # close() alone would leave it to a copy, such as that of a child forked now.
+                # close() alone would leave it to a copy, such as one in a child forked just now.
                 fcntl.flock(self._descriptors[-1], fcntl.LOCK_UN)
             os.close(self._descriptors.pop())
 
     def after_fork(self) -> None:
-        """In a forked child: the parent's thread held it, and the child holds a copy."""
+        """Close the copies in a forked child; the parent's thread holds the mutex."""
         for descriptor in (*self._descriptors, *self._copies):
             with suppress(OSError):
                 os.close(descriptor)
         self._descriptors, self._copies = [], set()
 
     def _open(self) -> None:
-        # Without O_CREAT first: in a sticky folder Linux refuses that for another user's file
+        # First without O_CREAT, which Linux refuses for another user's file in a sticky folder
         # (fs.protected_regular).
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         for _ in range(100):
@@ -104,9 +104,9 @@ class Mutex:
             self.waited_s = time.monotonic() - began
 
     def _wait(self, descriptor: int) -> None:
-        """Wait in a thread, which owns a descriptor of its own for the same lock."""
+        """Wait in a thread, which has its own descriptor for the same lock."""
         got, given_up = threading.Event(), threading.Event()
-        own: list[int] = []  # who takes it out closes it
+        own: list[int] = []  # whoever pops it closes it
 
         def wait() -> None:
             with suppress(IndexError):  # given up before it began
@@ -124,26 +124,26 @@ class Mutex:
             self._start(wait, descriptor, own)
             self._watch(descriptor, got)
         except BaseException:
-            # Only then, and before our caller unlocks: so one of the two always does, and the
-            # thread never lets go of what it has got for us.
+            # Only here, and before our caller unlocks.  So one of the two always unlocks, and the
+            # thread never releases a lock that it has taken for us.
             given_up.set()
             with suppress(IndexError):
                 os.close(own.pop())
             raise
 
     def _start(self, wait: Callable[[], None], descriptor: int, own: list[int]) -> None:
-        """Begin ``wait`` in a thread, with a copy of ``descriptor`` as its ``own``."""
+        """Run ``wait`` in a thread, with a copy of ``descriptor`` in ``own``."""
         try:
             own.append(os.dup(descriptor))
             self._copies.update(own)
             threading.Thread(target=wait, name="gpuconf-mutex", daemon=True).start()
-        except (OSError, RuntimeError) as error:  # no more descriptors, or no more threads
+        except (OSError, RuntimeError) as error:  # out of descriptors or threads
             raise NoLedgerError(
                 f"{self.path} is locked, and cannot be waited for: {error}"
             ) from None
 
     def _watch(self, descriptor: int, got: threading.Event) -> None:
-        """Until ``got``; NoLedgerError once a holder, or the whole line, has had its time."""
+        """Wait for ``got``; raise NoLedgerError if one holder or the whole queue takes too long."""
         began = changed = time.monotonic()
         holder = holder_of(descriptor)
         while not got.wait(min(_LOOK_EVERY_S, self._one_holder_s)):
@@ -156,9 +156,9 @@ class Mutex:
 
 
 def holder_of(descriptor: int) -> int | None:
-    """The process that holds a flock on this file, from /proc/locks; None where it does not say.
+    """Return the process that holds a flock on this file, from /proc/locks; None if unknown.
 
-    A line there: ``1: FLOCK  ADVISORY  WRITE 123 08:01:456 0 EOF``.
+    Example of a line: ``1: FLOCK  ADVISORY  WRITE 123 08:01:456 0 EOF``.
     """
     found = os.fstat(descriptor)
     place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"

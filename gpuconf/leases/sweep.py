@@ -1,9 +1,9 @@
-"""Remove what ended programs have left of all users, for an administrator.
+"""Remove the files of ended programs of all users, for an administrator.
 
     sudo python -m gpuconf.leases.sweep /run/gpuconf
 
-In a sticky folder a program can remove its own user's files only, so those of users who have gone
-stay; they count for nothing.
+In a sticky folder a program can remove only its own user's files, so those of users who are gone
+remain; they have no effect.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpuconf.leases.mutex import Mutex
 
 
 def sweep(folder: str) -> int:
-    """Remove the files of ended programs in the ledger ``folder``; return how many there were.
+    """Remove the files of ended programs in the ledger ``folder``; return their number.
 
-    Under the mutex.  Raises NoLedgerError where there is no ledger, or its mutex stays locked.
+    Takes the mutex.  Raises NoLedgerError if there is no ledger, or its mutex stays locked.
     """
     problem = problem_of(folder, follow_links=True)
     if problem is not None:
@@ -43,7 +43,7 @@ def _sweep_card(folder: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """The command; returns its exit code."""
+    """Run the command; return its exit code."""
     if len(arguments) != 1:
         print("usage: python -m gpuconf.leases.sweep FOLDER", file=sys.stderr)
         return 2

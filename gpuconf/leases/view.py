@@ -1,10 +1,10 @@
-"""The leases beside NVML's figures: what each holder has taken of its own, and may still take.
+"""Combine leases with NVML's figures: what each holder has taken of its lease, and may still take.
 
     free for a lease = free - sum over the other leases of max(0, lease - what its holder uses)
 
-The order of the questions matters: which leases live, then who uses how much, then what is free.
-A holder that takes memory in between is counted twice, which is careful; in another order it would
-not be counted at all.
+The order of the queries matters: first which leases are alive, then who uses how much, then what is
+free.  A holder that takes memory in between is counted twice, which is safe; in another order it
+would not be counted at all.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from gpuconf.terminal import debug
 
 
 class CardLeases(NamedTuple):
-    """What a ledger says of one card."""
+    """A ledger's leases of one card, and its queue."""
 
     granted: tuple[Lease, ...] = ()
     waiting: tuple[Lease, ...] = ()
 
 
 class WaitingProgram(NamedTuple):
-    """A program in the line for one card, and the least that it can work with.
+    """A program in the queue for one card, and the minimum memory it needs.
 
-    ``owner`` is the same in the lines of several cards.  ``since`` is in seconds since 1970.
+    ``owner`` is the same in the queues of several cards.  ``since`` is in seconds since 1970.
     """
 
     owner: Owner
@@ -48,16 +48,16 @@ class WaitingProgram(NamedTuple):
 
 
 def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventory:
-    """The machine's GPUs with the leases on each, without the mutex: to look, not to take.
+    """Return the machine's GPUs with the leases on each, without the mutex: only for reading.
 
-    Where there is no ledger they are as ``read`` gives them.
+    Without a ledger, they are returned as ``read`` reports them.
     """
     try:
         ledger = Ledger(find_folder(may_make=False))
         found = read_ledger(ledger)
     except NoLedgerError as error:
         inventory = read()
-        # Without GPUs there is nothing to lease, without the folder nothing has been leased yet.
+        # Without GPUs there is nothing to lease; without the folder, nothing has been leased yet.
         if inventory.gpus and not error.is_missing:
             debug(f"leases are not counted: {error}")
         return inventory
@@ -67,7 +67,7 @@ def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventor
 def read_ledger(
     ledger: Ledger, *, before: int | None = None, sweep: bool = False
 ) -> dict[str, CardLeases]:
-    """What ``ledger`` says of each card; of those that wait, only whose ticket is lower."""
+    """Return the leases of each card in ``ledger``; of those that wait, only lower tickets."""
     return {
         card: CardLeases(
             tuple(ledger.leases(card, sweep=sweep)),
@@ -83,9 +83,9 @@ def with_leases(
     reader: Owner,
     known: Mapping[int, Process] | None = None,
 ) -> Inventory:
-    """``inventory`` with what ``found`` says of each card, read before it; seen by ``reader``.
+    """Add the leases in ``found``, read before ``inventory``, to its GPUs, as ``reader`` sees them.
 
-    ``known`` is what /proc says of the processes that NVML lists, where that was read already.
+    ``known`` is what /proc shows of the processes that NVML lists, if that was already read.
     """
     if not any(any(each) for each in found.values()):
         return inventory
@@ -111,11 +111,11 @@ def describe_leases(
     here: Collection[int] | None,
     reader: Owner,
 ) -> tuple[CardLease, ...]:
-    """Each lease of a card, with what its holder has taken by the driver's list of processes.
+    """Describe each lease of a card, with what its holder uses by the driver's process list.
 
-    ``here`` are those of them that are known to be of this pid namespace; None for all.  A holder
-    that is none of them may be one of the others.  One in a namespace below this one, a
-    container's, is known by its number there.
+    ``here`` are those of the processes that are known to be in this pid namespace; None for all.  A
+    holder that is none of them may be one of the others.  A holder in a namespace below this one, a
+    container's, is identified by its pid there.
     """
     owners = _Owners([each.owner for each in granted], reader)
     for each in granted:
@@ -134,7 +134,7 @@ def describe_leases(
 
 
 def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[WaitingProgram, ...]:
-    """Those that wait for a card, in their order, without those that have just ended."""
+    """Describe the queue for a card, in order, without programs that have just ended."""
     return tuple(
         WaitingProgram(
             each.owner,
@@ -156,17 +156,17 @@ class _Owners:
         self._elsewhere = {(e.pid, e.start): e for e in owners if self.is_elsewhere(e)}
 
     def add_users(self, pids: Collection[int], owner: Owner) -> None:
-        """Processes that compute within a lease, whoever has started them, are its holder's."""
+        """Assign processes that compute within a lease, whoever started them, to its holder."""
         self._here.update((pid, owner) for pid in pids if pid)
 
     def is_elsewhere(self, owner: Owner) -> bool:
-        """Whether its number counts in another pid namespace than the reader's."""
+        """Whether its pid belongs to another pid namespace than the reader's."""
         return owner.namespace != self._reader.namespace
 
     def of(self, pid: int) -> Owner | None:
-        """The holder that ``pid`` is, or descends from; None for another's, and the reader's.
+        """Return the holder that ``pid`` is or descends from; None for others, and for the reader.
 
-        The reader's own memory is its own, even where a parent of it holds a lease.
+        The reader's own memory is its own, even if a parent of it holds a lease.
         """
         for each in lineage_of(pid):
             if each in self._here:
@@ -197,12 +197,12 @@ def _described(
 
 
 def _parents_of(pid: int) -> set[int]:
-    """The processes that ``pid`` descends from."""
+    """Return the processes that ``pid`` descends from."""
     return set(lineage_of(pid)) - {pid}
 
 
 class _Note(NamedTuple):
-    """What is known of a lease's holder, by the lease's file."""
+    """What the lease's file says about its holder."""
 
     program: str | None
     user: str | None
@@ -217,6 +217,6 @@ def _note_of(lease: Lease) -> _Note:
         file = os.stat(lease.path, follow_symlinks=False)
     except OSError:  # it has just been released
         return _Note(note.get("program"), None, note.get("profile"), None, None)
-    user = user_name(file.st_uid)  # nobody can pretend to be another
+    user = user_name(file.st_uid)  # the owner of a file cannot be faked
     ours = file.st_uid == os.getuid()
     return _Note(note.get("program"), user, note.get("profile"), file.st_mtime, ours)

@@ -1,9 +1,9 @@
-"""The doctor on many machines: what each says of itself, in one table.
+"""Run the doctor on many machines and show their reports in one table.
 
-Over ssh, or over Ray.  Nothing here carries words from machine to machine itself.
+This works over ssh or over Ray.  Nothing here sends data between machines itself.
 """
 
 from __future__ import annotations
 
-# How long each machine may take; that of an idle one takes a second or two.
+# Time limit for each machine; an idle one takes a second or two.
 NODE_TIMEOUT_S = 60.0

@@ -1,4 +1,4 @@
-"""What the doctors of many machines found, as plain values: the table and the JSON show this."""
+"""What the doctors of many machines found, as plain values for the table and the JSON."""
 
 from __future__ import annotations
 
@@ -10,52 +10,54 @@ from typing import Annotated, Any, NamedTuple
 from gpuconf.json_shape import Count, FieldRule, json_shape
 
 _LONGEST_QUOTE = 200
-# A report has some six levels.
+# A report has about six levels.
 _DEEPEST = 40
 
 Progress = Callable[[str], None]
 
 
 class NodeReport(NamedTuple):
-    """What the doctor said on a machine, or why it said nothing."""
+    """The doctor's report from one machine, or why there is none."""
 
     node: str
-    """The machine, as hosts.txt or Ray names it."""
+    """The machine's name in hosts.txt or in Ray."""
     problem: Annotated[str, FieldRule(min_length=1)] | None = None
     """Why there is no report."""
     report: dict[str, Any] | None = None
-    """Its `gpuconf doctor --json`, as configs/doctor.schema.json of its own version says."""
+    """Its `gpuconf doctor --json` output, in the form of configs/doctor.schema.json of its version.
+    """
 
 
 @json_shape(computed=("silent_count", "failed_count", "warned_count"))
 class NodesReport(NamedTuple):
-    """What the doctor found on each machine, in the order asked."""
+    """The doctor's findings on each machine, in the order requested."""
 
     nodes: tuple[NodeReport, ...]
     """The machines."""
 
     @property
     def silent_count(self) -> Count:
-        """How many machines gave no report."""
+        """The number of machines without a report."""
         return sum(node.report is None for node in self.nodes)
 
     @property
     def failed_count(self) -> Count:
-        """On how many machines a check failed."""
+        """The number of machines on which a check failed."""
         return self._with("fail")
 
     @property
     def warned_count(self) -> Count:
-        """On how many machines a check warned."""
+        """The number of machines on which a check warned."""
         return self._with("warn")
 
     def _with(self, status: str) -> int:
         return sum(any(each["status"] == status for each in findings_of(n)) for n in self.nodes)
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """0 fine, 1 a check failed or a machine gave no report (with ``strict``, or warned).
+        """Return 0 if fine, 1 if a check failed or a report is missing (with ``strict``, or a
+        warning).
 
-        3 where a check crashed.
+        3 if a check crashed.
         """
         if self.silent_count or self.failed_count or (strict and self.warned_count):
             return 1
@@ -63,12 +65,12 @@ class NodesReport(NamedTuple):
 
 
 def findings_of(node: NodeReport) -> list[dict[str, Any]]:
-    """The findings of a machine; none where it gave no report."""
+    """Return the findings of a machine; empty if it has no report."""
     return [] if node.report is None else node.report["findings"]
 
 
 def node_report(node: str, stdout: str, stderr: str, exit_code: int) -> NodeReport:
-    """What a doctor's output says: another machine's words, which may be anything."""
+    """Parse a doctor's output; it comes from another machine and may be anything."""
     try:
         document = json.loads(stdout, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
@@ -95,7 +97,7 @@ def _is_report(document: object) -> bool:
 
 
 def _finite(text: str) -> float:
-    """Refuse what JSON has no words for: it could not be written again."""
+    """Reject numbers that JSON cannot represent, since they could not be written again."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)
@@ -103,13 +105,13 @@ def _finite(text: str) -> float:
 
 
 def _is_within(value: object, depth: int) -> bool:
-    """Whether lists and dicts are nested no deeper, so that writing them cannot fail."""
+    """Whether lists and dicts are nested at most this deep, so that writing them cannot fail."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return depth > 0 and all(_is_within(each, depth - 1) for each in inner)
 
 
 def quoted(text: str) -> str:
-    """The last line that says something, cut where it is long."""
+    """Return the last non-empty line, truncated if it is long."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = lines[-1] if lines else ""
     return last if len(last) <= _LONGEST_QUOTE else f"{last[:_LONGEST_QUOTE]}…"

@@ -1,4 +1,4 @@
-"""Ask the doctor of each node of a Ray cluster, by a task that takes none of its resources."""
+"""Run the doctor on each node of a Ray cluster, in a task that uses none of its resources."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _TURN_S = 1.0
 def ask_nodes(
     address: str, words: Sequence[str], timeout_s: float, progress: Progress
 ) -> NodesReport:
-    """Run ``doctor --json WORDS`` on each node, all at once; one that is silent is a row.
+    """Run ``doctor --json WORDS`` on all nodes at once; a node without an answer still gets a row.
 
-    Raises MissingDependencyError without Ray, and GpuconfError where no cluster answers.
+    Raises MissingDependencyError without Ray, and GpuconfError if no cluster answers.
     """
-    # As ray.init does, which takes "auto" from there.
+    # Like ray.init, which resolves "auto" from that variable.
     where = os.environ.get("RAY_ADDRESS") or address if address == "auto" else address
     silence = silence_of(where)
     if silence is not None:
@@ -84,7 +84,7 @@ def _name_of(node: Mapping[str, Any]) -> str:
 
 
 def _names(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By the node's id: its host, with a part of the id where several have that name."""
+    """Map each node's id to its host, with part of the id if several have that name."""
     hosts = list(map(_name_of, nodes))
     return {
         node["NodeID"]: host if hosts.count(host) == 1 else f"{host} {node['NodeID'][:8]}"
@@ -95,15 +95,15 @@ def _names(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _answer(ray: Any, reference: Any, name: str) -> NodeReport:
     try:
         return node_report(name, *ray.get(reference))
-    except ray.exceptions.RayError as error:  # gpuconf is not there, or the node has died
+    except ray.exceptions.RayError as error:  # gpuconf is missing, or the node has died
         lines = [line for line in str(error).splitlines() if line.strip()]
         return NodeReport(name, lines[-1].strip() if lines else type(error).__name__)
 
 
 def doctor_here(words: list[str], timeout_s: float) -> tuple[str, str, int]:
-    """What the doctor prints on this node, in the Python of its workers.
+    """Run the doctor on this node, in the Python of its workers; return its output.
 
-    It ends with its time: nobody waits for it then.
+    It is killed after ``timeout_s``, when nobody waits for it any more.
     """
     command = [sys.executable, "-m", "gpuconf", "doctor", "--json", *words]
     done = subprocess.run(

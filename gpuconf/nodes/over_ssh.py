@@ -1,4 +1,4 @@
-"""Ask the doctor of each machine in a file over ssh, which has the keys, users and ports."""
+"""Run the doctor on each machine in a file over ssh, which handles keys, users and ports."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpuconf.nodes.document import NodeReport, NodesReport, Progress, node_repor
 from gpuconf.units import sized
 
 _AT_ONCE = 16
-# ssh itself ends with this where it reaches nobody; programs seldom do.
+# ssh's own exit code if it cannot connect; programs rarely use it.
 _NOT_REACHED = 255
 _PATIENCE_S = 10
 _POLL_S = 0.05
-# A report has some 100 KB.
+# A report has about 100 KB.
 _MOST_BYTES = 16 * 1024 * 1024
 _HINT = "a line is `HOST`, or `HOST COMMAND` where gpuconf is not on that machine's PATH"
 
@@ -32,16 +32,16 @@ class Host(NamedTuple):
     """A line of hosts.txt."""
 
     destination: str
-    """As ssh takes it: a name of ~/.ssh/config, user@host, ssh://user@host:port."""
+    """In ssh's form: a name in ~/.ssh/config, user@host, ssh://user@host:port."""
     command: tuple[str, ...] = ("gpuconf",)
-    """What starts gpuconf there."""
+    """The command that starts gpuconf there."""
 
 
 def hosts_in(path: str) -> tuple[Host, ...]:
-    """The machines of a file, one a line; # begins a comment.
+    """Return the machines in a file, one per line; # starts a comment.
 
-    Raises UsageError for a file that cannot be read, is empty, or names a machine twice, and for
-    a name that ssh or its ProxyCommand would take for an option.
+    Raises UsageError for a file that cannot be read, is empty, or lists a machine twice, and for a
+    name that ssh or its ProxyCommand would parse as an option.
     """
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -59,7 +59,7 @@ def hosts_in(path: str) -> tuple[Host, ...]:
 
 
 def _check(path: str, host: Host, count: int) -> None:
-    """Refuse what is not a name of a machine, and what ssh might take for something else."""
+    """Reject text that is not a machine name, and names that ssh might misinterpret."""
     name = host.destination
     if not name or not name.isprintable() or "\0" in "".join(host.command):
         raise UsageError(f"{path}: {name!r} is not a name of a machine", hint=_HINT)
@@ -72,9 +72,11 @@ def _check(path: str, host: Host, count: int) -> None:
 def ask_hosts(
     hosts: Sequence[Host], words: Sequence[str], timeout_s: float, progress: Progress
 ) -> NodesReport:
-    """Run ``doctor --json WORDS`` on each, sixteen at a time; one that is silent is a row.
+    """Run ``doctor --json WORDS`` on each, sixteen at a time; one without an answer still gets a
+    row.
 
-    However this ends, no ssh stays.  Raises MissingDependencyError where ssh cannot be started.
+    No ssh process is left behind, however this ends.  Raises MissingDependencyError if ssh cannot
+    be started.
     """
     reports: dict[str, NodeReport] = {}
     waiting, asked = list(hosts), list[_Asked]()
@@ -95,10 +97,10 @@ def ask_hosts(
 
 
 class _Asked(NamedTuple):
-    """An ssh that runs.
+    """A running ssh.
 
-    It writes to files, of which ``stdout`` and ``stderr`` are descriptors: a connection that stays
-    for the next ssh (ControlPersist) would hold pipes open.
+    It writes to files, with ``stdout`` and ``stderr`` as descriptors, because a connection kept for
+    the next ssh (ControlPersist) would hold pipes open.
     """
 
     node: str
@@ -108,7 +110,7 @@ class _Asked(NamedTuple):
     files: ExitStack
     timeout_s: float
     end_s: float
-    """By the monotonic clock."""
+    """In the monotonic clock's time."""
 
 
 def _ask(
@@ -135,7 +137,7 @@ def _ask(
 
 
 def _answer(asked: _Asked) -> NodeReport | None:
-    """What came out, or why nothing did; None while it may still come."""
+    """Return the report, or the reason for its absence; None while it may still come."""
     code = asked.child.poll()
     if os.fstat(asked.stdout).st_size + os.fstat(asked.stderr).st_size > _MOST_BYTES:
         asked.child.kill()

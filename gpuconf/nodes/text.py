@@ -1,4 +1,4 @@
-"""The doctors' reports as lines: a row for each machine, then what is wrong, and where.  Pure."""
+"""The doctors' reports as lines: a row per machine, then what is wrong, and where.  Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpuconf.reporting.lines import Line, Table
 
 _STYLES = {"fail": "bold red", "warn": "yellow", "crash": "bold magenta"}
 _FRAMEWORKS = ("tensorflow", "keras", "torch", "jax")
-# These may differ from machine to machine without harm.
+# These may differ between machines without harm.
 _MAY_DIFFER = ("system", "inside", "Python's path")
 _NONE = "-"
 _NAMED = 8
 
 
 def table_of(report: NodesReport) -> Table:
-    """A row for each machine: what came out, its cards, its versions."""
+    """Build a row for each machine: its result, cards and versions."""
     frameworks = [
         name for name in _FRAMEWORKS if any(name in _versions(node) for node in report.nodes)
     ]
@@ -36,7 +36,7 @@ def table_of(report: NodesReport) -> Table:
 
 
 def findings_lines(report: NodesReport) -> Iterator[Line]:
-    """Each finding once, with the machines that have it; then the versions that differ."""
+    """Yield each finding once, with the machines that have it; then the versions that differ."""
     places: dict[tuple[str, str, str, str | None], list[str]] = {}
     for status in _STYLES:
         for node in report.nodes:
@@ -57,7 +57,7 @@ def findings_lines(report: NodesReport) -> Iterator[Line]:
 
 
 def _differing(report: NodesReport) -> Iterator[Line]:
-    """What a cluster's programs trip over: one script, two versions."""
+    """Yield version differences, which break programs that run on several machines."""
     answered = [node for node in report.nodes if node.report is not None]
     for name in dict.fromkeys(name for node in answered for name in _versions(node)):
         by_version: dict[str, list[str]] = {}
@@ -83,7 +83,7 @@ def _result(node: NodeReport) -> str:
 
 
 def _versions(node: NodeReport) -> Mapping[str, str]:
-    """Its versions: another machine's words, of which only texts are taken."""
+    """Return its versions; they come from another machine, so only strings are kept."""
     return _texts(node.report.get("versions") if node.report else None)
 
 
@@ -93,7 +93,7 @@ def _texts(found: Any) -> dict[str, str]:
 
 
 def _cards(node: NodeReport) -> str:
-    """Such as "2 × RTX 3060"."""
+    """Return, for example, "2 × RTX 3060"."""
     gpus = node.report.get("gpus") if node.report else None
     names = Counter(
         str(gpu.get("name") or "unknown").removeprefix("NVIDIA ")

@@ -1,6 +1,6 @@
-"""Profile × Inventory -> Plan: which GPUs, how much of each, and the arithmetic that says why.
+"""Profile × Inventory -> Plan: which GPUs, how much of each, and the arithmetic behind it.
 
-Pure: nothing here looks at the machine.
+Pure: nothing here inspects the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def needs_inventory(profile: Profile) -> bool:
-    """Whether planning asks for figures or names that only the driver knows."""
+    """Whether planning needs figures or names that only the driver knows."""
     return profile.gpus.kind != "none"
 
 
@@ -40,20 +40,20 @@ def make_plan(
     chosen_by_parent: str | None = None,
     order_by_parent: str | None = None,
 ) -> Plan:
-    """Plan for ``profile`` on ``inventory``.
+    """Make the plan for ``profile`` on ``inventory``.
 
-    ``environ`` is the environment as the user (or a scheduler) made it: CUDA_VISIBLE_DEVICES is
-    narrowed, never widened.  ``chosen_by_parent`` is the CUDA_VISIBLE_DEVICES that gpuconf wrote
-    in a parent process, and the plan stays within it too; ``order_by_parent`` is the
-    CUDA_DEVICE_ORDER that it wrote with it.  The numbers of a list count the user's GPUs; where
-    that leads outside the parent's choice, they count the parent's.
+    ``environ`` is the environment as the user or a scheduler set it: CUDA_VISIBLE_DEVICES is
+    narrowed, never widened.  ``chosen_by_parent`` is the CUDA_VISIBLE_DEVICES that gpuconf wrote in
+    a parent process; the plan also stays within it.  ``order_by_parent`` is the CUDA_DEVICE_ORDER
+    written with it.  The numbers of a list index the user's GPUs; if that leads outside the
+    parent's choice, they index the parent's GPUs.
 
-    Raises ShortageError where a GPU has less left than the profile needs (``on_shortage: cpu``
-    hides such GPUs instead), and ProfileError where the profile does not go with this machine.
+    Raises ShortageError if a GPU has less memory left than the profile needs (``on_shortage: cpu``
+    hides such GPUs instead), and ProfileError if the profile does not fit this machine.
     """
     if profile.gpus.kind == "none" or inventory.unassigned is not None:
         return hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
-    from gpuconf.planner.planning import plan_on  # which a profile without GPUs does not need
+    from gpuconf.planner.planning import plan_on  # not needed for a profile without GPUs
 
     return plan_on(
         inventory,

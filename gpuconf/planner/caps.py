@@ -1,13 +1,13 @@
-"""Limits that somebody else has set, as terms of the minimum; and the one that MPS is to enforce.
+"""Limits set by others, as terms of the minimum; and the limit that MPS enforces.
 
-The kernel's come with the GPU (``gpuconf.hardware.dmem``).  Those of MPS and HAMi are environment
-variables, which count the GPUs that the process sees:
+The kernel's limits come with the GPU (``gpuconf.hardware.dmem``).  Those of MPS and HAMi are
+environment variables, which number the GPUs that the process sees:
 
-- ``CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G,1=512M``, of each process (docs.nvidia.com/deploy/mps);
-- ``CUDA_DEVICE_MEMORY_LIMIT_0=3000m``, else ``CUDA_DEVICE_MEMORY_LIMIT`` for all, of all processes
-  in the container; k, m and g are powers of 1024 (get_limit_from_env in HAMi-core).
+- ``CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G,1=512M``, for each process (docs.nvidia.com/deploy/mps);
+- ``CUDA_DEVICE_MEMORY_LIMIT_0=3000m``, else ``CUDA_DEVICE_MEMORY_LIMIT`` for all GPUs, for all
+  processes in the container; k, m and g are powers of 1024 (get_limit_from_env in HAMi-core).
 
-All of them count the process's CUDA context too, so a term is what they leave beside it.
+All of them include the process's CUDA context, so a term is the limit minus the context.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _BY_MPS = ("auto", "mps")
 
 
 def enforcements(profile: Profile) -> set[str | None]:
-    """Every ``memory.enforce`` of ``profile``, of all GPUs and of single ones."""
+    """Return every ``memory.enforce`` in ``profile``, for all GPUs and for single ones."""
     return {profile.memory.enforce, *(rules.memory.enforce for _, rules in profile.per_gpu)}
 
 
 def asks_for_mps(profile: Profile) -> bool:
-    """Whether a plan for ``profile`` needs to know if MPS runs."""
+    """Whether a plan for ``profile`` needs to know if MPS is running."""
     return not enforcements(profile).isdisjoint(_BY_MPS)
 
 
 def with_caps(gpu: Gpu, position: int, environ: Mapping[str, str]) -> Gpu:
-    """``gpu``, the one at ``position`` of those the process sees, with the caps of ``environ``."""
+    """Add the caps in ``environ`` to ``gpu``, the GPU at ``position`` among those visible."""
     return gpu._replace(caps=(*gpu.caps, *_in_environment(gpu, position, environ)))
 
 
@@ -68,7 +68,7 @@ def _names(device: str, gpu: Gpu, position: int) -> bool:
 
 
 def cap_terms(gpu: Gpu, rules: GpuRules) -> list[tuple[int, str]]:
-    """What each cap leaves this process beside its context, and the line that says so."""
+    """Return what each cap leaves after this process's context, with a line that explains it."""
     context = context_bytes(gpu, rules.memory)
     if context is None:
         return []
@@ -89,7 +89,7 @@ def _term(cap: Cap, own_bytes: int, context: int, processes: int) -> tuple[int, 
 
 
 def with_mps_limit(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
-    """``plan`` with what MPS is to hold the process to, where ``memory.enforce`` asks for it."""
+    """Add the limit that MPS enforces to ``plan`` if ``memory.enforce`` asks for it."""
     context = context_bytes(plan.gpu, rules.memory)
     if rules.memory.enforce not in _BY_MPS or plan.limit_bytes is None or context is None:
         return plan

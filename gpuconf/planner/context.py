@@ -1,7 +1,7 @@
-"""What a process takes of a card outside its framework's allocator, where the profile does not say.
+"""The memory a process takes outside its framework's allocator, if the profile does not set it.
 
-The CUDA context, the kernels that are loaded, and the handles of cuDNN and cuBLAS.  No limit of a
-framework covers them, so they come off what is free, and they are part of a lease.
+It consists of the CUDA context, the loaded kernels, and the cuDNN and cuBLAS handles.  No framework
+limit covers it, so it is subtracted from the free memory, and it is part of a lease.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from gpuconf.hardware.inventory import Gpu
 from gpuconf.profile.model import MemoryRules
 from gpuconf.units import MIB
 
-# By the major of the compute capability; the figures published for it are in docs/sharing.md.  All
-# modern ones are PyTorch's: with CUDA 12, which loads kernels when they are used, none has been
-# published for TensorFlow, nor for JAX at work.  The context is the driver's and the libraries are
-# the same, so the three have one figure here, a sixth or more above the largest that was found.
+# By major compute capability; docs/sharing.md lists the published figures.  All figures for modern
+# cards come from PyTorch.  With CUDA 12, which loads kernels on first use, none has been published
+# for TensorFlow, or for JAX at work.  The context belongs to the driver and the libraries are the
+# same, so all three share one figure here, a sixth or more above the largest that was found.
 _CONTEXT_MIB = {5: 384, 6: 384, 7: 512, 8: 640}
-_LARGEST_CONTEXT_MIB = 896  # from compute capability 9 on, and where it is unknown
+_LARGEST_CONTEXT_MIB = 896  # from compute capability 9 on, or if it is unknown
 
 
 def context_bytes(gpu: Gpu, memory: MemoryRules) -> int | None:
-    """The bytes that no limit covers, of one process on ``gpu``.
+    """Return the bytes of one process on ``gpu`` that no limit covers.
 
-    The profile's ``context``, else the figure for the card's generation; None for a percentage of
-    an unknown total.
+    This is the profile's ``context``, or else the figure for the card's generation; None for a
+    percentage of an unknown total.
     """
     if memory.context is not None:
         return memory.context.of(gpu.total_bytes)

@@ -1,4 +1,4 @@
-"""The plan where NVML gives no figures: what still holds for any GPU that a framework finds."""
+"""The plan if NVML gives no figures: what applies to any GPU that a framework finds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuconf.units import sized
 def plan_without_figures(
     profile: Profile, problem: str, value: str | None, chosen_by_parent: str | None
 ) -> Plan:
-    """The rules that need no figures; ``value`` is the user's list, ``problem`` why so little."""
+    """Apply the rules without figures; ``value`` is the user's list, ``problem`` the reason."""
     gpu = plan_gpu(Gpu(index=0), GpuRules(profile.memory, profile.virtual_devices))
     (gpu,) = with_framework_limits([gpu], profile)
     notes = _dropped_rules(profile, gpu, problem)
@@ -36,7 +36,7 @@ def plan_without_figures(
 def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
     dropped = [line.partition(":")[0] for line in gpu.arithmetic if ": dropped" in line]
     if profile.memory.keep_free is profile.memory.context is None:
-        # Then the profile has no such rule of its own.
+        # The profile itself has no such rule.
         dropped = [term for term in dropped if "keep_free" not in term]
     if not dropped:
         return []
@@ -49,11 +49,11 @@ def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
 def value_without_figures(
     profile: Profile, value: str | None, chosen_by_parent: str | None = None
 ) -> str | None:
-    """The CUDA_VISIBLE_DEVICES where the GPUs are unknown; None to leave it alone.
+    """Return the CUDA_VISIBLE_DEVICES for unknown GPUs; None to leave it unchanged.
 
-    A number of a list is a place in ``value``, the user's own list, where there is one, and a UUID
-    must stand in it: a scheduler's list is narrowed, never widened.  What a parent process chose
-    stays; a list that leads outside it is read as places and UUIDs of that choice.
+    If ``value``, the user's own list, is set, a number is an index into it, and a UUID must be in
+    it: a scheduler's list is narrowed, never widened.  A parent process's choice stays in effect; a
+    list that leads outside it is read as indices and UUIDs of that choice.
     """
     if profile.gpus.kind != "list":
         return chosen_by_parent

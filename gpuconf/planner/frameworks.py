@@ -1,7 +1,7 @@
-"""What each framework makes of a GPU's limit: TensorFlow takes bytes, JAX and PyTorch a fraction.
+"""A GPU's limit as each framework takes it: bytes for TensorFlow, a fraction for JAX and PyTorch.
 
-The figures that the backends hand over, each with its arithmetic.  None is more than the GPU's
-limit, but for the 2 MiB that JAX has at least.
+These are the figures that the backends set, each with its arithmetic.  None exceeds the GPU's
+limit, except for JAX's minimum of 2 MiB.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gpuconf.planner.plan import FrameworkLimit, GpuPlan
 from gpuconf.profile.model import Profile
 from gpuconf.units import MIB, sized
 
-# XLA's allocator rounds the limit up to this (seen on jax 0.10.2).
+# XLA's allocator rounds the limit up to a multiple of this (seen on jax 0.10.2).
 _GRANULE_BYTES = 2 * MIB
 _TAKING = {True: ", taken at once", False: ", taken as it is needed", None: ""}
 
 
 def with_framework_limits(planned: Sequence[GpuPlan], profile: Profile) -> list[GpuPlan]:
-    """``planned`` with the limit of each framework; a GPU without a limit gets none."""
+    """Add each framework's limit to ``planned``; a GPU without a limit gets none."""
     smallest = _smallest_share(planned)
     return [
         plan._replace(
@@ -34,7 +34,7 @@ def with_framework_limits(planned: Sequence[GpuPlan], profile: Profile) -> list[
 
 
 def _tensorflow(plan: GpuPlan) -> FrameworkLimit | None:
-    """Its logical devices have limits of their own, also on a GPU that has none."""
+    """Return TensorFlow's limit; logical devices have limits even if the GPU has none."""
     own = () if plan.limit_bytes is None else (plan.limit_bytes,)
     sizes = plan.logical_devices_bytes or own
     if not sizes:
@@ -46,7 +46,7 @@ def _tensorflow(plan: GpuPlan) -> FrameworkLimit | None:
 
 
 def _smallest_share(planned: Sequence[GpuPlan]) -> tuple[float, GpuPlan] | None:
-    """The one fraction that JAX has for all GPUs, and the GPU whose limit asks for it."""
+    """Return the single fraction that JAX has for all GPUs, and the GPU that determines it."""
     shares = [
         (share_of(plan.limit_bytes, plan.gpu.total_bytes), plan)
         for plan in planned
@@ -91,11 +91,11 @@ def _uncapped(framework: str, at_once: bool | None = None) -> FrameworkLimit:
 
 
 def share_of(limit_bytes: int, total_bytes: int) -> float:
-    """The largest fraction of ``total_bytes`` with which XLA stays within ``limit_bytes``.
+    """Return the largest fraction of ``total_bytes`` that keeps XLA within ``limit_bytes``.
 
-    XLA holds the fraction as a float32, and rounds what it gives up to whole 2 MiB.  A limit below
-    those gets them; one above the total, which happens where a driver's figures are of two
-    moments, all of it.
+    XLA stores the fraction as a float32 and rounds the result up to a multiple of 2 MiB.  A limit
+    below 2 MiB becomes 2 MiB.  A limit above the total, possible if a driver reads its figures at
+    two moments, becomes the total.
     """
     granules = min(limit_bytes, total_bytes) // _GRANULE_BYTES
     allowed = max(granules, 1) * _GRANULE_BYTES

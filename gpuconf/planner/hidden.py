@@ -1,4 +1,4 @@
-"""The plan that lets no framework see a GPU."""
+"""The plan that hides all GPUs from every framework."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from gpuconf.profile.model import Profile
 def hidden_plan(
     profile: Profile, visible: tuple[Gpu, ...] = (), *, notes: tuple[str, ...] = ()
 ) -> Plan:
-    """``visible`` are those that it would see without us, ``notes`` say why it does not."""
+    """Make it; ``visible`` are the GPUs visible without us, and ``notes`` say why none is now."""
     return Plan(profile, visible=visible, cuda_visible_devices="-1", hides_gpus=True, notes=notes)

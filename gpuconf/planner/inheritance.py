@@ -1,7 +1,7 @@
-"""What a parent process chose: the plan of its child stays within it.
+"""A parent process's choice of GPUs: the plan of its child stays within it.
 
-gpuconf writes CUDA_VISIBLE_DEVICES, and a child inherits it.  To a child that plans anew from the
-user's own list, the GPUs that the parent left alone would be open again.
+gpuconf writes CUDA_VISIBLE_DEVICES, and a child inherits it.  Without this, a child that plans
+again from the user's own list could use GPUs that the parent excluded.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ _SHOWS_NOTHING = ("", "-1", "NoDevFiles")
 
 
 class Inherited(NamedTuple):
-    """The CUDA_VISIBLE_DEVICES that a parent wrote, and the GPUs that this names."""
+    """The CUDA_VISIBLE_DEVICES that a parent wrote, and the GPUs it names."""
 
     value: str
     visible: VisibleDevices
 
     def within(self, devices: tuple[Gpu, ...]) -> list[Gpu]:
-        """Those of ``devices`` that the parent chose, in the parent's order."""
+        """Return those of ``devices`` that the parent chose, in the parent's order."""
         return [gpu for gpu in self.visible.devices if gpu in devices]
 
 
 def read_inherited(
     chosen_by_parent: str | None, inventory: Inventory, *, order: str | None
 ) -> Inherited | None:
-    """The parent's choice as devices; None where no parent chose.
+    """Return the parent's choice as devices; None if no parent chose.
 
     ``order`` is the CUDA_DEVICE_ORDER that the parent left, its own or the user's.
     """
@@ -38,12 +38,12 @@ def read_inherited(
 
 
 def hides_everything(chosen_by_parent: str) -> bool:
-    """Whether the text alone says that no GPU is to be seen."""
+    """Whether the text alone hides every GPU."""
     return chosen_by_parent.split(",", maxsplit=1)[0].strip() in _SHOWS_NOTHING
 
 
 def hidden_note(chosen_by_parent: str, why: str | None = None) -> str:
-    """The note for a child that may see no GPU."""
+    """Return the note for a child that may see no GPU."""
     because = f" ({why})" if why else ""
     return (
         f"CUDA_VISIBLE_DEVICES={chosen_by_parent}, inherited from the parent process, "

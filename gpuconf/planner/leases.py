@@ -1,4 +1,4 @@
-"""What others' leases leave of a GPU, and the lease that a limit needs, with their lines."""
+"""What other programs' leases leave of a GPU, and the lease for a limit, with the lines to show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_SHOWN = 4
 
 
 def wants_leases(profile: Profile) -> bool:
-    """Whether some GPU may be leased under ``profile``: it has a limit there, and lease is on."""
+    """Whether ``profile`` may lease some GPU: it has a limit there, and lease is on."""
     rules = [each for _, each in profile.per_gpu]
     rules.append(GpuRules(profile.memory, profile.virtual_devices))
     return profile.gpus.kind != "none" and any(
@@ -32,7 +32,7 @@ def _has_limit(rules: GpuRules) -> bool:
 
 
 def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
-    """What a program should hear about its limits: cut by others' leases, or missing."""
+    """Return notes for a program about its limits: reduced by others' leases, or missing."""
     notes = []
     for plan in planned:
         cut = plan.uncut_limit_bytes
@@ -52,7 +52,7 @@ def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
 
 
 def is_within(bound: Plan, made: Plan) -> bool:
-    """Whether ``bound`` takes no more of any GPU than ``made``, and the same GPUs."""
+    """Whether ``bound`` uses the same GPUs as ``made``, and no more of any."""
     if bound.hides_gpus or made.hides_gpus or len(bound.gpus) != len(made.gpus):
         return bound.hides_gpus and made.hides_gpus
     return all(
@@ -63,12 +63,12 @@ def is_within(bound: Plan, made: Plan) -> bool:
 
 
 def is_leased(gpu: Gpu, memory: MemoryRules) -> bool:
-    """Whether leases count on ``gpu``: as the profile says, else unless it takes one process."""
+    """Whether leases apply to ``gpu``: as the profile says, or else if it is not exclusive."""
     return not gpu.is_exclusive if memory.lease is None else memory.lease
 
 
 def free_for_lease(gpu: Gpu, memory: MemoryRules) -> int | None:
-    """What is free, less what others may still take by their leases; None where unknown."""
+    """Return the free memory minus what others may still take under leases; None if unknown."""
     if gpu.free_bytes is None:
         return None
     free = gpu.free_bytes + gpu.own_bytes
@@ -76,7 +76,7 @@ def free_for_lease(gpu: Gpu, memory: MemoryRules) -> int | None:
 
 
 def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
-    """A line for each lease of others, the largest promise first."""
+    """Return a line for each lease of others, the largest promise first."""
     if not is_leased(gpu, memory):
         return []
     leases = sorted(gpu.leases, key=lambda lease: -lease.promised_bytes)
@@ -97,7 +97,7 @@ def _line(lease: CardLease) -> str:
 
 
 def holder(lease: CardLease) -> str:
-    """Who holds a lease, for people."""
+    """Describe who holds a lease."""
     program = f" {lease.program}" if lease.program else ""
     who = f"pid {lease.pid}{program}" + (f" ({lease.user})" if lease.user else "")
     return f"{who}, which started this program" if lease.is_parent else who

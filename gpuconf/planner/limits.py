@@ -1,15 +1,15 @@
-"""How much of one GPU this process may take, with the arithmetic that says why.
+"""How much of one GPU this process may take, with the arithmetic behind it.
 
-The rule is the one of docs/profiles.md::
+The rule is the one in docs/profiles.md::
 
     limit = min(fraction × total, memory_limit, free - leased by others - keep_free - context,
                 each cap of the kernel, MPS or HAMi - context,
                 a scheduler's share × (total - held by others - keep_free) - context)
     lease = limit + context
 
-For several processes the limit is each one's: of what is free each has an equal part, and the lease
-is all of theirs.  A term whose figures are unknown drops out (and a line says so), and the limit is
-cut to whole MiB because TensorFlow's ``memory_limit`` is an integer of those.
+With several processes the limit applies to each: they share the free memory equally, and the lease
+covers all of them.  A term whose figures are unknown is dropped (and a line says so).  The limit is
+rounded down to whole MiB because TensorFlow's ``memory_limit`` is an integer number of MiB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpuconf.units import MIB, Amount, sized
 
 
 def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
-    """Apply ``rules`` to ``gpu``; whatever is missing stands in the plan's ``shortage``."""
+    """Apply ``rules`` to ``gpu``; anything missing is described in the plan's ``shortage``."""
     limit, lines = _limit(gpu, rules)
     uncut, _ = _limit(gpu._replace(leases=()), rules) if gpu.leases else (limit, [])
     memory = rules.memory
@@ -57,7 +57,7 @@ def _limit(gpu: Gpu, rules: GpuRules) -> tuple[int | None, list[str]]:
 
 
 def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
-    """The terms of the minimum whose figures are known, and a line for every term."""
+    """Return the terms of the minimum with known figures, and a line for every term."""
     memory, total = rules.memory, gpu.total_bytes
     terms: list[int] = []
     lines: list[str] = []
@@ -125,7 +125,7 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 
 def _needed(gpu: Gpu, rules: GpuRules) -> int | None:
-    """What must be left; of a share no more than the share is, which may be small."""
+    """Return the memory that must be left, at most a scheduler's share, which may be small."""
     wanted = rules.memory.at_least
     needed = wanted.of(gpu.total_bytes) if wanted is not None else None
     share, _ = share_term(gpu, rules)
@@ -133,7 +133,7 @@ def _needed(gpu: Gpu, rules: GpuRules) -> int | None:
 
 
 def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
-    """The limit if no other process held memory: the best case of waiting; None if unknown."""
+    """Return the limit if no other process held memory, the best outcome of waiting; or None."""
     caps = tuple(cap._replace(used_bytes=0) for cap in gpu.caps)
     idle = gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0, leases=(), caps=caps)
     if gpu.share is not None:
@@ -209,5 +209,5 @@ def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 
 def _mib(size_bytes: int) -> str:
-    """Cut as the limit is, so that the sum leads to it."""
+    """Round down like the limit, so that the figures lead to it."""
     return sized(size_bytes, cut=True)

@@ -1,4 +1,4 @@
-"""The Plan: the whole decision as plain values, before anything is set."""
+"""The Plan: the complete decision as plain values, before anything is set."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ class FrameworkLimit(NamedTuple):
     framework: str
     """Its name: tensorflow, jax or torch."""
     limit_bytes: int | None = None
-    """Its limit; None where it cannot be limited."""
+    """Its limit; None if it cannot be limited."""
     fraction: float | None = None
-    """Its limit as a fraction of the GPU's total, for frameworks that take no bytes."""
+    """Its limit as a fraction of the GPU's total, for frameworks that do not take bytes."""
     at_once: bool | None = None
-    """Whether it takes all of that at its start; None where that is left to the framework."""
+    """Whether it takes the whole limit at startup; None if that is left to the framework."""
     arithmetic: tuple[str, ...] = ()
-    """The sum that made the limit, line by line."""
+    """The arithmetic behind the limit, line by line."""
 
 
 class GpuPlan(NamedTuple):
-    """What one GPU may give to this process.
+    """What this process may take of one GPU.
 
-    ``limit_bytes`` is what the profile's rules allow, whatever the framework; None where no rule
-    limits it, and then the framework takes what it likes.  ``limits`` is what that comes to in
-    each framework.
-    ``fraction`` is the profile's own, for version-1 sessions, which take nothing else.
-    ``logical_devices_bytes`` are TF2 logical devices, in order, empty for none beyond the one.
-    ``uncut_limit_bytes`` is what the limit would be without others' leases.
-    ``lease_bytes`` is what this process is to lease of the card, None where nothing is leased, and
-    ``least_free_bytes`` the least that must be free and leased to nobody.  ``mps_limit_bytes`` is
-    what MPS is to hold the whole process to.
-    ``arithmetic`` is one line per step of ``limit_bytes``, the logical devices and the lease.
-    ``shortage`` says what is missing, None if nothing; ``is_behind`` that nothing is, but others
-    came first.
+    ``limit_bytes`` is the limit from the profile's rules, independent of the framework; None if no
+    rule limits it, and then the framework takes as much as it wants.  ``limits`` holds the
+    resulting limit of each framework.  ``fraction`` is the profile's own, for version-1 sessions,
+    which accept nothing else.  ``logical_devices_bytes`` are the sizes of the TF2 logical devices,
+    in order, empty if the GPU is not split.  ``uncut_limit_bytes`` is the limit without others'
+    leases.
+
+    ``lease_bytes`` is the amount of the card that this process leases, None if it leases nothing.
+    ``least_free_bytes`` is the minimum that must be free and not leased.  ``mps_limit_bytes`` is
+    the limit that MPS enforces on the whole process.
+
+    ``arithmetic`` has one line per step for ``limit_bytes``, the logical devices and the lease.
+    ``shortage`` says what is missing, None if nothing is.  ``is_behind`` means that nothing is
+    missing but other programs came first.
     """
 
     gpu: Gpu
@@ -61,12 +63,12 @@ class GpuPlan(NamedTuple):
     mps_limit_bytes: int | None = None
 
     def limit_of(self, framework: str) -> FrameworkLimit | None:
-        """The limit of ``framework`` here; None where this GPU has none."""
+        """Return the limit of ``framework`` on this GPU; None if there is none."""
         return next((limit for limit in self.limits if limit.framework == framework), None)
 
     @property
     def sums(self) -> tuple[str, ...]:
-        """All of the arithmetic: of the limit, then of each framework's."""
+        """All the arithmetic: for the limit, then for each framework."""
         return self.arithmetic + tuple(
             f"{FRAMEWORKS[limit.framework]}: {line}"
             for limit in self.limits
@@ -75,15 +77,15 @@ class GpuPlan(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The whole decision, before anything is set.
+    """The complete decision, before anything is set.
 
-    ``gpus`` are the GPUs a framework is to see, in its order.  Where the machine reports nothing
-    about its GPUs (no NVML), ``gpus`` is empty and ``unknown_gpu`` holds the rules for whatever
-    GPU a framework finds.  ``visible`` are those it would see without us.
+    ``gpus`` are the GPUs that a framework will see, in its order.  If the machine reports nothing
+    about its GPUs (no NVML), ``gpus`` is empty and ``unknown_gpu`` holds the rules for any GPU that
+    a framework finds.  ``visible`` are the GPUs it would see without us.
+
     ``cuda_visible_devices`` and ``cuda_device_order`` are the values to write, None to leave the
-    variable alone.
-    ``notes`` are for stderr: what the machine lacks and what the plan did about it.
-    ``mps_is_running`` is known where ``memory.enforce`` asks for MPS.
+    variable unchanged.  ``notes`` are for stderr: what the machine lacks, and how the plan handles
+    it. ``mps_is_running`` is known only if ``memory.enforce`` asks for MPS.
     """
 
     profile: Profile
@@ -98,7 +100,7 @@ class Plan(NamedTuple):
 
     @property
     def allow_growth(self) -> bool | None:
-        """Growth is one switch for the process; make_plan refuses GPUs that differ in it."""
+        """The growth switch, which is one per process; make_plan rejects GPUs that differ in it."""
         planned = self.gpus or ((self.unknown_gpu,) if self.unknown_gpu else ())
         return planned[0].allow_growth if planned else self.profile.memory.allow_growth
 
@@ -109,25 +111,25 @@ class Plan(NamedTuple):
         return any(gpu.limit_bytes is not None for gpu in planned)
 
     def __str__(self) -> str:
-        """As `gpuconf plan` prints it."""
+        """Return the text that `gpuconf plan` prints."""
         from gpuconf import rich_display
 
         return rich_display.text_of(self)
 
     def _repr_html_(self) -> str:
-        """How notebooks show it."""
+        """Return the HTML that notebooks show."""
         from gpuconf import rich_display
 
         return rich_display.html_of(self)
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """How IPython shows it as text."""
+        """Print the text that IPython shows."""
         from gpuconf import rich_display
 
         printer.text(rich_display.text_of(self))
 
 
 def label(gpu: Gpu) -> str:
-    """A short name for people: the card's name and the beginning of its UUID."""
+    """Return a short name for people: the card's name and the start of its UUID."""
     name = gpu.name or "GPU"
     return f"{name} ({gpu.uuid[:12]})" if gpu.uuid else f"{name} {gpu.index}"

@@ -1,6 +1,6 @@
-"""A plan for a profile that wants GPUs: those that are visible, chosen and have enough left.
+"""The plan for a profile that uses GPUs: those that are visible, chosen and have enough memory.
 
-Pure: nothing here looks at the machine.
+Pure: nothing here inspects the machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def plan_on(
     chosen_by_parent: str | None,
     order_by_parent: str | None,
 ) -> Plan:
-    """The plan of :func:`gpuconf.planner.make_plan`, with its arguments."""
+    """Make the plan of :func:`gpuconf.planner.make_plan`, with its arguments."""
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
         if chosen_by_parent is not None and hides_everything(chosen_by_parent):
@@ -106,7 +106,7 @@ def _plan_visible(
 
 
 def _hidden_by_parent(profile: Profile, visible: VisibleDevices, inherited: Inherited) -> Plan:
-    """The plan of a child whose parent chose no GPU that is to be seen here."""
+    """Return the plan of a child that can see none of the GPUs its parent chose."""
     ignored = inherited.visible.ignored
     why = None if hides_everything(inherited.value) or not ignored else ignored[0][1]
     return hidden_plan(profile, visible.devices, notes=(hidden_note(inherited.value, why),))

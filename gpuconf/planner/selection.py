@@ -1,4 +1,4 @@
-"""Which of the visible GPUs a profile means, and which rules hold for each."""
+"""Select the visible GPUs that a profile asks for, and the rules for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuconf.records import NamedTuple
 
 
 class Selection(NamedTuple):
-    """The chosen GPUs, in order; the profile's numbers are places in ``counted``."""
+    """The chosen GPUs, in order; the profile's numbers are indices into ``counted``."""
 
     chosen: list[Gpu]
     counted: tuple[Gpu, ...]
@@ -25,7 +25,7 @@ class Selection(NamedTuple):
 def select(
     profile: Profile, visible: tuple[Gpu, ...], inherited: Inherited | None = None
 ) -> Selection:
-    """The GPUs of ``visible`` that the profile means, within those that a parent process chose."""
+    """Select the GPUs of ``visible`` that the profile asks for, within a parent's choice."""
     if profile.gpus.kind == "list":
         return _select_listed(profile, visible, inherited)
     allowed = list(visible) if inherited is None else inherited.within(visible)
@@ -39,11 +39,11 @@ def select(
 def _select_listed(
     profile: Profile, visible: tuple[Gpu, ...], inherited: Inherited | None
 ) -> Selection:
-    """The members of the list.
+    """Select the members of the list.
 
-    A child with its parent's profile means the same GPUs by the same numbers, those of the user's
-    list.  Where that leads outside the parent's choice, a number is a place in the parent's
-    choice, as it is for CUDA and for every program without us.
+    A child with its parent's profile gets the same GPUs for the same numbers, which index the
+    user's list.  If that leads outside the parent's choice, a number is an index into the parent's
+    choice, as it is for CUDA and for every program without gpuconf.
     """
     if inherited is None or _leads_within(profile, visible, inherited):
         chosen, counted = _listed(profile, visible), visible
@@ -58,20 +58,22 @@ def _leads_within(profile: Profile, visible: tuple[Gpu, ...], inherited: Inherit
     try:
         return set(_listed(profile, visible)) <= set(inherited.within(visible))
     except ProfileError:
-        return False  # the parent's choice gets its turn, and an error of its own
+        return False  # next, the parent's choice is tried and raises its own error
 
 
 def _is_silent(gpu: Gpu) -> bool:
-    """Whether NVML counts the GPU and answers nothing about it: lost, or closed to this user."""
+    """Whether NVML counts the GPU but reports nothing about it: lost, or not accessible to this
+    user.
+    """
     return gpu == Gpu(gpu.index)
 
 
 def _without_silent(allowed: list[Gpu]) -> tuple[list[Gpu], list[str]]:
-    """``allowed`` without the GPUs that do not answer, and a note for each of these.
+    """Return ``allowed`` without the GPUs that do not answer, and a note for each of these.
 
-    Such a card can be named by its number only, and one number in CUDA_VISIBLE_DEVICES makes all
-    entries numbers; CUDA may count without that card, or hide all that follows it.  Where no card
-    answers they all stay: on machines whose NVML knows next to nothing (Jetson) CUDA works.
+    Such a card can be named only by its number, and one number in CUDA_VISIBLE_DEVICES makes all
+    entries numbers.  CUDA may skip that card when it counts, or hide every card after it.  If no
+    card answers, all are kept: CUDA works on machines whose NVML reports almost nothing (Jetson).
     """
     sound = [gpu for gpu in allowed if not _is_silent(gpu)]
     if not sound:
@@ -84,7 +86,7 @@ def _silence(gpu: Gpu) -> str:
 
 
 def _refuse_silent(profile: Profile, chosen: Sequence[Gpu], visible: Sequence[Gpu]) -> None:
-    """Raise for a member that does not answer while another GPU does; see _without_silent."""
+    """Raise for a listed GPU that does not answer while another does; see _without_silent."""
     silent = [gpu for gpu in chosen if _is_silent(gpu)]
     if not silent or all(_is_silent(gpu) for gpu in visible):
         return
@@ -116,14 +118,14 @@ def _listed(
 
 
 def _pick(profile: Profile, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
-    """Those with most free for a lease; those for which others wait come last."""
+    """Pick the GPUs with the most memory free for a lease; those with a waiting queue come last."""
     selection = profile.gpus
 
     def by_free(gpu: Gpu) -> tuple[bool, int]:
         waits = bool(gpu.ahead) and is_leased(gpu, profile.memory)
         return waits, -(free_for_lease(gpu, profile.memory) or 0)
 
-    in_order = sorted(candidates, key=by_free)  # stable: cards alike stay in PCI order
+    in_order = sorted(candidates, key=by_free)  # stable: equal cards stay in PCI order
     notes = []
     if len(candidates) < selection.count:
         notes.append(
@@ -156,12 +158,14 @@ def _member(
 
 
 def _is(member: int | str, position: int, gpu: Gpu) -> bool:
-    """Whether ``member`` of a profile means ``gpu``, the ``position``-th visible one."""
+    """Whether ``member`` of a profile refers to ``gpu``, the visible GPU at index ``position``."""
     return member == position if isinstance(member, int) else bool(match_uuid(member, [gpu]))
 
 
 def rules_for(gpu: Gpu, counted: Sequence[Gpu], profile: Profile) -> GpuRules:
-    """The rules of ``per_gpu`` for ``gpu``, by its place in ``counted`` or its UUID; else all's."""
+    """Return the rules of ``gpu``: its ``per_gpu`` entry, found by index or UUID, or the general
+    ones.
+    """
     position = counted.index(gpu) if gpu in counted else -1
     for member, rules in profile.per_gpu:
         if _is(member, position, gpu):
@@ -170,7 +174,7 @@ def rules_for(gpu: Gpu, counted: Sequence[Gpu], profile: Profile) -> GpuRules:
 
 
 def unmatched_rules(profile: Profile, visible: Sequence[Gpu]) -> list[str]:
-    """A note for every ``per_gpu`` entry that is for no visible GPU."""
+    """Return a note for every ``per_gpu`` entry that matches no visible GPU."""
     return [
         f"per_gpu.{member} is for no visible GPU and does nothing"
         for member, _ in profile.per_gpu

@@ -1,9 +1,9 @@
-"""A scheduler's share as a limit: the part that it assigned of what its programs have together.
+"""A scheduler's share as a limit: the assigned fraction of what all its programs may use.
 
     share × (total - held by others - keep_free) - context
 
-Others are programs that the scheduler did not start: the display, a notebook, its own driver.  So
-all shares of a card, with a CUDA context for each, fit beside them.
+Others are programs that the scheduler did not start: the display, a notebook, its own driver.  All
+shares of a card, each with a CUDA context, therefore fit next to them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.profile.model import GpuRules
 from gpuconf.units import MIB, sized
 
-# How to ask each scheduler for a larger share, of at least {part} of the GPU.
+# How to request a larger share, at least {part} of the GPU, from each scheduler.
 _ASK = {
     SCHEDULERS[RAY]: "num_gpus={part}",
     SCHEDULERS[SLURM]: "--gres=shard:N for {part} of the GPU",
@@ -26,9 +26,9 @@ _ASK = {
 
 
 def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
-    """The bytes that the share of ``gpu`` comes to, and the line that says so; None for no share.
+    """Return the bytes of the share of ``gpu`` and the line that explains them; None for no share.
 
-    A line alone where the figures are unknown.
+    If figures are unknown, only the line is returned.
     """
     share = gpu.share
     if share is None:
@@ -48,9 +48,9 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
 
 
 def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
-    """The hint where the share of ``gpu`` leaves nothing beside a CUDA context.
+    """Return a hint if the share of ``gpu`` leaves less than 1 MiB after a CUDA context.
 
-    None where it leaves a MiB, and where the whole card would not.
+    None if it leaves more, or if even the whole card would not.
     """
     share, (term, _) = gpu.share, share_term(gpu, rules)
     if share is None or term is None or term >= MIB:
@@ -73,7 +73,7 @@ def _keep_free_bytes(gpu: Gpu, rules: GpuRules) -> int | None:
 
 
 def share_notes(planned: Sequence[GpuPlan]) -> list[str]:
-    """The limit of each GPU that is shared, and the line that led to it, for a worker's log."""
+    """Return the limit of each shared GPU and the line that explains it, for a worker's log."""
     notes = []
     for plan in planned:
         if plan.gpu.share is None or plan.limit_bytes is None:

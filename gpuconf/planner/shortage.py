@@ -1,4 +1,4 @@
-"""A card with less left than the profile needs: what the policy makes of it."""
+"""Apply the profile's policy to cards with less memory left than it needs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gpuconf.units import short_duration, sized
 def settle_shortages(
     planned: list[GpuPlan], profile: Profile, visible: Sequence[Gpu]
 ) -> tuple[list[GpuPlan], list[str]]:
-    """Drop short GPUs where their policy, or the choice of GPUs, allows it; raise for the others.
+    """Drop short GPUs if their policy or the choice of GPUs allows it; raise for the others.
 
-    ``gpus: all`` means all that will do: a small card that drives the display, or one that a
-    colleague has filled, is passed over while another is left.  GPUs chosen by name or number
-    are all wanted.
+    ``gpus: all`` means every GPU with enough memory: a small card for the display, or one that a
+    colleague has filled, is skipped if another is left.  GPUs chosen by name or number are all
+    required.
     """
     fitting = [plan for plan in planned if plan.shortage is None]
     others_do = profile.gpus.kind == "all" and bool(fitting)
@@ -44,9 +44,9 @@ def settle_shortages(
 def shortage_error(
     plan: GpuPlan, profile: Profile, rules: GpuRules, choosable: Sequence[Gpu] = ()
 ) -> ShortageError:
-    """The error for ``plan.shortage``, with the whole sum and who holds the card.
+    """Build the error for ``plan.shortage``, with the full arithmetic and who holds the card.
 
-    ``choosable`` are the GPUs of which another might do.
+    ``choosable`` are the GPUs that could be used instead.
     """
     policy = rules.memory.on_shortage
     sums = "".join(f"\n  {line}" for line in plan.arithmetic)
@@ -67,7 +67,7 @@ def shortage_error(
 
 
 def _held_by(gpu: Gpu, profile: Profile) -> str:
-    """Every process that holds memory of ``gpu`` or has leased some, in words."""
+    """List every process that holds memory of ``gpu`` or has leased some, in words."""
     if not is_leased(gpu, profile.memory):
         gpu = gpu._replace(leases=())
     holders = [f"{holder(each)}: {sized(each.lease_bytes)} leased" for each in gpu.leases]

@@ -1,4 +1,4 @@
-"""The CUDA_VISIBLE_DEVICES that shows the chosen GPUs, in an order that is known."""
+"""The CUDA_VISIBLE_DEVICES that shows the chosen GPUs in a known order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpuconf.units import sized
 
 
 def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
-    """``chosen`` in the order that CUDA most likely gives unequal cards: the newest, largest first.
+    """Sort ``chosen`` in CUDA's most likely order of unequal cards: newest first, then largest.
 
-    CUDA's own rule is not documented.  Whoever names no GPU expects the fast card to be the
-    program's first, as it is without us, and not the small one that drives the display.
+    CUDA's own rule is undocumented.  A user who names no GPU expects the fast card to be the
+    program's first, as it is without gpuconf, not the small one that drives the display.
     """
     if any(gpu.mig_ids is not None for gpu in chosen):
         return list(chosen)
@@ -26,10 +26,10 @@ def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
 
 
 def see(value: str | None, order: str | None, inventory: Inventory) -> VisibleDevices:
-    """What CUDA shows for this CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+    """Return what CUDA shows for this CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
 
-    Where indices count unequal cards fastest first, they are taken to mean the cards in the
-    order of :func:`fastest_first`, which is likelier than nvidia-smi's.
+    If indices count unequal cards fastest first, they are read in the order of
+    :func:`fastest_first`, which is more likely than nvidia-smi's.
     """
     gpus, driver = inventory.gpus, inventory.driver_version
     visible = resolve(value, gpus, device_order=order, driver_version=driver)
@@ -44,13 +44,13 @@ def see(value: str | None, order: str | None, inventory: Inventory) -> VisibleDe
 def variables_to_write(
     chosen: Sequence[Gpu], visible: VisibleDevices, inherited: VisibleDevices | None = None
 ) -> tuple[str | None, str | None]:
-    """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER that show ``chosen``; None to leave one alone.
+    """Return the CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER for ``chosen``; None means unchanged.
 
-    CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER says PCI_BUS_ID, so UUIDs are written
-    where the choice narrows or reorders, or that order is unknown.  A list that the user wrote in
-    indices whose order is unknown keeps its own entries: other names could mean other cards.
-    The same holds for ``inherited``, a parent's choice.  "Alone" means as the user set it, so
-    below a parent that chose less something is always written.
+    CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER is PCI_BUS_ID.  So UUIDs are written if
+    the choice narrows or reorders, or if that order is unknown.  A user's list of indices in an
+    unknown order keeps its own entries: other names could mean other cards.  The same applies to
+    ``inherited``, a parent's choice.  "Unchanged" means as the user set it, so under a parent that
+    chose fewer GPUs a value is always written.
     """
     if list(chosen) == list(visible.devices) and visible.order_certain:
         return None, None
@@ -58,7 +58,7 @@ def variables_to_write(
     if bound.entries and not bound.order_certain:
         everything = inherited is None and len(chosen) == len(visible.devices)
         return None if everything else narrow(bound, chosen), None
-    # Where a UUID is unknown the value counts in nvidia-smi's order; CUDA needs a variable for it.
+    # If a UUID is unknown, the value uses nvidia-smi's order, for which CUDA needs a variable.
     order = "PCI_BUS_ID" if needs_pci_order(chosen) else None
     return visible_devices_value(chosen), order
 
@@ -66,9 +66,10 @@ def variables_to_write(
 def settle_order(
     planned: Sequence[GpuPlan], candidates: Sequence[GpuPlan], value: str | None
 ) -> tuple[list[GpuPlan], list[str]]:
-    """Indices on unequal cards without PCI_BUS_ID: which card is meant is CUDA's secret.
+    """Limit each GPU to the smallest limit, because only CUDA knows which card each index means.
 
-    So each gets what the smallest of the ``candidates`` may have, logical devices included.
+    This is for indices on unequal cards without PCI_BUS_ID.  The limit is that of the smallest of
+    ``candidates``, including its logical devices.
     """
     note = (
         f"CUDA_VISIBLE_DEVICES={value} counts unequal GPUs fastest first, which can only be "
@@ -82,7 +83,9 @@ def settle_order(
 
 
 def _held_to(smallest: GpuPlan, plan: GpuPlan) -> GpuPlan:
-    """``plan`` with the limit of ``smallest``, and a lease of that limit and its own context."""
+    """Return ``plan`` with the limit of ``smallest``, and a lease of that limit plus its own
+    context.
+    """
     limit, own = smallest.limit_bytes or 0, plan.limit_bytes
     plan = plan._replace(limit_bytes=limit, logical_devices_bytes=smallest.logical_devices_bytes)
     if own == limit:

@@ -1,10 +1,10 @@
-"""Profiles: what a user asks for, read from YAML, checked, and found where people put them.
+"""Profiles: what a user asks for; found, read from YAML and checked.
 
     load_profile("half-card")             a name: see ``gpuconf.profile.search`` for the order
     load_profile("./team.yaml", overrides={"memory": {"memory_limit": "4GiB"}})
 
-Importing this package loads neither PyYAML nor the schema: it is on the way of
-``import gpuconf.auto``.  The first file that has to be read brings them.
+Importing this package loads neither PyYAML nor the schema, because ``import gpuconf.auto`` imports
+it.  They are loaded when a file first has to be read.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ __all__ = [
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 7) of a profile, for editors: ``configs/profile.schema.json``."""
+    """Return a profile's JSON Schema (draft 7), for editors: ``configs/profile.schema.json``."""
     from gpuconf.profile.documentation import build_schema
 
     return build_schema()
 
 
 def key_reference() -> str:
-    """Every key with its rule, default and example, as a Markdown table."""
+    """Return every key with its rule, default and example, as a Markdown table."""
     from gpuconf.profile.documentation import build_reference
 
     return build_reference()
 
 
 def profile_as_dict(profile: Profile) -> dict[str, Any]:
-    """``profile`` as plain data with the keys of its YAML form, for JSON or ``yaml.safe_dump``."""
+    """Return ``profile`` as plain data with its YAML keys, for JSON or ``yaml.safe_dump``."""
     from gpuconf.profile.plain import to_plain
 
     return to_plain(profile)

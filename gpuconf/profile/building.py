@@ -1,4 +1,4 @@
-"""The files of a profile, merged, to the Profile that they describe, or to what is wrong."""
+"""Merge the files of a profile into a Profile, or report what is wrong with them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def build(
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
 ) -> tuple[Profile | None, list[ProfileError]]:
-    """The profile at ``location``, ``overrides`` laid over it, and the problems of its files.
+    """Build the profile at ``location`` with ``overrides`` applied; also return the problems found.
 
-    None where a file cannot be read; a profile whose keys do not go together is there.  Raises
+    The profile is None if a file cannot be read; conflicting keys still give a profile.  Raises
     ProfileError for a bad override.
     """
     links, problems = chain.try_chain(location, searched, environ)
@@ -43,7 +43,7 @@ def _checked(overrides: Mapping[str, object]) -> nodes.Mapping:
 
 
 def _profile(location: search.Location, root: nodes.Mapping) -> tuple[Profile, list[ProfileError]]:
-    """The profile that the checked ``root`` describes, and its impossible combinations."""
+    """Build the profile that the checked ``root`` describes; list its impossible combinations."""
     values, problems = reading.read(root)
     values.pop("extends", None)
     per_gpu = values.pop("per_gpu", ())

@@ -1,4 +1,4 @@
-"""``extends``: a profile and those it builds on, read from files and laid over each other."""
+"""``extends``: reads a profile and the profiles it builds on from files, and merges them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_CHAIN = 10
 
 
 class Chain(NamedTuple):
-    """The files of a profile, the one asked for first, merged into ``root``.
+    """The files of a profile, merged into ``root``; the requested one comes first.
 
     ``notes`` are lines for stderr about who wrote them.
     """
@@ -37,7 +37,7 @@ def read_chain(
     searched: tuple[search.ProfileFolder, ...],
     environ: Environment[str, str] = os.environ,
 ) -> Chain:
-    """The profile at ``location`` with all it extends; raises the first ProfileError."""
+    """Return the profile at ``location`` with all it extends; raise the first ProfileError."""
     chain, problems = try_chain(location, searched, environ)
     if chain is None:
         raise problems[0]
@@ -49,7 +49,7 @@ def try_chain(
     searched: tuple[search.ProfileFolder, ...],
     environ: Environment[str, str] = os.environ,
 ) -> tuple[Chain | None, list[ProfileError]]:
-    """The merged chain, or None and what is wrong: each problem of the first file that has any."""
+    """Return the merged chain, or None and all problems of the first file that has any."""
     links, problems = try_links(location, searched, environ)
     if problems:
         return None, problems
@@ -62,9 +62,9 @@ def try_links(
     searched: tuple[search.ProfileFolder, ...],
     environ: Environment[str, str] | None,
 ) -> tuple[list[Link], list[ProfileError]]:
-    """The files of a chain as far as they are good, and what is wrong with the last of them.
+    """Return the valid files of a chain up to the first problem, and the problems of the last file.
 
-    With no ``environ``, each may set whatever a named file may.
+    Without ``environ``, every file may set whatever a named file may.
     """
     links: list[Link] = []
     following: search.Location | None = location
@@ -90,13 +90,13 @@ def _merged(links: list[Link]) -> Mapping:
 
 
 def _without_description(root: Mapping) -> Mapping:
-    """What a profile is for is not what one built on it is for."""
+    """Drop the description: it does not apply to profiles that extend this one."""
     entries = {name: entry for name, entry in root.entries.items() if name != "description"}
     return Mapping(entries, root.mark)
 
 
 def _read_link(location: search.Location, before: list[Link]) -> Link:
-    """The file at ``location``, its keys not checked yet, with the lowest level on the way."""
+    """Read the file at ``location`` without checking its keys; its level is the chain's lowest."""
     path = location.path
     data = read_shipped(path) if location.origin == "shipped" else read_bytes(path)
     level = powers.level_of(location)
@@ -106,7 +106,7 @@ def _read_link(location: search.Location, before: list[Link]) -> Link:
 
 
 def _asked_for(error: ProfileError, children: list[Link]) -> ProfileError:
-    """A missing file is the mistake of the line that asks for it."""
+    """Report a missing file at the line that extends it."""
     named = children[-1].root.get("extends") if children else None
     is_missing = isinstance(error, ProfileNotFoundError) and error.line is None
     if not is_missing or not isinstance(named, Scalar):
@@ -126,7 +126,7 @@ def _asked_for(error: ProfileError, children: list[Link]) -> ProfileError:
 def _parent(
     name: str | None, links: list[Link], searched: tuple[search.ProfileFolder, ...]
 ) -> search.Location | None:
-    """The file that the last of ``links`` extends; refuses cycles and long chains."""
+    """Return the file that the last of ``links`` extends; reject cycles and long chains."""
     named = links[-1].root.get("extends")
     if name is None or named is None:
         return None
@@ -164,7 +164,10 @@ def _nothing_further_up(name: str, missing: ProfileNotFoundError) -> ProfileNotF
 def _lookup(
     name: str, child: search.Location, searched: tuple[search.ProfileFolder, ...]
 ) -> search.Location | None:
-    """A path begins at the child's folder; a child's own name means the next one further up."""
+    """Look up a parent profile.
+
+    A path starts at the child's folder; the child's own name means the next profile of that name.
+    """
     if search.is_path(name):
         return search.locate_path(name, os.path.dirname(child.path))
     found = list(search.candidates(name, searched))
@@ -175,7 +178,7 @@ def _lookup(
 
 
 def _identity(path: str) -> tuple[int, int] | str:
-    """The same for two paths to one file, links included."""
+    """Return a value that is equal for two paths to the same file, also through links."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

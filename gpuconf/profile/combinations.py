@@ -1,4 +1,4 @@
-"""Keys that are each right and cannot go together, checked after everything is merged."""
+"""Keys that are each valid but conflict with each other, checked after all files are merged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Scope(NamedTuple):
-    """The rules that hold for all GPUs (``prefix`` empty) or for one (``per_gpu.0.``)."""
+    """The rules for all GPUs (``prefix`` is empty) or for one (``per_gpu.0.``)."""
 
     root: Mapping
     prefix: str
@@ -25,7 +25,7 @@ class _Scope(NamedTuple):
     virtual_devices: tuple[Amount, ...]
 
     def written(self, key: str) -> tuple[str, Node] | None:
-        """Where ``key`` was written for these GPUs: its full key and its value, if at all."""
+        """Return the full name and value of ``key`` as written for these GPUs, or None."""
         for full in (self.prefix + key, key):
             node = locate(self.root, full)
             if node is not None:
@@ -33,7 +33,7 @@ class _Scope(NamedTuple):
         return None
 
     def refuse(self, message: str, hint: str, *keys: str) -> ProfileError:
-        """The refusal, at that one of ``keys`` that the profile itself wrote, or the override."""
+        """Return the error, placed at one of ``keys`` in the profile's own file or an override."""
         written = [at for key in keys if (at := self.written(key)) is not None]
         own = [(key, node) for key, node in written if node.mark.file == self.root.mark.file]
         key, node = (own or written)[0]
@@ -50,7 +50,7 @@ def _at(key: str, node: Node, seen_from: Mark) -> str:
 
 
 def check(profile: Profile, root: Mapping) -> list[ProfileError]:
-    """Every impossible combination in ``profile``, which was read from ``root``."""
+    """Return every impossible combination in ``profile``, which was read from ``root``."""
     scopes = [_Scope(root, "", profile.memory, profile.virtual_devices)]
     scopes += [
         _Scope(root, f"per_gpu.{gpu}.", rules.memory, rules.virtual_devices)
@@ -80,7 +80,7 @@ def _no_gpu_to_cut(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:
 
 
 def _devices_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
-    """Shares are of the limit, so they alone may pass 100 %; with sizes, the limit must hold."""
+    """Check the devices' sum; shares are of the limit, so without sizes only 100 % is the bound."""
     shares = sum(device.share or 0 for device in scope.virtual_devices)
     sizes = sum(device.size_bytes or 0 for device in scope.virtual_devices)
     limit = scope.memory.memory_limit.size_bytes if scope.memory.memory_limit else None
@@ -113,7 +113,7 @@ def _at_least_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
 
 
 def _exceeds(one: Amount, other: Amount) -> bool:
-    """True where ``one`` is larger on every card; a size and a share cannot be compared."""
+    """Whether ``one`` is larger on every card; a size and a share cannot be compared."""
     if one.share is not None and other.share is not None:
         return one.share > other.share
     sizes = one.size_bytes, other.size_bytes
@@ -139,7 +139,9 @@ _LIMITS = ("per_process_gpu_memory_fraction", "memory_limit", "keep_free", "cont
 
 
 def _limit_that_is_no_cap(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:
-    """TensorFlow 2.21's GpuCudaMallocAsyncAllocator takes the limit for a pool's threshold."""
+    """Reject limits with cuda_malloc_async, which uses the limit only as a pool threshold (TF
+    2.21).
+    """
     if profile.tensorflow.allocator != "cuda_malloc_async":
         return
     limits = [name for name in _LIMITS if getattr(scope.memory, name) is not None]
@@ -153,7 +155,7 @@ def _limit_that_is_no_cap(profile: Profile, scope: _Scope) -> Iterator[ProfileEr
 
 
 def _has(section: str, *keys: str) -> JsonSchema:
-    """A schema that holds where ``section`` has one of ``keys``, and not as null."""
+    """Return a schema that matches if ``section`` has one of ``keys``, and not as null."""
     present: list[JsonSchema] = [
         {"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in keys
     ]
@@ -162,7 +164,7 @@ def _has(section: str, *keys: str) -> JsonSchema:
 
 
 def editor_rules() -> list[JsonSchema]:
-    """The combinations as far as JSON Schema can say them, for one file by itself."""
+    """Return the combinations that JSON Schema can express, for a single file."""
     devices: JsonSchema = {
         "required": ["virtual_devices"],
         "properties": {"virtual_devices": {"type": "array", "minItems": 1}},

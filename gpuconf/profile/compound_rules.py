@@ -1,4 +1,4 @@
-"""Rules of keys with a shape of their own: gpus, on_shortage, virtual_devices and env."""
+"""Rules for keys with a special form: gpus, on_shortage, virtual_devices and env."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _WAIT = Pattern(r"wait:?\s+(\S.*)")
 _DURATION_PATTERN = r"(?=[^1-9]*[1-9])([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*(s|sec|min|m|h)"
 _NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
 _LONGEST_VALUE = 8192
-# They act on a program before it starts, or decide what code it and its children run: not even a
-# named profile may set them.  `powers` lists what a found one may set.
+# These affect a program before it starts, or decide which code it and its children run.  Not even a
+# named profile may set them.  `powers` lists what a found profile may set.
 _SHELL_PATTERN = "LD_.*|PYTHON.*|PATH|HOME"
 
 
 def gpu_member(node: Node, key: str) -> int | str:
-    """An index (int) or a UUID or the beginning of one (str)."""
+    """Parse a GPU: an index (int), or a UUID or the start of one (str)."""
     says = "a GPU's number from 0 on, or its UUID such as GPU-8f6c"
     node = scalar(node, key, says, "0")
     if not node.is_quoted and _is_index(node.text) and int(node.text) <= HIGHEST_INDEX:
@@ -43,7 +43,7 @@ def gpu_member(node: Node, key: str) -> int | str:
 
 
 def _is_index(text: str) -> bool:
-    """A number of at most four digits, without zeros ahead."""
+    """Whether ``text`` is a number of at most four digits without leading zeros."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 4
     return is_number and (text == "0" or not text.startswith("0"))
 
@@ -108,7 +108,7 @@ def _gpus_hint(text: str) -> str:
 
 
 def _read_pick(node: Mapping, key: str) -> GpuSelection:
-    """``{pick: most-free, count: 2}``; either may be left out, not both."""
+    """Parse ``{pick: most-free, count: 2}``; one of the two keys may be omitted."""
     count = 1
     for name, entry in node.entries.items():
         if name not in ("pick", "count"):
@@ -134,7 +134,7 @@ def _read_count(node: Scalar, key: str) -> int:
 
 
 def on_shortage() -> ValueRule:
-    """What to do when too little is left: a word, or ``{wait: 10min}``, or ``wait 10min``."""
+    """What to do if too little memory is left: a word, ``{wait: 10min}`` or ``wait 10min``."""
     wait: JsonSchema = {
         "type": "object",
         "additionalProperties": False,
@@ -191,7 +191,7 @@ def _wait(node: Scalar, duration: str, key: str) -> OnShortage:
 
 
 def virtual_devices() -> ValueRule:
-    """The logical devices that each visible GPU is cut into."""
+    """The logical devices to split each visible GPU into."""
     item = amount(of="of the GPU's limit", example="50%")
     says = f"a list of sizes or percentages, such as [2GiB, 2GiB], at most {MOST_VIRTUAL_DEVICES}"
 
@@ -216,7 +216,7 @@ def _virtual_hint(node: Node) -> str:
 
 
 def env() -> ValueRule:
-    """Environment variables, each value the literal text that was written."""
+    """Environment variables, with each value exactly as written."""
     schema: JsonSchema = {
         "type": "object",
         "propertyNames": {
@@ -252,7 +252,7 @@ def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
 
 
 def _refused_name(name: str) -> tuple[str, str] | None:
-    """Message and hint where ``name`` may not be set by a profile."""
+    """Return a message and hint if a profile may not set ``name``; otherwise None."""
     if not (name.isascii() and name.isidentifier()):
         rule = "letters, digits and _ only, no digit first"
         return f"{quoted(name)} is not a name of a variable; the rule: {rule}", "correct the name"

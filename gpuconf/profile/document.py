@@ -1,8 +1,8 @@
-"""A file's bytes to text and to nodes, with a limit on everything, and nothing ever constructed.
+"""Turn a file's bytes into text and nodes, with limits on everything and no object construction.
 
-PyYAML's pure scanner and parser are used (``yaml_parts``); the C ones read a few texts differently
-(a tab after a colon) and put some errors elsewhere, so one file would be good on one machine and
-bad on the next.  For a profile of 30 lines the pure ones need about a millisecond.
+This uses PyYAML's pure Python scanner and parser (``yaml_parts``).  The C versions read a few texts
+differently (a tab after a colon) and report some errors elsewhere, so a file would be valid on one
+machine and invalid on the next.  For a profile of 30 lines the pure ones need about a millisecond.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 DEEPEST = 20
 MOST_NODES = 5000
 _BYTE_ORDER_MARKS = (
-    (b"\xff\xfe\x00\x00", "UTF-32"),  # before UTF-16, whose mark it begins with
+    (b"\xff\xfe\x00\x00", "UTF-32"),  # before UTF-16, whose mark is a prefix of this one
     (b"\x00\x00\xfe\xff", "UTF-32"),
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
 _UTF8_MARK = b"\xef\xbb\xbf"
-# YAML ends lines at these, editors do not: line numbers would be wrong, comments would end.
+# YAML ends lines at these but editors do not: line numbers would be wrong, and comments would end
+# early.
 _ODD_LINE_ENDS = {"\x85": "U+0085", "\u2028": "U+2028", "\u2029": "U+2029"}
 _CORE = "tag:yaml.org,2002:"
 _TAGS: dict[type[events.Event], frozenset[str]] = {
@@ -45,7 +46,7 @@ _TAGS: dict[type[events.Event], frozenset[str]] = {
 
 
 def decode(data: bytes, file: str) -> str:
-    """``data`` as text; ProfileError for anything but UTF-8 (a UTF-8 mark is allowed)."""
+    """Decode ``data``; raise ProfileError for anything but UTF-8 (a byte order mark is allowed)."""
     for byte_order_mark, name in _BYTE_ORDER_MARKS:
         if data.startswith(byte_order_mark):
             message = f"the file is {name}; a profile is UTF-8 text"
@@ -76,18 +77,18 @@ def _not_text(data: bytes, offset: int, file: str) -> ProfileError:
 
 
 def _mark_at(text: str, offset: int, file: str) -> Mark:
-    """The place of the character at ``offset``."""
+    """Return the line and column of the character at ``offset``."""
     before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
     return Mark(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def parse(text: str, file: str) -> Mapping:
-    """The one mapping in ``text``; ProfileError with line and column for anything else."""
+    """Parse the single mapping in ``text``; raise ProfileError with line and column otherwise."""
     loader: _Loader | None = None
     try:
         loader = _Loader(text, file)
         return _profile(loader.get_single_node(), file)
-    except composer.ComposerError as refusal:  # its other complaints are of aliases
+    except composer.ComposerError as refusal:  # its other errors concern aliases
         raise problem(
             "a second document begins here; a file holds one profile",
             mark=_mark(refusal.problem_mark, file),
@@ -104,34 +105,36 @@ def parse(text: str, file: str) -> Mapping:
     except (ValueError, OverflowError) as refusal:
         if isinstance(refusal, ProfileError) or loader is None:
             raise
-        # PyYAML 6 does not catch what chr() and int() raise, e.g. for "\UFFFFFFFF".
+        # PyYAML 6 does not catch errors from chr() and int(), e.g. for "\UFFFFFFFF".
         where = _mark(loader.get_mark(), file)
         hint = "write the character itself"
         raise problem("found an escape for no character", mark=where, hint=hint) from None
 
 
 class _Loader(Reader, scanner.Scanner, parser.Parser, composer.Composer):
-    """Composes PyYAML's nodes; refuses aliases, tags that mean code, and what is too large."""
+    """Composes PyYAML nodes; rejects aliases, tags that construct objects, and oversized input."""
 
     def __init__(self, text: str, file: str) -> None:
         Reader.__init__(self, text)
         for each in (scanner.Scanner, parser.Parser, composer.Composer):
-            each.__init__(self)  # as PyYAML itself puts them together
+            each.__init__(self)  # in the order that PyYAML uses
         self._file = file
         self._nodes = 0
-        self._path: list[str] = []  # of the node that is being composed; names and [places]
+        self._path: list[str] = []  # of the node being composed: names and [indices]
 
     def resolve(self, *_: Any) -> None:
-        """Leave a node without the tag that YAML 1.1 would guess: the key decides."""
+        """Do not resolve the tag that YAML 1.1 would guess; the key decides the type."""
 
     def descend_resolver(self, *_: Any) -> None:
-        """Paths decide no tags either."""
+        """Do not resolve tags by path."""
 
     def ascend_resolver(self) -> None:
-        """Nor on the way up."""
+        """Do nothing when a path ends."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """The next node; ``index`` is its key's node or its place in ``parent``, None for a key."""
+        """Compose the next node; ``index`` is its key node or list index, None if it is a key
+        itself.
+        """
         if isinstance(index, nodes.ScalarNode):
             self._path.append(f".{index.value}")
         else:

@@ -1,4 +1,4 @@
-"""What is made from ``schema.PROFILE``: JSON Schema for editors, a table of keys for the docs."""
+"""What is generated from ``schema.PROFILE``: a JSON Schema for editors, key tables for the docs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def build_schema() -> JsonSchema:
-    """A JSON Schema, draft 7, which is what yaml-language-server reads best."""
+    """Build a JSON Schema of draft 7, the draft that yaml-language-server supports best."""
     definitions: JsonSchema = {}
     whole = _section(PROFILE, definitions)
     return {
@@ -30,7 +30,7 @@ def build_schema() -> JsonSchema:
 
 
 def schema_text() -> str:
-    """The JSON Schema as the text of ``configs/profile.schema.json``."""
+    """Return the JSON Schema as the text of ``configs/profile.schema.json``."""
     return json.dumps(build_schema(), indent=2) + "\n"
 
 
@@ -44,7 +44,7 @@ def _section(section: Section, definitions: JsonSchema) -> JsonSchema:
 
 
 def _property(key: Key, definitions: JsonSchema) -> JsonSchema:
-    """What ``key`` may hold; null is always allowed, since it removes an inherited rule."""
+    """Describe the values of ``key``; null is always allowed, to remove an inherited rule."""
     about: JsonSchema = {"description": _described(key)}
     if isinstance(key.rule, ValueRule):
         return {**about, "anyOf": [key.rule.schema, {"type": "null"}]}
@@ -53,13 +53,13 @@ def _property(key: Key, definitions: JsonSchema) -> JsonSchema:
         allowed = {INDEX_OR_UUID_PATTERN: each}
         shape = {"patternProperties": allowed, "additionalProperties": False}
         return {**about, "type": ["object", "null"], **shape}
-    # allOf, because draft 7 ignores everything beside a $ref
+    # allOf, because draft 7 ignores all keywords next to a $ref
     return {**about, "allOf": [_reference(key.rule, definitions)]}
 
 
 def _reference(section: Section, definitions: JsonSchema) -> JsonSchema:
     if section.name not in definitions:
-        definitions[section.name] = {}  # keeps the place, and ends a section within itself
+        definitions[section.name] = {}  # keeps the order, and stops recursion
         definitions[section.name] = _section(section, definitions)
     return {"$ref": f"#/definitions/{section.name}"}
 
@@ -72,7 +72,7 @@ def _described(key: Key) -> str:
 
 
 def build_reference() -> str:
-    """Markdown: one table of the top-level keys, and one for each section."""
+    """Build the Markdown: one table of the top-level keys, and one for each section."""
     sections = [(key, key.rule) for key in PROFILE.keys if isinstance(key.rule, Section)]
     single = [key for key in PROFILE.keys if not isinstance(key.rule, Section)]
     tables = [_table("Keys", single)]

@@ -1,4 +1,4 @@
-"""The bytes of a profile's file: which may be opened, and where the shipped ones are."""
+"""The bytes of a profile's file: which files may be opened, and where the shipped ones are."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LIST = "list the profiles: gpuconf profiles list"
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of the ordinary file at ``path``; ProfileError where it is not one.
+    """Read the regular file at ``path``; raise ProfileError if it is something else.
 
-    Pipes and devices are refused before they are opened (a pipe would block for ever), and
-    a file above 256 KiB before it is read.
+    Pipes and devices are rejected before they are opened (a pipe would block forever), and a file
+    larger than 256 KiB is rejected before it is read.
     """
     try:
         status = os.stat(path)
@@ -36,7 +36,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def fingerprint(data: bytes) -> tuple[int, int]:
-    """What distinguishes two versions of a file: its length, and its remainder by a prime."""
+    """Return a value that distinguishes versions of a file: its length and remainder by a prime."""
     return len(data), int.from_bytes(data, "big") % _LARGE_PRIME
 
 
@@ -65,7 +65,7 @@ def _too_large(path: str, size_bytes: int) -> ProfileError:
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> ProfileError:
-    """The refusal for a file that cannot be opened."""
+    """Return the error for a file that cannot be opened."""
     if isinstance(error, PermissionError):
         return _refusal("the file may not be read by this user", f"chmod u+r {path}", path)
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
@@ -76,13 +76,13 @@ def _unreadable(path: str, error: OSError | ValueError) -> ProfileError:
 
 
 def _missing_hint(path: str) -> str:
-    """The files of nearly that name in the same folder."""
+    """Suggest a file with a similar name in the same folder."""
     folder, name = os.path.split(path)
     try:
         beside = [n for n in os.listdir(folder or ".") if n.endswith((".yaml", ".yml"))]
     except (OSError, ValueError):
         beside = []
-    from gpuconf.profile.problems import nearest  # a good profile needs none
+    from gpuconf.profile.problems import nearest  # a valid profile does not need it
 
     meant = nearest(name, beside)
     return f"did you mean {os.path.join(folder, meant)}?" if meant else _LIST
@@ -93,7 +93,7 @@ def _refusal(message: str, hint: str, path: str) -> ProfileError:
 
 
 def shipped_folder() -> str:
-    """The folder of the shipped profiles: inside the package, or beside it in a checkout."""
+    """Return the folder of the shipped profiles: inside the package, or beside it in a checkout."""
     package = os.path.abspath(_PACKAGE)
     inside = os.path.join(package, "configs")
     beside = os.path.join(os.path.dirname(package), "configs")
@@ -103,18 +103,18 @@ def shipped_folder() -> str:
 
 
 def is_shipped(path: str) -> bool:
-    """Whether a file of that path, below ``shipped_folder()``, is there."""
+    """Whether the file at that path below ``shipped_folder()`` exists."""
     return os.path.lexists(path) or _from_archive(path) is not None
 
 
 def read_shipped(path: str) -> bytes:
-    """The bytes of a shipped profile."""
+    """Read the bytes of a shipped profile."""
     data = None if os.path.lexists(path) else _from_archive(path)
     return read_bytes(path) if data is None else data
 
 
 def shipped_files() -> list[str]:
-    """The names of the files in the folder, which may be in an archive."""
+    """List the names of the shipped files; the folder may be in an archive."""
     try:
         return sorted(os.listdir(shipped_folder()))
     except OSError:
@@ -122,7 +122,7 @@ def shipped_files() -> list[str]:
 
 
 def missing_shipped_hint() -> str:
-    """What to do where there is no shipped profile at all."""
+    """Return the hint for an installation without any shipped profile."""
     if getattr(sys, "frozen", False):
         return (
             "the program was frozen without them. Freeze it anew: "
@@ -137,12 +137,12 @@ def missing_shipped_hint() -> str:
 
 
 def _from_archive(path: str) -> bytes | None:
-    """The file's bytes by the loader that this package came from; None where it has none."""
+    """Read the file with the loader of this package; return None if it has no such file."""
     get_data = getattr(__spec__.loader, "get_data", None) if __spec__ else None
     if get_data is None or "\x00" in path or os.path.isdir(_PACKAGE):
         return None
     try:
-        # The loader knows the archive by the name in __file__, which may be relative.
+        # The loader knows the archive by the path in __file__, which may be relative.
         data: bytes = get_data(os.path.join(_PACKAGE, "configs", os.path.basename(path)))
     except OSError:
         return None
@@ -152,7 +152,7 @@ def _from_archive(path: str) -> bytes | None:
 def _names_in_archive() -> list[str]:
     if os.path.isdir(_PACKAGE):
         return []
-    from importlib.resources import files  # heavy, and only an archive needs it
+    from importlib.resources import files  # slow to import, and only archives need it
 
     try:
         return sorted(entry.name for entry in files("gpuconf").joinpath("configs").iterdir())

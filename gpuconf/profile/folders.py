@@ -1,6 +1,6 @@
-"""The folders that profiles are looked for in, and whose they are.
+"""The folders that are searched for profiles, and who owns them.
 
-Whoever may write a file decides what it says, so the owner counts.
+Anyone who can write a file decides its contents, so ownership is checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ROOT = 0
 def project_folders(
     environ: Mapping[str, str], directory: str | None, script_folder: str | None
 ) -> list[str]:
-    """The script's folder and those above it, then the directory's; each folder once."""
+    """Return the script's folder and its parents, then those of ``directory``; each one once."""
     found: dict[str, str] = {}
     for start in (script_folder, directory or _working_directory()):
         for folder in _upwards(start, environ) if start else ():
@@ -26,9 +26,9 @@ def project_folders(
 
 
 def user_folder(environ: Mapping[str, str], variable: str, otherwise: str) -> str | None:
-    """``gpuconf`` below the XDG folder that ``variable`` names, else below ``~/otherwise``."""
+    """Return ``gpuconf`` in the XDG folder that ``variable`` names, or else in ``~/otherwise``."""
     folder = environ.get(variable, "")
-    if not os.path.isabs(folder):  # the XDG specification: a relative one is ignored
+    if not os.path.isabs(folder):  # the XDG specification says to ignore a relative one
         home = environ.get("HOME", "")
         folder = os.path.join(home, otherwise) if os.path.isabs(home) else ""
     return os.path.join(folder, "gpuconf") if folder else None
@@ -37,12 +37,12 @@ def user_folder(environ: Mapping[str, str], variable: str, otherwise: str) -> st
 def _working_directory() -> str | None:
     try:
         return os.getcwd()
-    except OSError:  # it was deleted: there is no project then
+    except OSError:  # it was deleted, so there is no project
         return None
 
 
 def _upwards(start: str, environ: Mapping[str, str]) -> list[str]:
-    """``start`` and the folders above it, as far as they belong to the project."""
+    """Return ``start`` and its parent folders, as far as they belong to the project."""
     try:
         folders = [os.path.abspath(start)]
     except OSError:
@@ -54,7 +54,7 @@ def _upwards(start: str, environ: Mapping[str, str]) -> list[str]:
         owner = owner_of(os.path.join(folder, ".git"), follow_links=False)
         if may_bound_search(owner, start_owner=start_owner, user=os.getuid()):
             return folders[: i + 1]
-    # A home that is a link: os.getcwd() gives the real path, $HOME the other one.
+    # The home folder may be a link: os.getcwd() returns the real path, $HOME the link.
     home = os.path.realpath(environ.get("HOME") or "/")
     for i, folder in enumerate(folders[1:-1], start=1):
         if os.path.realpath(folder) == home:
@@ -63,17 +63,18 @@ def _upwards(start: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def owner_of(path: str, *, follow_links: bool = True) -> int | None:
-    """The user id of the owner of ``path``; None where nothing is there."""
+    """Return the user id of the owner of ``path``; None if it does not exist."""
     try:
         return os.stat(path, follow_symlinks=follow_links).st_uid
-    except (OSError, ValueError):  # ValueError: no file's name, such as one with NUL
+    except (OSError, ValueError):  # ValueError: not a valid file name, for example one with NUL
         return None
 
 
 def foreign_owner(path: str) -> int | None:
-    """Who owns the file, its folder or what it links to, if neither this user nor root; or None.
+    """Return another user that owns the file, its folder or its link target; None if there is none.
 
-    Whoever owns the folder of a link's target can put another file there.
+    This user and root do not count as others.  The owner of the folder of a link's target can put
+    another file there.
     """
     folders = [os.path.dirname(os.path.abspath(path)), os.path.dirname(os.path.realpath(path))]
     if os.path.basename(folders[0]) == ".gpuconf":
@@ -83,10 +84,10 @@ def foreign_owner(path: str) -> int | None:
 
 
 def may_bound_search(owner: int | None, *, start_owner: int | None, user: int) -> bool:
-    """Whether a ``.git`` of that owner makes its folder the root of the repository.
+    """Whether a ``.git`` with that owner marks its folder as the root of the repository.
 
-    The owner of the folder that the search begins in counts: in a container, root works in a
-    mounted repository of uid 1000.  Somebody else's does not: a ``.git`` that was planted in
-    /tmp must not make the search in /tmp/mine go up to /tmp.
+    The owner of the folder where the search starts is accepted: in a container, root works in a
+    mounted repository of uid 1000.  Other owners are not: a ``.git`` planted in /tmp must not
+    extend a search in /tmp/mine to /tmp.
     """
     return owner is not None and owner in (_ROOT, user, start_owner)

@@ -1,4 +1,4 @@
-"""A name or path to a checked Profile."""
+"""From a name or path to a checked Profile."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PathOrName = str | os.PathLike[str]
 class ProfileEntry(NamedTuple):
     """A profile that can be found.
 
-    ``origin`` is project, user or shipped.  ``is_shadowed`` holds where another of the same
-    name rules; ``error`` is what is wrong with it, or None.
+    ``origin`` is project, user or shipped.  ``is_shadowed`` means that another profile of the same
+    name takes precedence.  ``error`` is the first problem in the profile, or None.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ProfileEntry(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Where a profile is, why it applies where code does not name it, and what was searched."""
+    """Where a profile is, why it applies if code names none, and which folders were searched."""
 
     location: search.Location
     because: str
@@ -49,15 +49,16 @@ def load_profile(
     script_folder: str | None = None,
     parent: search.ParentChoice | None = None,
 ) -> Profile:
-    """The profile of that name or path, checked, with all it extends and ``overrides`` merged.
+    """Load the profile with that name or path, and check it.
 
-    Without a name: ``$GPUCONF_PROFILE``, else the choice of the ``parent`` process, else the
-    project's ``gpuconf.yaml``, else the user's own, else ``shared-desktop``.  ``overrides`` is
-    nested as a profile is, such as ``{"memory": {"memory_limit": "4GiB"}, "gpus": [0]}``; None
-    removes a rule.  A path begins in ``directory``, by default the working directory.  The
-    project is searched for from ``script_folder``, the main script's, and then from there.
+    ``extends`` and ``overrides`` are merged in.  Without a name, the profile is the first of:
+    ``$GPUCONF_PROFILE``, the choice of the ``parent`` process, the project's ``gpuconf.yaml``, the
+    user's own, and ``shared-desktop``.  ``overrides`` is nested like a profile, such as
+    ``{"memory": {"memory_limit": "4GiB"}, "gpus": [0]}``; None removes a rule.  A path is relative
+    to ``directory``, by default the working directory.  The search for the project starts at
+    ``script_folder``, the main script's folder, and then at ``directory``.
 
-    Raises ProfileNotFoundError, or ProfileError for the first rule that is broken.
+    Raises ProfileNotFoundError, or ProfileError for the first broken rule.
     """
     found = _find(name_or_path, environ, directory, script_folder, parent)
     profile = None if overrides else _ready_made(found.location)
@@ -77,9 +78,9 @@ def find_profile(
     script_folder: str | None = None,
     parent: search.ParentChoice | None = None,
 ) -> search.Location:
-    """Where the profile is; raises ProfileNotFoundError for a name that no folder has.
+    """Return the location of the profile; raise ProfileNotFoundError for an unknown name.
 
-    A file given by its path is not looked at.
+    A file given by its path is not opened.
     """
     return _find(name_or_path, environ, directory, script_folder, parent).location
 
@@ -91,13 +92,13 @@ def chosen_profile(
     script_folder: str | None = None,
     parent: search.ParentChoice | None = None,
 ) -> search.ProfileChoice:
-    """The name or path that applies where code names none, and why."""
+    """Return the name or path that applies if code does not name one, and the reason."""
     searched = search.places(environ, _text(directory), script_folder)
     return search.choose(environ, searched, parent)
 
 
 def choice_of(profile: Profile) -> search.ParentChoice:
-    """What a child process is to be given as its ``parent`` to get the same profile."""
+    """Return the ``parent`` argument that makes a child process load the same profile."""
     if profile.origin == "shipped" or profile.source is None:
         return search.ParentChoice(profile.name, "shipped")
     return search.ParentChoice(os.path.abspath(profile.source), profile.origin)
@@ -109,7 +110,7 @@ def check_profile(
     environ: Mapping[str, str] = os.environ,
     directory: PathOrName | None = None,
 ) -> list[ProfileError]:
-    """What is wrong with a profile, at most 20 in the order of its file; empty if it is good.
+    """List the problems of a profile, at most 20 in file order; empty if it is valid.
 
     A file that is not YAML gives one error.  Raises ProfileNotFoundError for an unknown name.
     """
@@ -122,9 +123,9 @@ def refused_if_found(
     environ: Mapping[str, str] = os.environ,
     directory: PathOrName | None = None,
 ) -> list[ProfileError]:
-    """What a good file at ``path`` may not set where the search of a project finds it.
+    """List what a valid file at ``path`` sets but may not set if the project search finds it.
 
-    Empty for a file of a name that the search does not look for.
+    Empty for a file name that the search does not look for.
     """
     found = _find(os.path.join(os.curdir, path), environ, directory)
     file = os.path.abspath(found.location.path)
@@ -140,7 +141,7 @@ def refused_if_found(
 def list_profiles(
     *, environ: Mapping[str, str] = os.environ, directory: PathOrName | None = None
 ) -> list[ProfileEntry]:
-    """Every profile that can be found, broken ones too, in the order of the search."""
+    """List every profile that can be found, including broken ones, in search order."""
     from gpuconf.profile.building import build
 
     searched = search.places(environ, _text(directory))
@@ -169,7 +170,7 @@ def _find(
         name, because, location = search.choose(environ, searched, parent)
         if location is not None:
             return _Found(location, because, searched)
-        if because == search.BY_PARENT:  # not a project's file that has the same name
+        if because == search.BY_PARENT:  # and not a project file of the same name
             among = searched[-1:]
     else:
         name = _name_or_path(name_or_path)
@@ -182,9 +183,9 @@ def _find(
 
 
 def _ready_made(location: search.Location) -> Profile | None:
-    """The profile as it was read when gpuconf was made, if it is shipped and its file is the same.
+    """Return the profile as parsed when gpuconf was built, if it is shipped and its file unchanged.
 
-    So a good shipped profile needs neither YAML nor the schema.
+    A valid shipped profile therefore needs neither YAML nor the schema.
     """
     if location.origin != "shipped":
         return None
@@ -192,7 +193,7 @@ def _ready_made(location: search.Location) -> Profile | None:
 
     try:
         profile = PROFILES.get(fingerprint(read_shipped(location.path)))
-    except ProfileError:  # which reading it will report
+    except ProfileError:  # which reading the file will report
         return None
     if profile is None:
         return None
@@ -202,7 +203,9 @@ def _ready_made(location: search.Location) -> Profile | None:
 def _read(
     found: _Found, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
 ) -> tuple[Profile | None, list[ProfileError]]:
-    """The profile in its files, or what is wrong; a missing file with why it is wanted."""
+    """Read the profile from its files, and its problems; a missing file is reported with why it is
+    used.
+    """
     from gpuconf.profile.building import build
 
     profile, problems = build(found.location, found.searched, environ, overrides)
@@ -212,7 +215,7 @@ def _read(
 
 
 def _wanted_because(found: _Found, error: ProfileError) -> ProfileError:
-    """``error``; where the profile's own file is missing, with the reason why it was wanted."""
+    """Return ``error``; if the profile's own file is missing, add why it was wanted."""
     is_missing = isinstance(error, ProfileNotFoundError) and error.line is None
     if not is_missing or error.file != found.location.path:
         return error

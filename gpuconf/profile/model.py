@@ -1,4 +1,4 @@
-"""A checked profile as plain values: what the user asked for, before any card is looked at."""
+"""A checked profile as plain values: what the user asked for, independent of any card."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpuconf.units import Amount
 
 
 class OnShortage(NamedTuple):
-    """What to do when a card has less left than ``at_least``: fail | cpu | wait.
+    """What to do if a card has less memory left than ``at_least``: fail | cpu | wait.
 
     ``wait_s`` is infinite for ``wait: forever``.
     """
@@ -34,14 +34,14 @@ class MemoryRules(NamedTuple):
 class GpuSelection(NamedTuple):
     """The ``gpus:`` key.  ``kind`` is one of all | none | list | pick.
 
-    For ``list``, ``members`` holds indices (int) and UUIDs or prefixes of them (str).
-    For ``pick``, ``pick`` is ``most-free`` and ``count`` how many.
+    For ``list``, ``members`` holds indices (int) and UUIDs or UUID prefixes (str).  For ``pick``,
+    ``pick`` is ``most-free`` and ``count`` is the number of GPUs.
     """
 
     kind: str = "all"
     members: tuple[int | str, ...] = ()
     pick: str = "most-free"
-    count: int = 1  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    count: int = 1  # type: ignore[assignment]  # hides tuple.count, which is unused here
 
 
 class TensorFlowRules(NamedTuple):
@@ -74,9 +74,10 @@ class SlurmRules(NamedTuple):
 
 
 class GpuRules(NamedTuple):
-    """What holds for one GPU: the profile's own rules, overridden by its ``per_gpu`` entry.
+    """The rules for one GPU: the profile's own rules, overridden by its ``per_gpu`` entry.
 
-    ``processes`` is for how many processes at a time one plan is made; each gets the same limit.
+    ``processes`` is the number of concurrent processes that a plan is made for; each gets the same
+    limit.
     """
 
     memory: MemoryRules = MemoryRules()
@@ -85,20 +86,22 @@ class GpuRules(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A line for stderr about a profile's file, and the command that it ends in."""
+    """A line for stderr about a profile's file, and the command at the end of that line."""
 
     text: str
     command: str
 
 
 class Profile(NamedTuple):
-    """A whole profile, ``extends`` and overrides already merged in.
+    """A complete profile with ``extends`` and overrides merged in.
 
-    ``per_gpu`` maps an index or UUID to the complete rules of that GPU (already merged with
-    the profile's own), in the order of the file.  ``processes`` is how many processes share a
-    plan, which no file says: `gpuconf run --processes` does.  ``source`` is the file's path,
-    ``origin`` how it was reached: shipped, user, project or path.  ``notes`` are lines for stderr.
-    Two profiles are equal if they ask for the same, however they were reached.
+    ``per_gpu`` maps an index or UUID to the complete rules of that GPU (already merged with the
+    profile's own), in file order.  ``processes`` is the number of processes that share a plan; it
+    is set by `gpuconf run --processes`, not by a file.  ``source`` is the file's path, and
+    ``origin`` is how it was reached: shipped, user, project or path.  ``notes`` are lines for
+    stderr.
+
+    Two profiles are equal if they ask for the same, regardless of how they were reached.
     """
 
     name: str
@@ -118,9 +121,9 @@ class Profile(NamedTuple):
     notes: tuple[Note, ...] = ()
 
     def preallocates_in_jax(self, growth: bool | None) -> bool | None:
-        """Whether JAX takes its share at once: its own key, else the opposite of ``growth``.
+        """Whether JAX preallocates its share: its own key, or else the opposite of ``growth``.
 
-        None leaves it to JAX.
+        None leaves the decision to JAX.
         """
         if self.jax.preallocate is None and growth is not None:
             return not growth
@@ -129,7 +132,7 @@ class Profile(NamedTuple):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Profile) and self[:_COMPARED] == other[:_COMPARED]
 
-    def __ne__(self, other: object) -> bool:  # tuple has one of its own
+    def __ne__(self, other: object) -> bool:  # tuple defines its own
         return not self == other
 
     def __hash__(self) -> int:

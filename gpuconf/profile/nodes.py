@@ -1,8 +1,8 @@
-"""A YAML document as plain text with places: nothing is resolved, nothing is constructed.
+"""A YAML document as plain text with positions: nothing is resolved or constructed.
 
-Scalars keep the text that was written.  What ``on``, ``1`` or ``none`` means is decided by the
-key above it, never by YAML 1.1's guesses, so that ``env: {X: on}`` is the text
-``on`` and ``gpus: none`` the word ``none``.
+Scalars keep the text as written.  The key above a scalar decides what ``on``, ``1`` or ``none``
+means, never the guesses of YAML 1.1.  So ``env: {X: on}`` is the text ``on``, and ``gpus: none`` is
+the word ``none``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _NULLS = frozenset(("~", "null", "Null", "NULL"))
 
 
 class Mark(NamedTuple):
-    """Where something was written; line and column count from 1.  All None: given in code."""
+    """The position of a value; line and column count from 1.  All None: given in code."""
 
     file: str | None = None
     line: int | None = None
@@ -21,7 +21,7 @@ class Mark(NamedTuple):
 
 
 class Scalar(NamedTuple):
-    """One value.  ``is_quoted`` holds for quoted and block text, which is text and only text."""
+    """One value.  ``is_quoted`` is true for quoted and block scalars, which are always text."""
 
     text: str
     is_quoted: bool
@@ -29,12 +29,12 @@ class Scalar(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was written after the colon."""
+        """Whether nothing was written after the colon."""
         return not self.text and not self.is_quoted
 
     @property
     def is_null(self) -> bool:
-        """An explicit ``null`` or ``~``."""
+        """Whether it is an explicit ``null`` or ``~``."""
         return not self.is_quoted and self.text in _NULLS
 
 
@@ -46,20 +46,20 @@ class Sequence(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The place of a key, and its value."""
+    """The position of a key, and its value."""
 
     key_mark: Mark
     value: Node
 
 
 class Mapping(NamedTuple):
-    """Keys with values, in the order of the file."""
+    """Keys with values, in file order."""
 
     entries: dict[str, Entry]
     mark: Mark
 
     def get(self, name: str) -> Node | None:
-        """The value of ``name``, or None where it is not written."""
+        """Return the value of ``name``, or None if it is not written."""
         entry = self.entries.get(name)
         return None if entry is None else entry.value
 
@@ -68,7 +68,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def locate(root: Mapping, key: str) -> Node | None:
-    """The node at the dotted ``key``, such as ``memory.keep_free``; None if not written."""
+    """Return the node at the dotted ``key``, such as ``memory.keep_free``; None if not written."""
     node: Node | None = root
     for name in key.split("."):
         node = node.get(name) if isinstance(node, Mapping) else None
@@ -76,10 +76,10 @@ def locate(root: Mapping, key: str) -> Node | None:
 
 
 def merged(lower: Mapping, upper: Mapping) -> Mapping:
-    """``upper`` laid over ``lower``: mappings are merged key by key, all else is replaced.
+    """Merge ``upper`` over ``lower``: mappings are merged key by key, everything else is replaced.
 
-    A section with nothing written under it says nothing.  Nulls are kept: they remove what
-    is below them, here and when ``per_gpu`` is laid over the profile's own rules.
+    An empty section changes nothing.  Nulls are kept: they remove the inherited value, here and
+    when ``per_gpu`` is merged over the profile's own rules.
     """
     entries = dict(lower.entries)
     for name, entry in upper.entries.items():

@@ -1,4 +1,4 @@
-"""Values given in code, in the nodes that files are read into, so that one schema checks both."""
+"""Convert values given in code to the same nodes as files, so that one schema checks both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEEPEST = 10
 
 
 def to_nodes(overrides: PlainMapping[str, object]) -> Mapping:
-    """``overrides`` as nodes; ProfileError for ``extends`` and for values of other types."""
+    """Convert ``overrides`` to nodes; raise ProfileError for ``extends`` and unsupported types."""
     if "extends" in overrides:
         hint = "name the profile itself: gpuconf.load_profile(NAME, overrides=…)"
         raise problem("cannot be overridden", mark=_NOWHERE, key="extends", hint=hint)
@@ -39,7 +39,7 @@ def _mapping(value: PlainMapping[str, object], key: str, depth: int) -> Mapping:
 def _node(value: object, key: str, depth: int) -> Node:
     if depth > _DEEPEST:
         raise problem("nested too deep", mark=_NOWHERE, key=key, hint="write fewer levels")
-    if isinstance(value, (str, Amount)):  # an Amount is a tuple too, so it goes first
+    if isinstance(value, (str, Amount)):  # an Amount is also a tuple, so check it first
         return Scalar(str(value), True, _NOWHERE)
     if isinstance(value, PlainMapping):
         return _mapping(value, key, depth)
@@ -50,7 +50,7 @@ def _node(value: object, key: str, depth: int) -> Node:
 
 
 def _unquoted(value: object, key: str) -> Scalar:
-    """None, booleans and numbers, as they would be written without quotes."""
+    """Convert None, booleans and numbers to the form they have without quotes."""
     if value is None:
         return Scalar("null", False, _NOWHERE)
     if isinstance(value, bool):
@@ -63,14 +63,16 @@ def _unquoted(value: object, key: str) -> Scalar:
 
 
 def _flag(value: bool, key: str) -> Scalar:
-    if key.startswith("env."):  # "True", "true" or "1"? Programs differ in what they take.
+    if key.startswith("env."):  # "True", "true" or "1"? Programs accept different forms.
         hint = 'give the text that the program expects, such as "1" or "true"'
         raise problem(f"found {value}", mark=_NOWHERE, key=key, hint=hint)
     return Scalar("true" if value else "false", False, _NOWHERE)
 
 
 def _number(value: int | float) -> str:
-    """The digits of ``value``; an int of thousands of digits is shortened, and refused later."""
+    """Return the digits of ``value``; an int of thousands of digits is shortened, and rejected
+    later.
+    """
     if isinstance(value, int) and value.bit_length() > 1000:
         return "-1e999" if value < 0 else "1e999"
     return repr(float(value)) if isinstance(value, float) else str(int(value))

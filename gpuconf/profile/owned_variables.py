@@ -1,6 +1,6 @@
-"""The environment variables that gpuconf decides itself, each with the profile key that does.
+"""The environment variables that gpuconf sets itself, each with its profile key.
 
-``env`` refuses them, and the backends look up here which key a variable belongs to.
+``env`` rejects them, and the backends look up here which key a variable belongs to.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Profile as plain data, which loads as the same profile."""
+"""Convert a Profile to plain data that loads as the same profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuconf.units import Amount, exact_size, short_duration
 
 
 def to_plain(profile: Profile) -> dict[str, Any]:
-    """The keys and values of ``profile`` as YAML would hold them; unset rules are left out."""
+    """Return the keys and values of ``profile`` as in YAML; unset rules are omitted."""
     tensorflow = _with_size(profile.tensorflow._asdict(), "cudnn_workspace_limit")
     whole = {
         "description": profile.description,
@@ -56,7 +56,7 @@ def _on_shortage(rule: OnShortage) -> str | dict[str, str]:
 
 
 def _own_rules(rules: GpuRules, profile: Profile) -> dict[str, Any]:
-    """All rules of one GPU; None where the profile has a rule that this GPU is freed from."""
+    """Return all rules of one GPU; None marks a rule of the profile that this GPU drops."""
     shared = _memory(profile.memory)
     memory = {**dict.fromkeys(shared), **_memory(rules.memory)}
     devices = [str(device) for device in rules.virtual_devices]

@@ -1,11 +1,12 @@
-"""What a profile's file may set, by how it was reached.
+"""What a profile file may set, depending on how it was reached.
 
-*Shipped* files and *named* ones (a path given as an argument or in ``GPUCONF_PROFILE``, and files
-in the user's own folder) may set any variable that ``compound_rules.env`` allows.  *Found* ones,
-which the search met in the project's folders, may come from a stranger's repository: they may set
-limits, and variables that cannot make a program load code, run a command, write a file or contact
-a server.
-A file that another one extends has the lower powers of the two.  See also ``trust``.
+*Shipped* files may set any variable that ``compound_rules.env`` allows.  So may *named* files: a
+path given as an argument or in ``GPUCONF_PROFILE``, and files in the user's own folder.  *Found*
+files are those that the search finds in the project's folders.  They may come from an untrusted
+repository.  They may set limits, and variables that cannot make a program load code, run a command,
+write a file or contact a server.
+
+A file that another file extends gets the lower powers of the two.  See also ``trust``.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ NAMED = "named"
 SHIPPED = "shipped"
 _LOWEST_FIRST = (FOUND, NAMED, SHIPPED)
 
-_MESSAGES = (  # how much is logged, never where to: no NCCL_DEBUG_FILE; TORCH_LOGS imports modules
+_MESSAGES = (  # how much is logged, never where: no NCCL_DEBUG_FILE; TORCH_LOGS imports modules
     *("TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MIN_VLOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "TF_CPP_VMODULE"),
     *("AUTOGRAPH_VERBOSITY", "GLOG_minloglevel", "GRPC_VERBOSITY", "JAX_LOGGING_LEVEL"),
     *("NCCL_DEBUG", "TORCH_CPP_LOG_LEVEL", "TORCH_SHOW_CPP_STACKTRACES"),
     "TRANSFORMERS_VERBOSITY",
 )
-_THREADS = (  # numbers and words for a scheduler
+_THREADS = (  # numbers and keywords for a scheduler
     *("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "OMP_PROC_BIND", "OMP_WAIT_POLICY"),
     *("KMP_BLOCKTIME", "KMP_AFFINITY", "MKL_NUM_THREADS", "MKL_DYNAMIC", "OPENBLAS_NUM_THREADS"),
     *("BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS"),
@@ -44,17 +45,17 @@ _THREADS = (  # numbers and words for a scheduler
     *("TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS"),
     *("TF_GPU_THREAD_MODE", "TF_GPU_THREAD_COUNT"),
 )
-_ARITHMETIC = (  # which of the built-in kernels compute, and how exactly
+_ARITHMETIC = (  # which built-in kernels are used, and how precisely they compute
     *("TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "TF_CUDNN_USE_AUTOTUNE"),
     *("TF_CUDNN_USE_FRONTEND", "TF_ENABLE_ONEDNN_OPTS", "CUBLAS_WORKSPACE_CONFIG"),
     *("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "MKL_CBWR"),
     *("JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_DEBUG_NANS"),
 )
-_CARD = (  # how CUDA works on the card; nothing about where it looks for code or keeps a cache
+_CARD = (  # how CUDA uses the card; nothing about where it looks for code or keeps a cache
     *("CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS"),
     *("CUDA_CACHE_DISABLE", "TF_GPU_HOST_MEM_LIMIT_IN_MB", "TF_ENABLE_GPU_GARBAGE_COLLECTION"),
 )
-_BETWEEN_CARDS = (  # ways between the cards of one job; no NCCL_NET…, *_PLUGIN, *_FILE, *_IFNAME
+_BETWEEN_CARDS = (  # transport between the cards of a job; no NCCL_NET…, *_PLUGIN, *_FILE, *_IFNAME
     *("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"),
     *("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_NTHREADS"),
     *("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"),
@@ -65,7 +66,7 @@ HARMLESS_VARIABLES = frozenset(
 
 
 class Link(NamedTuple):
-    """One file of a chain, with its bytes; ``level`` is its own or a lower one before it."""
+    """One file of a chain, with its bytes; ``level`` is the lowest of the chain so far."""
 
     location: Location
     data: bytes
@@ -79,7 +80,7 @@ class Link(NamedTuple):
 
 
 def level_of(location: Location) -> str:
-    """The level of a file by itself; whoever may write a file in the user's folder counts."""
+    """Return the level of a file by itself; a user file that others can write is only found."""
     if location.origin == "shipped":
         return SHIPPED
     if location.origin == "user":
@@ -88,12 +89,12 @@ def level_of(location: Location) -> str:
 
 
 def lower(level: str, other: str) -> str:
-    """The lower of two levels."""
+    """Return the lower of two levels."""
     return min(level, other, key=_LOWEST_FIRST.index)
 
 
 def refused_variables(root: nodes.Mapping) -> list[tuple[str, nodes.Entry]]:
-    """The variables that the file sets and a found file may not, each with its place."""
+    """Return the variables that the file sets and a found file may not, each with its position."""
     env = root.get("env")
     entries = env.entries if isinstance(env, nodes.Mapping) else {}
     return [
@@ -105,7 +106,7 @@ def refused_variables(root: nodes.Mapping) -> list[tuple[str, nodes.Entry]]:
 
 
 def refusals(links: Sequence[Link], environ: Mapping[str, str]) -> list[ProfileError]:
-    """What the last of ``links`` may not set, since it or one before it was only found."""
+    """List what the last of ``links`` may not set because it, or one before it, was only found."""
     last = links[-1]
     if last.level != FOUND:
         return []
@@ -118,9 +119,9 @@ def refusals(links: Sequence[Link], environ: Mapping[str, str]) -> list[ProfileE
 
 
 def untrusted(links: Sequence[Link], environ: Mapping[str, str]) -> list[str]:
-    """The paths of those ``links`` that have a found file's powers and are not trusted.
+    """Return the paths of ``links`` that have only a found file's powers and are not trusted.
 
-    Trust does not reach from a file to the one that it extends, nor back.
+    Trust does not extend from a file to the one it extends, or back.
     """
     return [
         os.path.abspath(link.path)
@@ -132,13 +133,13 @@ def untrusted(links: Sequence[Link], environ: Mapping[str, str]) -> list[str]:
 
 
 def _is_trusted(link: Link, environ: Mapping[str, str]) -> bool:
-    from gpuconf.profile import trust  # which few profiles need
+    from gpuconf.profile import trust  # few profiles need it
 
     return trust.is_trusted(link.path, link.data, environ)
 
 
 def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[Note, ...]:
-    """A line for each found file that another user may have written."""
+    """Return a line for each found file that another user may have written."""
     lines = []
     for link in links:
         if link.level != FOUND or link.location.origin == "shipped":
@@ -165,7 +166,7 @@ def _refusal(
     )
     command = _trust_command(lacking)
     hint = f"read the file, then: {command}"
-    # Naming the first file makes the others named only where it extends them by their paths.
+    # Naming the first file makes the others named too, but only if it extends them by path.
     if all(level_of(link.location) != FOUND for link in links[1:]):
         first = os.path.abspath(links[0].path)
         hint = f"name the file: `GPUCONF_PROFILE={shell_word(first)} python …`, or {hint}"
@@ -173,7 +174,7 @@ def _refusal(
 
 
 def _why_found(links: Sequence[Link], environ: Mapping[str, str]) -> str:
-    """Why the last of ``links`` has a found file's powers."""
+    """Explain why the last of ``links`` has only a found file's powers."""
     from gpuconf.profile import trust
 
     first = links[0].location
@@ -191,7 +192,7 @@ def _trust_command(paths: Sequence[str]) -> str:
 
 
 def shell_word(path: str) -> str:
-    """A path as one may paste it into a shell."""
-    from shlex import quote  # a good profile needs no quotes
+    """Quote a path for pasting into a shell."""
+    from shlex import quote  # a valid profile needs no quoting
 
     return printable(quote(path))

@@ -1,4 +1,4 @@
-"""Refusals in one shape: what was found, the rule, where, and what to write instead."""
+"""Errors in one format: what was found, the rule, where, and what to write instead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def problem(
     hint: str | None = None,
     command: str | None = None,
 ) -> ProfileError:
-    """A ProfileError for ``key`` at ``mark``; without a file it names an override."""
+    """Build a ProfileError for ``key`` at ``mark``; without a file it is about an override."""
     key = printable(key[:_LONGEST_KEY]) if key else None
     if key:
         message = f"{key}: {message}"
@@ -41,13 +41,13 @@ def problem(
 
 
 def quoted(text: str) -> str:
-    """``text`` in double quotes for a message: shortened, and without control characters."""
+    """Put ``text`` in double quotes for a message, shortened and without control characters."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
     return f'"{printable(shown)}"'
 
 
 def found(node: Node) -> str:
-    """What is written at ``node``, in words: ``found a list``, ``found "6"``."""
+    """Describe the value at ``node`` in words: ``found a list``, ``found "6"``."""
     if isinstance(node, Mapping):
         return "found a mapping"
     if isinstance(node, Sequence):
@@ -58,7 +58,7 @@ def found(node: Node) -> str:
 
 
 def _looks_unquoted(node: Scalar) -> bool:
-    """True for quoted text that would be a number or a boolean without its quotes."""
+    """Whether this quoted text would be a number or a boolean without its quotes."""
     text = node.text.lower()
     if text in ("true", "false", "on", "off", "yes", "no"):
         return node.is_quoted
@@ -66,7 +66,7 @@ def _looks_unquoted(node: Scalar) -> bool:
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The one of ``choices`` that ``word`` was most likely meant to be, or None."""
+    """Return the choice that ``word`` was most likely meant to be, or None."""
     plain = _plain(word[:100])
     scored = [(_likeness(plain, _plain(choice)), choice) for choice in choices]
     score, best = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
@@ -74,8 +74,8 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
 
 
 def _likeness(word: str, choice: str) -> float:
-    """1 for the same, 0 for nothing in common; one within the other counts for much."""
-    from difflib import SequenceMatcher  # slow to import, and only a mistake needs it
+    """Return 1 for equal words, 0 for nothing in common; a substring match scores high."""
+    from difflib import SequenceMatcher  # slow to import, and needed only for errors
 
     shorter, longer = sorted((word, choice), key=len)
     inside = 0.6 + 0.35 * len(shorter) / len(longer) if len(shorter) >= 4 else 0.0

@@ -1,4 +1,4 @@
-"""Nodes to values, by the declared schema; every problem is collected, not only the first."""
+"""Convert nodes to values by the declared schema; collect all problems, not only the first."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-# More than anybody reads at once; the search for what was meant takes time for each.
+# More than anyone reads at once, and searching for suggestions takes time for each.
 MOST_PROBLEMS = 20
 _TOP = frozenset(key.name for key in PROFILE.keys)
 _OTHER_NAMES_FOR_GPUS = ("visible_devices", "devices", "device", "gpu_ids")
 
 
 def read(root: Mapping) -> tuple[dict[str, Any], list[ProfileError]]:
-    """The values of a whole profile by key, and the problems (20 at most) in the order of the file.
+    """Return the values of a whole profile by key, and up to 20 problems in file order.
 
-    ``per_gpu`` is a list of ``(GPU, its own section as a node)``, for the caller to lay over
-    the profile's rules.
+    ``per_gpu`` is a list of ``(GPU, its own section as a node)``, which the caller merges over the
+    profile's rules.
     """
     problems: list[ProfileError] = []
     return _read_keys(PROFILE, root, "", problems), problems
 
 
 def read_gpu_rules(root: Mapping, own: Node) -> GpuRules:
-    """The complete rules of one GPU: its ``own`` laid over those of the checked ``root``."""
+    """Return the complete rules of one GPU: ``own`` merged over those of the checked ``root``."""
     shared = {name: root.entries[name] for name in root.entries if name in GpuRules._fields}
     node = Mapping(shared, root.mark)
     if isinstance(own, Mapping):
@@ -95,7 +95,7 @@ def _read_per_gpu(
     rules: list[tuple[int | str, Node]] = []
     for name, entry in node.entries.items():
         path = f"{key}.{name}"
-        # A key is a name, quoted or not: JSON could not write it otherwise.
+        # A key is a name, quoted or not; JSON has only quoted ones.
         gpu = gpu_member(Scalar(name, False, entry.key_mark), path)
         _read_section(rule.section, entry.value, path, problems)
         if not (isinstance(entry.value, Scalar) and entry.value.is_null):
@@ -104,7 +104,7 @@ def _read_per_gpu(
 
 
 def _unknown(section: Section, name: str, path: str, mark: Mark) -> ProfileError:
-    """The refusal of a key, with the key that was most likely meant."""
+    """Return the error for an unknown key, with the key that was most likely meant."""
     parent = path.removesuffix(name).rstrip(".")
     where = f"under {parent}" if parent else "in a profile"
     hint = _hint_for_unknown(section, name)

@@ -1,4 +1,4 @@
-"""What one value may be: each rule reads a node, and says the same as JSON Schema and in words."""
+"""Rules for a single value: each one reads a node and describes itself as JSON Schema and text."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "
 _NUMBER = Pattern(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _NO_NUMBER = Pattern(r"[-+]?\.?(?:nan|inf|infinity)", ignore_case=True)
 _LONGEST_TEXT = 2000
-# What moves a terminal's cursor, colours it or turns the direction of its text.
+# Characters that move a terminal's cursor, change its colors or change the text direction.
 _STEERING = Pattern("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 _LIKE_A_SIZE = Pattern(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*")
 
 _SIZE_PATTERN = r"([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*([KkMmGgTt][Ii]?)?[Bb]"
 _SHARE_PATTERN = r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?|\.[0-9]+)\s*%"
-# No zero: one digit other than 0 must stand before the unit.
+# Not zero: at least one digit other than 0 before the unit.
 _NOT_ZERO = r"(?=[^1-9]*[1-9])"
 
 
 class ValueRule(NamedTuple):
-    """``read(node, key)`` returns the value or raises ProfileError; ``says`` is for people."""
+    """``read(node, key)`` returns the value or raises ProfileError; ``says`` describes the rule."""
 
     read: Callable[[Node, str], object]
     schema: JsonSchema
@@ -47,12 +47,12 @@ class ValueRule(NamedTuple):
 
 
 def refuse(node: Node, key: str, rule: str, hint: str) -> ProfileError:
-    """The refusal ``found …; the rule is …``, at ``node``."""
+    """Build the error ``found …; the rule: …`` at ``node``."""
     return problem(f"{found(node)}; the rule: {rule}", mark=node.mark, key=key, hint=hint)
 
 
 def scalar(node: Node, key: str, rule: str, example: str) -> Scalar:
-    """``node`` where it is one value that is written; else the refusal."""
+    """Return ``node`` if it is a single, non-empty value; raise the error otherwise."""
     name = key.rpartition(".")[2]
     if isinstance(node, Scalar) and node.is_empty:
         hint = f"write `{name}: {example}`, or `{name}: null` to remove an inherited rule"
@@ -63,12 +63,12 @@ def scalar(node: Node, key: str, rule: str, example: str) -> Scalar:
 
 
 def has_steering(text: str) -> bool:
-    """Whether a terminal would act on a character of ``text``, other than tab and line feed."""
+    """Whether ``text`` has terminal control characters other than tab and line feed."""
     return not text.isprintable() and _STEERING.search(text) is not None
 
 
 def flag(*, example: str = "true") -> ValueRule:
-    """true or false, also as YAML 1.1's on, off, yes and no; never a number or quoted text."""
+    """true or false, or YAML 1.1's on, off, yes and no; never a number or quoted text."""
     says = "true or false"
 
     def read(node: Node, key: str) -> bool:
@@ -87,7 +87,7 @@ def flag(*, example: str = "true") -> ValueRule:
 
 
 def choice(*choices: str) -> ValueRule:
-    """One of a few words."""
+    """One of several words."""
     says = "one of " + ", ".join(choices)
 
     def read(node: Node, key: str) -> str:
@@ -103,7 +103,7 @@ def choice(*choices: str) -> ValueRule:
 
 
 def text(*, says: str, example: str) -> ValueRule:
-    """Any text, taken as it was written."""
+    """Any text, taken as written."""
 
     def read(node: Node, key: str) -> str:
         node = scalar(node, key, says, example)
@@ -122,7 +122,7 @@ def text(*, says: str, example: str) -> ValueRule:
 
 
 def fraction(*, whole: bool = True) -> ValueRule:
-    """A part of the card: a number above 0, up to 1, or a percentage; below 1 if not ``whole``."""
+    """A fraction of the card above 0 and up to 1, or a percentage; below 1 if not ``whole``."""
     limit = "at most 1" if whole else "below 1"
     says = f"a number above 0 and {limit}, or a percentage such as 70%"
 
@@ -153,9 +153,9 @@ def _percentage(written: str) -> float | None:
 
 
 def _number(node: Scalar) -> float | None:
-    """The number written at ``node``; None for text, quoted text and NaN."""
+    """Return the number at ``node``; None for text, quoted text and NaN."""
     if node.is_quoted or len(node.text) > 64 or node.text.strip("0123456789+-.eE"):
-        return None  # float() takes more: nan, 1_000, blanks, digits of other scripts
+        return None  # float() accepts more: nan, 1_000, spaces, digits of other scripts
     try:
         value = float(node.text)
     except ValueError:
@@ -179,7 +179,7 @@ def _fraction_hint(node: Scalar, value: float | None) -> str:
 
 
 def size(*, at_least: int = 0, example: str) -> ValueRule:
-    """A number of bytes with its unit, from ``at_least`` bytes upwards."""
+    """A size with a unit, of at least ``at_least`` bytes."""
     floor = f", at least {exact_size(at_least)}" if at_least else ""
     says = "a size such as 6GiB, 512MiB or 900 MB" + floor
 
@@ -198,7 +198,7 @@ def size(*, at_least: int = 0, example: str) -> ValueRule:
 
 
 def whole(*, at_least: int, at_most: int, example: str) -> ValueRule:
-    """A whole number between the two, written in digits."""
+    """A whole number in the given range, written in digits."""
     says = f"a whole number from {at_least} to {at_most}"
 
     def read(node: Node, key: str) -> int:
@@ -213,7 +213,7 @@ def whole(*, at_least: int, at_most: int, example: str) -> ValueRule:
 
 
 def amount(*, of: str, zero: bool = False, example: str) -> ValueRule:
-    """A size, or a percentage ``of`` something; from 1 MiB upwards unless ``zero`` may be."""
+    """A size or a percentage ``of`` something, at least 1 MiB unless ``zero`` is allowed."""
     says = f"a size such as 6GiB or 900 MB, or a percentage {of}"
 
     def read(node: Node, key: str) -> Amount:
@@ -232,7 +232,7 @@ def amount(*, of: str, zero: bool = False, example: str) -> ValueRule:
 
 
 def _is_worth_a_rule(value: Amount) -> bool:
-    """TensorFlow counts limits in whole MiB: less than one is none."""
+    """Whether it is at least 1 MiB; TensorFlow counts limits in whole MiB."""
     return bool(value.share) if value.size_bytes is None else value.size_bytes >= MIB
 
 
@@ -249,7 +249,7 @@ def _refused_size(
 
 
 def _size_hint(written: str, *, may_be_share: bool) -> str | None:
-    """What ``written`` was most likely meant to be, as a size."""
+    """Return the size that ``written`` was most likely meant to be."""
     written = written.strip()
     if len(written) <= 64 and _NUMBER.fullmatch(written):
         return _bare_number_hint(written, may_be_share=may_be_share)

@@ -1,7 +1,7 @@
 """The keys of a profile, declared once.
 
 The reader (``reading``), the JSON Schema for editors and the table of keys in the documentation
-(``documentation``) are all made from ``PROFILE``.
+(``documentation``) are all derived from ``PROFILE``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """One key: its name, what it may hold, and what it is for.
+    """One key: its name, its allowed values, and its purpose.
 
-    ``default`` says in words what holds where the key is not written.
+    ``default`` describes what applies if the key is not written.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A mapping with known keys; ``make`` takes their values as keyword arguments."""
+    """A mapping with known keys; ``make`` receives their values as keyword arguments."""
 
     name: str
     keys: tuple[Key, ...]

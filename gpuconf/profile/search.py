@@ -1,20 +1,20 @@
 """Where profiles are found, and which one applies.
 
-A *name* has no slash and no ``.yaml`` at its end; all else is a path, relative to the
-directory that the search begins in.  The order of choice:
+A *name* has no slash and does not end in ``.yaml``; everything else is a path, relative to the
+directory where the search starts.  The first of these applies:
 
 1. an argument, or ``$GPUCONF_PROFILE``;
-2. what the parent process has chosen;
+2. the parent process's choice;
 3. the project's ``gpuconf.yaml``: from the main script's folder upwards, then from the working
-   directory upwards, each time up to the root of the repository (the folder with ``.git``, see
-   ``folders``); without a repository, up to the home folder, which does not count itself; and
-   outside of the home folder that folder alone;
+   directory upwards.  Each search ends at the root of the repository (the folder with ``.git``, see
+   ``folders``).  Without a repository it ends below the home folder, which is not searched; outside
+   the home folder only the starting folder is searched;
 4. the user's ``$XDG_CONFIG_HOME/gpuconf/gpuconf.yaml``, else ``~/.config/gpuconf/gpuconf.yaml``;
 5. ``shared-desktop``.
 
-A name is looked up in the same folders: ``.gpuconf/NAME.yaml`` in the project's, ``NAME.yaml`` in
-the user's, then among the shipped ones.  ``project`` and ``user`` are the names of the two
-``gpuconf.yaml``.  ``.yml`` is as good as ``.yaml``, which rules if both are there.
+A name is looked up in the same folders: as ``.gpuconf/NAME.yaml`` in the project's, as
+``NAME.yaml`` in the user's, and then among the shipped profiles.  ``project`` and ``user`` are the
+names of the two ``gpuconf.yaml`` files.  ``.yml`` also works; if both exist, ``.yaml`` is used.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _OWN_FILE = "gpuconf"
 class ProfileFolder(NamedTuple):
     """A folder of profiles; ``origin`` is project, user or shipped.
 
-    ``own_file`` is the path of the project's or the user's own profile, without its suffix, or
-    None.  That profile's name is the origin.
+    ``own_file`` is the path of the project's or the user's own profile without its suffix, or None.
+    That profile is named after the origin.
     """
 
     origin: str
@@ -58,9 +58,9 @@ class ProfileFolder(NamedTuple):
 
 
 class Location(NamedTuple):
-    """A profile's file, its name and path.
+    """The name, path and origin of a profile's file.
 
-    ``origin`` is project, user or shipped, or path where it was given by its path.
+    ``origin`` is project, user or shipped, or path if the file was given by its path.
     """
 
     name: str
@@ -69,9 +69,9 @@ class Location(NamedTuple):
 
 
 class ProfileChoice(NamedTuple):
-    """The profile that applies, a name or path, and why, for messages.
+    """The name or path of the profile that applies, and the reason, for messages.
 
-    ``location`` is its file where that is known without looking for a name.
+    ``location`` is its file if that is known without looking up a name.
     """
 
     profile: str
@@ -80,7 +80,7 @@ class ProfileChoice(NamedTuple):
 
 
 class ParentChoice(NamedTuple):
-    """What the parent process chose: a name where ``origin`` is shipped, else an absolute path.
+    """The parent process's choice: a name if ``origin`` is shipped, otherwise an absolute path.
 
     ``origin`` is shipped, user, project or path, as in a Location.
     """
@@ -92,7 +92,7 @@ class ParentChoice(NamedTuple):
 def places(
     environ: Mapping[str, str], directory: str | None, script_folder: str | None = None
 ) -> tuple[ProfileFolder, ...]:
-    """Every folder that is searched, in order; none of them need exist."""
+    """Return every folder to search, in order; they may not exist."""
     found = [
         ProfileFolder("project", os.path.join(folder, ".gpuconf"), os.path.join(folder, "gpuconf"))
         for folder in project_folders(environ, directory, script_folder)
@@ -107,10 +107,10 @@ def places(
 def choose(
     environ: Mapping[str, str], searched: tuple[ProfileFolder, ...], parent: ParentChoice | None
 ) -> ProfileChoice:
-    """What applies where no profile is named in code.
+    """Choose the profile if code does not name one.
 
-    ``parent`` is by default what the note in ``environ`` says.  A GPUCONF_PROFILE that came down
-    from the parent unchanged was not set for this process: the parent's choice counts.
+    ``parent`` defaults to the note in ``environ``.  A GPUCONF_PROFILE inherited unchanged from the
+    parent was not set for this process, so the parent's choice applies.
     """
     named = environ.get("GPUCONF_PROFILE", "").strip()
     note = read_note(environ)
@@ -130,7 +130,7 @@ def choose(
 
 
 def _chosen_by_parent(parent: ParentChoice) -> Location | None:
-    """The parent's file, which is found here too if it was found there; None for a name."""
+    """Return the file that the parent chose, with the parent's origin; None for a name."""
     if parent.origin == "shipped":
         return None
     origin = parent.origin if parent.origin in ("user", "path") else "project"
@@ -140,12 +140,12 @@ def _chosen_by_parent(parent: ParentChoice) -> Location | None:
 
 
 def is_path(name: str) -> bool:
-    """True where ``name`` is a path rather than a profile's name."""
+    """Whether ``name`` is a path rather than a profile's name."""
     return "/" in name or os.sep in name or name.endswith(_SUFFIXES) or name in ("", ".", "..")
 
 
 def candidates(name: str, searched: tuple[ProfileFolder, ...]) -> Iterator[Location]:
-    """The files that the profile ``name`` may be, the one that rules first."""
+    """Yield the files that the profile ``name`` may refer to, in order of precedence."""
     if is_path(name) or "\x00" in name:
         return
     for place in searched:
@@ -160,7 +160,7 @@ def _locations(place: ProfileFolder, name: str, stem: str) -> list[Location]:
 
 
 def _with_suffix(place: ProfileFolder, stem: str) -> list[str]:
-    # lexists: a broken link or a folder of that name is a mistake to report, not to pass over.
+    # lexists: report a broken link or a folder of that name as an error instead of skipping it.
     is_there = is_shipped if place.origin == "shipped" else os.path.lexists
     return [stem + suffix for suffix in _SUFFIXES if is_there(stem + suffix)]
 
@@ -173,7 +173,7 @@ def _name_of(path: str, origin: str) -> str:
 
 
 def locate_path(path: str, folder: str | None, home: str | None = None) -> Location:
-    """The profile at ``path``, relative to ``folder``; the file need not exist."""
+    """Return the profile at ``path``, relative to ``folder``; the file may not exist."""
     if home and path.startswith("~/"):
         path = os.path.join(home, path[2:])
     full = os.path.join(folder, path) if folder else path
@@ -181,7 +181,7 @@ def locate_path(path: str, folder: str | None, home: str | None = None) -> Locat
 
 
 def is_users_own(path: str, searched: tuple[ProfileFolder, ...]) -> bool:
-    """Whether ``path`` is in the user's own folder of profiles."""
+    """Whether ``path`` is in the user's own profile folder."""
     folder = os.path.dirname(os.path.abspath(path))
     return any(place.origin == "user" and place.folder == folder for place in searched)
 
@@ -192,9 +192,9 @@ def absolute_path(
     *,
     environ: Mapping[str, str] = os.environ,
 ) -> str | None:
-    """The absolute path that a value of ``$GPUCONF_PROFILE`` means, seen from ``directory``.
+    """Return the absolute path for a value of ``$GPUCONF_PROFILE``, relative to ``directory``.
 
-    None for a name, and where the working directory was deleted.
+    None for a name, or if the working directory was deleted.
     """
     named = named.strip()
     if not named or not is_path(named):
@@ -207,7 +207,7 @@ def absolute_path(
 
 
 def all_locations(searched: tuple[ProfileFolder, ...]) -> list[Location]:
-    """Every profile that is there, the ones that rule before those they shadow."""
+    """List all profiles, each before those that it shadows."""
     found = []
     for place in searched:
         if place.own_file is not None:
@@ -237,8 +237,8 @@ def not_found(
     mark: Mark | None = None,
     because: str = "",
 ) -> ProfileNotFoundError:
-    """The error for a name that no place has, with the nearest name that one has."""
-    from gpuconf.profile.problems import nearest, quoted  # a good profile needs neither
+    """Build the error for an unknown name, with the most similar known name."""
+    from gpuconf.profile.problems import nearest, quoted  # a valid profile needs neither
 
     found = all_locations(searched)
     names = sorted({printable(location.name) for location in found})

@@ -1,4 +1,4 @@
-"""PyYAML's complaints in the words of a person who edits a profile."""
+"""Rewrite PyYAML's errors for people who edit a profile."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _HINTS = (
 
 
 def syntax_error(error: yaml_error.MarkedYAMLError, text: str, file: str) -> ProfileError:
-    """``error``, raised by PyYAML for ``text``, as a ProfileError with a hint."""
+    """Convert ``error``, which PyYAML raised for ``text``, to a ProfileError with a hint."""
     mark = error.problem_mark or error.context_mark
     if error.context_mark and "end" in str(error.problem) and "stream" in str(error.problem):
-        mark = error.context_mark  # what was never closed, not the end of the file
+        mark = error.context_mark  # point at the unclosed item, not at the end of the file
     where = Mark(file, mark.line + 1, mark.column + 1) if mark else Mark(file, 1, 1)
     line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
-    # a tag's or an anchor's name is repeated in it, however long it is
+    # it repeats the name of a tag or anchor, however long
     complaint = printable((error.problem or error.context or "cannot be read")[:200])
     message = f"not YAML: {complaint}"
     if error.context and error.context_mark and error.context_mark.line + 1 != where.line:
@@ -50,7 +50,7 @@ def _hint(complaint: str, line: str) -> str:
 
 
 def _hint_for_second_colon(line: str) -> str:
-    """``on_shortage: wait: 10min`` needs braces, ``description: Note: so`` needs quotes."""
+    """Suggest braces for ``on_shortage: wait: 10min``, quotes for ``description: Note: so``."""
     match = _KEY_AND_REST.fullmatch(line[:200])
     if match is None or ": " not in match[2]:
         return _INDENTATION

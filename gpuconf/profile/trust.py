@@ -1,9 +1,9 @@
-"""Which found files the user has read and trusts: a folder with a small file for each.
+"""The found files that the user has read and trusts: a folder with a small record for each.
 
 ``$XDG_STATE_HOME/gpuconf/trusted/HASH`` (else ``~/.local/state/…``) holds the path of a trusted
-file; HASH is of that path and the file's content, so a file that changes is not trusted any
-more.  The folders of a path are real ones, its last part is as named: a link in a
-repository does not inherit the trust of the file that it leads to.
+file.  HASH covers that path and the file's content, so a file that changes loses its trust.  In the
+path, links are resolved in the folders but not in the last part: a link in a repository does not
+inherit the trust of its target.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _LONGEST_PATH = 65536
 
 
 class TrustedFile(NamedTuple):
-    """A file that was trusted."""
+    """A file that the user has trusted."""
 
     path: str
     """Its path."""
     state: Literal["trusted", "changed", "gone"]
-    """Whether it is trusted still: not one that has changed since, or is gone."""
+    """Whether it is still trusted, has changed since, or is gone."""
 
 
 def trust_key(path: str) -> str:
-    """The path that trust is kept under: absolute, its folders real, its last part as named."""
+    """Return the path used for trust: absolute, links resolved in folders, last part as named."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
 
 def is_trusted(path: str, data: bytes, environ: Mapping[str, str]) -> bool:
-    """Whether this user trusts the file ``path`` with just that content."""
+    """Whether this user trusts the file ``path`` with exactly this content."""
     folder = _store(environ)
     if folder is None or not os.path.isdir(folder) or not _is_our_folder(folder):
         return False
@@ -45,7 +45,7 @@ def is_trusted(path: str, data: bytes, environ: Mapping[str, str]) -> bool:
 
 
 def was_trusted(path: str, environ: Mapping[str, str]) -> bool:
-    """Whether some content of ``path``, not the present one perhaps, was trusted."""
+    """Whether any content of ``path``, current or earlier, was trusted."""
     key = trust_key(path)
     try:
         return any(recorded == key for _, recorded in _records(environ))
@@ -54,7 +54,7 @@ def was_trusted(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:
-    """Trust ``path`` with that content from now on; GpuconfError where it cannot be kept."""
+    """Trust ``path`` with this content from now on; raise GpuconfError if it cannot be recorded."""
     folder = _store(environ)
     if folder is None:
         raise GpuconfError(
@@ -79,7 +79,7 @@ def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:
 
 
 def revoke(path: str, environ: Mapping[str, str]) -> bool:
-    """Trust no content of ``path`` any more; False where none was trusted."""
+    """Revoke trust for all content of ``path``; return False if none was trusted."""
     key = trust_key(path)
     files = [file for file, recorded in _records(environ) if recorded == key]
     try:
@@ -91,7 +91,7 @@ def revoke(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def trusted_files(environ: Mapping[str, str]) -> list[TrustedFile]:
-    """Every file that was trusted, by its path; a file with several trusted contents once."""
+    """List all trusted files by path; a file with several trusted contents is listed once."""
     hashes: dict[str, set[str]] = {}
     for file, path in _records(environ):
         hashes.setdefault(path, set()).add(os.path.basename(file))
@@ -108,7 +108,7 @@ def _state(path: str, hashes: set[str]) -> Literal["trusted", "changed", "gone"]
 
 
 def _records(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Every valid record's file, and the path in it."""
+    """List the file of every valid record, and the path in it."""
     folder = _store(environ)
     try:
         names = sorted(os.listdir(folder)) if folder is not None else []
@@ -123,7 +123,7 @@ def _records(environ: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _recorded_path(file: str) -> str | None:
-    """The path in a record; None unless it is there and this user wrote it."""
+    """Return the path in a record; None unless it exists and this user wrote it."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -141,7 +141,7 @@ def _store(environ: Mapping[str, str]) -> str | None:
 
 
 def _hash(key: str, data: bytes) -> str:
-    from hashlib import sha256  # loads OpenSSL, and only a refused variable needs it
+    from hashlib import sha256  # loads OpenSSL, and is needed only for a refused variable
 
     return sha256(os.fsencode(key) + b"\0" + data).hexdigest()
 

@@ -1,10 +1,10 @@
-"""PyYAML's scanner, parser and composer without the rest of PyYAML, for a text that is all there.
+"""PyYAML's scanner, parser and composer without the rest of PyYAML, for text already in memory.
 
 ``import yaml`` also loads constructors and dumpers, and compiles one large regular expression
-(``Reader.NON_PRINTABLE``, yaml/pyyaml#301): 15 times what a profile needs.  So the modules are
-imported from PyYAML's folder into a package of our own, past ``yaml/__init__.py``.  Where PyYAML is
-loaded already, or lies in no folder that can be read so, as in some frozen programs, they are its
-own.
+(``Reader.NON_PRINTABLE``, yaml/pyyaml#301): 15 times the cost of what a profile needs.  So the
+modules are imported from PyYAML's folder into a package of our own, bypassing ``yaml/__init__.py``.
+PyYAML's own modules are used if PyYAML is already loaded, or if it is not in a regular folder, as
+in some frozen programs.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _PARTS = ("composer", "error", "events", "nodes", "parser", "scanner")
 
 
 def _parts() -> list[ModuleType]:
-    """PyYAML's modules that are named in ``_PARTS``.
+    """Return the PyYAML modules named in ``_PARTS``.
 
-    Raises MissingDependencyError without PyYAML, and where another module has its name.
+    Raises MissingDependencyError without PyYAML, or if another module named yaml hides it.
     """
     if "yaml" not in sys.modules:
         try:
@@ -62,8 +62,8 @@ def _parts() -> list[ModuleType]:
 
 
 def _parts_alone() -> list[ModuleType]:
-    """The same as members of ``_PACKAGE``; raises ImportError where that cannot be."""
-    # As importlib.util.find_spec, which costs as much as the parts do.
+    """Import the parts as members of ``_PACKAGE``; raise ImportError if that is impossible."""
+    # Like importlib.util.find_spec, which costs as much to import as the parts do.
     specs = (finder.find_spec("yaml", None) for finder in sys.meta_path)
     spec = next(filter(None, specs), None)
     if spec is None or not spec.submodule_search_locations:
@@ -89,9 +89,9 @@ class UnprintableError(Exception):
 
 
 class Reader:
-    """What the scanner asks of PyYAML's Reader."""
+    """The part of PyYAML's Reader that the scanner uses."""
 
-    encoding = None  # it is text already
+    encoding = None  # the text is already decoded
 
     def __init__(self, text: str) -> None:
         _refuse_unprintable(text)
@@ -99,15 +99,15 @@ class Reader:
         self.pointer = self.index = self.line = self.column = 0
 
     def peek(self, index: int = 0) -> str:
-        """The character ``index`` places ahead; NUL at the end of the text."""
+        """Return the character ``index`` places ahead; NUL at the end of the text."""
         return self.buffer[self.pointer + index]
 
     def prefix(self, length: int = 1) -> str:
-        """The next ``length`` characters."""
+        """Return the next ``length`` characters."""
         return self.buffer[self.pointer : self.pointer + length]
 
     def forward(self, length: int = 1) -> None:
-        """Go ``length`` characters on, and count lines and columns as YAML 1.1 does."""
+        """Advance by ``length`` characters, counting lines and columns as YAML 1.1 does."""
         for _ in range(length):
             character = self.buffer[self.pointer]
             self.pointer += 1
@@ -119,7 +119,7 @@ class Reader:
                 self.column += 1
 
     def get_mark(self) -> error.Mark:
-        """This place, for a message."""
+        """Return the current position, for a message."""
         return error.Mark(
             "<unicode string>", self.index, self.line, self.column, self.buffer, self.pointer
         )
@@ -127,14 +127,14 @@ class Reader:
 
 def _refuse_unprintable(text: str) -> None:
     if "".join(text.split("\n")).isprintable():
-        return  # Python calls fewer characters printable than YAML does
+        return  # Python considers fewer characters printable than YAML does
     for position, character in enumerate(text):
         if not _is_printable(character):
             raise UnprintableError(position)
 
 
 def _is_printable(character: str) -> bool:
-    """Whether YAML 1.1 allows it: its c-printable, with all planes of Unicode."""
+    """Whether YAML 1.1 allows it: its c-printable set, with all Unicode planes."""
     return (
         character in "\t\n\r\x85"
         or " " <= character <= "~"

@@ -1,4 +1,4 @@
-"""For PyInstaller, which finds this folder by gpuconf's entry point ``pyinstaller40``."""
+"""The PyInstaller hooks, found through gpuconf's entry point ``pyinstaller40``."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def hook_dirs() -> list[str]:
-    """The folders with gpuconf's hooks: this one."""
+    """Return the folders with gpuconf's hooks: this one."""
     return [os.path.dirname(os.path.abspath(__file__))]

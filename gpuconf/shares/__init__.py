@@ -1,7 +1,7 @@
 """A scheduler's share of a GPU: what Ray, Slurm or KAI has assigned to this process.
 
-They count fractions and limit nothing.  Here those become figures of the :class:`Inventory`, from
-which the planner makes a limit.
+These schedulers count fractions but limit nothing.  This package turns fractions into figures of
+the :class:`Inventory`, from which the planner computes a limit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _IN_KUBERNETES = "KUBERNETES_SERVICE_HOST"
 
 
 def scheduler_of(profile: Profile, environ: Mapping[str, str]) -> str | None:
-    """Whose share ``profile`` is held to: ray, slurm, kai, or None.
+    """Return the scheduler whose share limits ``profile``: ray, slurm, kai, or None.
 
-    Without a word of the profile's Slurm's where it has assigned shards, and KAI's in its pods.
+    If the profile does not say, this is Slurm if it has assigned shards, and KAI in its pods.
     """
     if profile.memory.share is None:
         if SHARDS in environ:
@@ -31,11 +31,11 @@ def scheduler_of(profile: Profile, environ: Mapping[str, str]) -> str | None:
 
 
 def assigned_share(profile: Profile, environ: Mapping[str, str]) -> Assigned | None:
-    """What its scheduler has assigned to this process now; None where there is none.
+    """Return the scheduler's current assignment to this process; None if there is none.
 
     Raises UsageError for a bad GPUCONF_SHARDS_PER_GPU.
     """
-    # Each is imported where it is asked, since most programs have no scheduler.
+    # Imported only when needed, since most programs have no scheduler.
     scheduler = scheduler_of(profile, environ)
     if scheduler == RAY:
         from gpuconf.shares import on_ray
@@ -53,7 +53,7 @@ def assigned_share(profile: Profile, environ: Mapping[str, str]) -> Assigned | N
 
 
 def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
-    """``inventory`` with the share on each GPU; one that has shares, as a run's has, stays."""
+    """Add the share to each GPU of ``inventory``; existing shares, as in a run's, are kept."""
     has_shares = any(gpu.share for gpu in inventory.gpus)
     if assigned is None or has_shares or inventory.unassigned or inventory.problem:
         return inventory
@@ -66,7 +66,7 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
     name, part, words = SCHEDULERS[assigned.scheduler], assigned.part, assigned.words
 
     def shared(gpu: Gpu) -> Gpu:
-        # A pod cannot see whose the others' processes are; a node of Kubernetes has no display.
+        # A pod cannot see the owners of other processes; a Kubernetes node has no display.
         is_kai = assigned.scheduler == KAI
         outside = 0 if is_kai else held_outside(gpu, assigned.scheduler, os.getpid())
         instances = tuple(map(shared, gpu.mig_instances))
@@ -76,5 +76,5 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
 
 
 def assignment_of(gpus: Iterable[Gpu]) -> str:
-    """The words of the assignment that a plan of ``gpus`` was made for."""
+    """Return the text of the assignment that a plan of ``gpus`` was made for."""
     return next((gpu.share.assignment for gpu in gpus if gpu.share), NO_GPU)

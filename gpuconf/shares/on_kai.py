@@ -1,4 +1,4 @@
-"""What KAI, the scheduler of Kubernetes that Run:ai is built on, has assigned to this pod.
+"""KAI's assignment to this pod; KAI is the Kubernetes scheduler that Run:ai is built on.
 
 Its binder sets ``GPU_PORTION`` in pods that share a GPU, and enforces nothing (docs/gpu-sharing in
 kai-scheduler/KAI-Scheduler).
@@ -13,7 +13,7 @@ from gpuconf.shares.assigned import PORTION, Assigned
 
 
 def assigned(environ: Mapping[str, str]) -> Assigned | None:
-    """The part of each GPU that the pod has; None for a pod with whole ones."""
+    """Return the part of each GPU that the pod has; None for a pod with whole GPUs."""
     if PORTION not in environ:
         return None
     portion = _portion(environ)

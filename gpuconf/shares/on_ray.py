@@ -1,6 +1,6 @@
-"""What Ray has assigned to the task or actor that runs in this process.
+"""Ray's assignment to the task or actor that runs in this process.
 
-Asked when a plan is made, since a worker starts before its task is known, and may serve several.
+It is read when a plan is made, since a worker starts before its task is known and may run several.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import sys
 from gpuconf.hardware.inventory import RAY
 from gpuconf.shares.assigned import NO_GPU, Assigned
 
-# A bundle of a placement group, with its number in the group, and the group's sum without.
+# A placement group's bundle, with its index in the group, and the group's total without one.
 _IN_GROUP = re.compile(r"GPU_group_(?:\d+_)?[0-9a-f]+")
 
 
 def assigned() -> Assigned | None:
-    """The assignment of this moment; None in a process that runs nothing of Ray's: its driver."""
+    """Return the current assignment; None in a process that is not a Ray worker, like the driver.
+    """
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
         return None

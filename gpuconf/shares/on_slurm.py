@@ -1,6 +1,6 @@
-"""What Slurm has assigned to the job step that this process is in: shards, or a part by MPS.
+"""Slurm's assignment to the job step of this process: shards, or a percentage by MPS.
 
-Slurm says how many shards a step has, and nowhere in its environment how many a GPU has.
+Slurm's environment says how many shards a step has, but not how many a GPU has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PATIENCE_S = 10.0
 
 
 def assigned(rules: SlurmRules, environ: Mapping[str, str]) -> Assigned | None:
-    """The part of each GPU that the step has; None in a job without shards and MPS.
+    """Return the part of each GPU that the step has; None in a job without shards or MPS.
 
     Raises UsageError for a bad GPUCONF_SHARDS_PER_GPU.
     """
@@ -36,7 +36,7 @@ def assigned(rules: SlurmRules, environ: Mapping[str, str]) -> Assigned | None:
     if _JOB not in environ or not re.fullmatch("[0-9]{1,4}", percent):
         return None
     words = f"{percent} % by MPS"
-    if not 0 < int(percent) <= 100:  # Slurm 22.05 says 312 where a card has shards too
+    if not 0 < int(percent) <= 100:  # Slurm 22.05 reports 312 if a card also has shards
         return Assigned(SLURM, None, words, f"no limit for Slurm's share: {_MPS} is {percent}")
     return Assigned(SLURM, int(percent) / 100, words)
 
@@ -64,7 +64,7 @@ def _words(shards: int) -> str:
 
 
 def _shards_per_gpu(rules: SlurmRules, environ: Mapping[str, str]) -> int | None:
-    """From the environment, the profile, or Slurm's controller."""
+    """Read it from the environment, the profile, or Slurm's controller."""
     text = environ.get(SHARDS_PER_GPU)
     if text:
         if not re.fullmatch("[1-9][0-9]{0,4}", text):
@@ -81,8 +81,8 @@ def _shards_per_gpu(rules: SlurmRules, environ: Mapping[str, str]) -> int | None
 
 @functools.cache
 def _ask_controller(node: str) -> str:
-    """What ``scontrol`` says of the node; empty where it cannot be asked."""
-    import subprocess  # here, because few jobs come this far
+    """Return what ``scontrol`` reports about the node; empty if it cannot be queried."""
+    import subprocess  # here, because few jobs need it
 
     command = ["scontrol", "show", "node", node]
     try:
@@ -95,9 +95,9 @@ def _ask_controller(node: str) -> str:
 
 
 def shards_in(node: str) -> int | None:
-    """The shards of each GPU of a node, as ``scontrol show node`` describes it; None if unclear.
+    """Return the shards per GPU from the output of ``scontrol show node``; None if unclear.
 
-    A line of it is ``Gres=gpu:2(S:0-1),shard:16(S:0-1)``, where a type may follow the name.
+    It has a line such as ``Gres=gpu:2(S:0-1),shard:16(S:0-1)``, where a type may follow the name.
     """
     line = re.search(r"^\s*Gres=(\S+)", node, re.MULTILINE)
     counts = {"gpu": 0, "shard": 0}

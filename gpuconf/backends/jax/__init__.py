@@ -1,1 +1,1 @@
-"""JAX: one fraction of every GPU, which XLA takes when JAX makes its client of the GPUs."""
+"""JAX: a single fraction for every GPU, which XLA reads when JAX creates its GPU client."""

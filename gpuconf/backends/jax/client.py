@@ -1,11 +1,11 @@
-"""JAX's client of the GPUs, made with the plan's fraction whatever the script has set before.
+"""JAX's GPU client, created with the plan's fraction regardless of what the script set before.
 
-Two moments count, and both are wrapped (private names of jax 0.4.30 to 0.10.2):
+Two functions are wrapped (private names of jax 0.4.30 to 0.10.2):
 
-- ``xla_bridge.discover_pjrt_plugins`` finds the plugin for CUDA.  That starts CUDA, so the GPUs
-  that are visible must be set before; and it reads XLA's variables.
-- ``xla_client.make_c_api_client`` makes the client, and with it the allocators.  Its options have
-  all that a script can ask for: XLA's variables, and ``jax_pjrt_client_create_options``.
+- ``xla_bridge.discover_pjrt_plugins`` finds the CUDA plugin.  That initializes CUDA, so the visible
+  GPUs must be set before; it also reads XLA's variables.
+- ``xla_client.make_c_api_client`` creates the client, and with it the allocators.  Its options
+  include everything a script can set: XLA's variables and ``jax_pjrt_client_create_options``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _FRACTION = "memory_fraction"
 
 
 def watch(source: PlanSource) -> None:
-    """Hold the imported JAX to the plan of ``source`` when it makes its client of the GPUs.
+    """Apply the plan of ``source`` when the imported JAX creates its GPU client.
 
-    Raises TooLateError where JAX has made it before.
+    Raises TooLateError if JAX has already created it.
     """
     bridge: Any = sys.modules.get(ENTRANCES["jax"].module)
     names = ENTRANCES["jax"].functions
@@ -72,7 +72,7 @@ class _Watch:
         self._refused: ValueError | None = None
 
     def install(self, discovery: str) -> None:
-        """Wrap the functions; the first of the three last, for an attempt that is interrupted."""
+        """Wrap the functions; discovery comes last, in case an attempt is interrupted."""
         client = self._bridge.xla_client
         if hasattr(client, _OPTIONS):
             call_through(client, _OPTIONS, self._read_options)
@@ -82,7 +82,7 @@ class _Watch:
     def _discover(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if getattr(self._bridge, "_backends", None):
             return original(*args, **kwargs)
-        if _will_use_cuda():  # here, because JAX makes another error of one at its client
+        if _will_use_cuda():  # here, because JAX replaces an error raised at its client
             self._hold(_visible(self._bridge))
         else:
             self._source.bind(lambda _plan: None, only_lists=True)
@@ -96,7 +96,7 @@ class _Watch:
         return found
 
     def _read_options(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """As JAX, but a value that it refuses does not end in its log, with the CPU instead."""
+        """Call JAX, but keep the error for a bad value; JAX only logs it, then uses the CPU."""
         try:
             return original(*args, **kwargs)
         except ValueError as error:
@@ -122,11 +122,11 @@ class _Watch:
         for setting in _read_back(client, plan.gpus, void):
             self._source.record(setting)
             if setting.why_not and (void is None or void != voided_cap(os.environ)):
-                say(str(setting))  # what the variables void has been said with the plan
+                say(str(setting))  # effects of the variables were already reported with the plan
         return client
 
     def _hold(self, visible: Sequence[int] | None) -> Plan | None:
-        """Make the plan hold, and count this process on the GPUs of its that are visible to JAX."""
+        """Bind the plan, and count this process on those of its GPUs that are visible to JAX."""
         plans: list[Plan] = []
         self._source.bind(plans.append)
         if not plans:
@@ -138,9 +138,9 @@ class _Watch:
         return plans[-1]
 
     def _held(self, options: Mapping[str, Any], share: float | None) -> Mapping[str, Any]:
-        """``options`` with no more than ``share``; a smaller fraction of the program's stays."""
+        """Limit ``options`` to ``share``; keep a smaller fraction that the program has set."""
         asked = options.get(_FRACTION)
-        if share is None or isinstance(asked, str):  # a text is refused by XLA itself
+        if share is None or isinstance(asked, str):  # XLA itself rejects a string
             return options
         if asked is not None and is_within(asked, share):
             return {**options, _FRACTION: min(asked, share)}
@@ -152,9 +152,9 @@ class _Watch:
 
 
 def _will_use_cuda() -> bool:
-    """Whether JAX is about to make a client of the GPUs, as far as one can see before.
+    """Whether JAX is about to create a GPU client, as far as can be known in advance.
 
-    It does so where its plugin is installed, unless it is asked for other platforms alone.
+    It does if its CUDA plugin is installed, unless only other platforms are requested.
     """
     config = sys.modules.get("jax._src.config")
     asked = getattr(getattr(config, "jax_platforms", None), "value", None)
@@ -174,7 +174,7 @@ def _will_use_cuda() -> bool:
 
 
 def _visible(bridge: Any) -> Sequence[int] | None:
-    """The GPUs in ``jax_cuda_visible_devices``; None for all."""
+    """Return the GPUs in ``jax_cuda_visible_devices``; None for all."""
     said = getattr(getattr(bridge, "CUDA_VISIBLE_DEVICES", None), "value", "all")
     numbers = str(said).split(",")
     return [int(each) for each in numbers] if all(map(str.isdigit, numbers)) else None
@@ -187,9 +187,9 @@ def _over_the_plan() -> str:
 
 
 def _read_back(client: Any, gpus: Sequence[GpuPlan], void: str | None) -> list[Setting]:
-    """The limit of each of the client's GPUs: what the plan allows, what its allocator has.
+    """Compare the limit of each of the client's GPUs: the plan's, and the allocator's.
 
-    ``void`` is why that limit caps nothing, None where it does.
+    ``void`` is the reason why that limit is not a cap; None if it is.
     """
     settings = []
     for device in client.local_devices():

@@ -1,4 +1,4 @@
-"""A plan as the variables that JAX reads: pure, JAX itself is not needed."""
+"""Convert a plan to the variables that JAX reads; pure, and does not need JAX."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from gpuconf.planner import Plan
     from gpuconf.profile import Profile
 
-# jaxlib knows the first since 0.4.33, and calls the second deprecated; with both set it makes no
-# client of the GPUs.
+# jaxlib has read the first since 0.4.33 and calls the second deprecated; with both set, it creates
+# no GPU client.
 NEW_FRACTION, OLD_FRACTION = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
 ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
-_UNIFIED = "TF_FORCE_UNIFIED_MEMORY"  # XLA reads it too
+_UNIFIED = "TF_FORCE_UNIFIED_MEMORY"  # XLA also reads it
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 
-# What a limit becomes under each of XLA's allocators that does not hold it.  `platform` was run
-# (jax 0.10.2: no error up to the last free byte); the pool of the driver is the one whose limit
-# TensorFlow passes over as well; of vmm nothing is known.
+# How XLA's allocators that do not enforce a limit behave.  `platform` was tested (jax 0.10.2: no
+# error up to the last free byte).  `cuda_async` uses the driver's pool, whose limit TensorFlow also
+# ignores.  Nothing is known about `vmm`.
 _NO_CAP = {
     "platform": "JAX takes memory call by call, without a cap",
     "cuda_async": "JAX takes memory from the driver's own pool, where the limit is not a cap",
@@ -30,7 +30,7 @@ _NO_CAP = {
 
 
 def wishes(profile: Profile, growth: bool | None) -> list[Change]:
-    """What needs no figures; ``growth`` is the plan's, or the profile's."""
+    """Return the changes that need no figures; ``growth`` is the plan's, or the profile's."""
     preallocate = profile.preallocates_in_jax(growth)
     wanted = {
         _PREALLOCATE: None if preallocate is None else str(preallocate).lower(),
@@ -44,10 +44,10 @@ def wishes(profile: Profile, growth: bool | None) -> list[Change]:
 
 
 def limit_wishes(plan: Plan, baseline: Mapping[str, str], *, knows_new_name: bool) -> list[Change]:
-    """The plan's one fraction for all GPUs, which stays a cap when preallocation is off.
+    """Return the plan's single fraction for all GPUs, which is a cap even without preallocation.
 
-    A smaller one of the user's stays, a larger one gives way.  Only one of the two names is
-    written: the user's, else the one that is current in the installed JAX.
+    A smaller value set by the user stays; a larger one is replaced.  Only one of the two names is
+    written: the one the user has set, or else the one that the installed JAX prefers.
     """
     share = share_of_plan(plan)
     if share is None:
@@ -62,15 +62,15 @@ def limit_wishes(plan: Plan, baseline: Mapping[str, str], *, knows_new_name: boo
 
 
 def share_of_plan(plan: Plan) -> float | None:
-    """The plan's one fraction for all GPUs; None where it limits none."""
+    """Return the plan's single fraction for all GPUs; None if it limits none."""
     limits = [gpu.limit_of("jax") for gpu in plan.gpus]
     return next((limit.fraction for limit in limits if limit and limit.fraction), None)
 
 
 def is_within(asked: object, share: float) -> bool:
-    """Whether the fraction ``asked`` is one, and no more than ``share``, as a float32 holds both.
+    """Whether ``asked`` is a positive fraction of at most ``share``, within float32 precision.
 
-    False for what is not a number.
+    False if it is not a number.
     """
     try:
         return 0 < float(asked) <= share * (1 + 2**-24)  # type: ignore[arg-type]
@@ -79,13 +79,13 @@ def is_within(asked: object, share: float) -> bool:
 
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:
-    """Why JAX's fraction will not cap anything in ``environ``; None where it will."""
+    """Return why JAX's fraction is not a cap in ``environ``; None if it is."""
     if environ.get(_UNIFIED) in ("1", "true"):
         return f"with {_UNIFIED} set JAX may take all of the card, and the host's memory beyond"
     return why_no_cap(environ.get(ALLOCATOR, ""))
 
 
 def why_no_cap(allocator: str) -> str | None:
-    """Why the fraction caps nothing under ``allocator``, as in its variable; None where it does."""
+    """Return why the fraction is not a cap with ``allocator``; None if it is."""
     reason = _NO_CAP.get(allocator.lower())
     return None if reason is None else f"with {ALLOCATOR}={allocator} {reason}"

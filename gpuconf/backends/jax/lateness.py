@@ -1,4 +1,4 @@
-"""Whether JAX has made its client of the GPUs before we could set anything, and where."""
+"""Whether JAX created its GPU client before we could set anything, and where."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuconf.backends.entrances import ENTRANCES
 from gpuconf.errors import TooLateError
 
 _GPU_BACKENDS = {"cuda", "gpu", "rocm"}
-# Calls that make it, as they stand in scripts; tests/backends/test_jax_on_card.py runs each.
+# Calls in scripts that create it; tests/backends/test_jax_on_card.py runs each.
 MAKERS = frozenset(
     {"devices", "local_devices", "device_count", "local_device_count", "default_backend"}
     | {"device_put", "array", "asarray", "zeros", "ones", "full", "arange", "eye", "linspace"}
@@ -18,14 +18,14 @@ MAKERS = frozenset(
 
 
 def has_gpu_backend() -> bool:
-    """Whether JAX has made its client of the GPUs already: then nothing acts any more."""
+    """Whether JAX has already created its GPU client, after which settings have no effect."""
     bridge = sys.modules.get(ENTRANCES["jax"].module)
     made: Mapping[str, object] = getattr(bridge, "_backends", {})
     return bool(_GPU_BACKENDS & set(made))
 
 
 def too_late() -> TooLateError:
-    """The error for a client that JAX made before gpuconf was there, with the likely line."""
+    """Build the error for a client created before gpuconf was imported, with the likely line."""
     from gpuconf.backends.suspects import likely_line
 
     likely = likely_line(MAKERS)

@@ -1,1 +1,1 @@
-"""TensorFlow: its variables, its devices, and the guards around them, in the order they act."""
+"""TensorFlow: its variables, its devices, and the guards around them, in the order they apply."""

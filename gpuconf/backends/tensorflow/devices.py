@@ -1,4 +1,4 @@
-"""The plan through tf.config's public calls, and what tf.config says afterwards."""
+"""Apply the plan through tf.config's public calls, and read the result back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _T = TypeVar("_T")
 
 
 def configure(plan: Plan, tf: Any, record: Record) -> list[GpuPlan | None]:
-    """Give every GPU that TensorFlow lists its limit, logical devices or growth.
+    """Set the limit, logical devices or growth of every GPU that TensorFlow lists.
 
-    Makes no device, but starts CUDA, which a process must not do before it forks.  What an
-    earlier plan set is taken back first.  Returns the plan of each physical GPU, in TensorFlow's
-    order, None for one that is hidden.  Raises BackendError where TensorFlow refuses.
+    Creates no device, but initializes CUDA, which a process must not do before it forks.  First
+    reverts what an earlier plan set.  Returns the plan of each physical GPU, in TensorFlow's order,
+    None for a hidden one.  Raises BackendError if TensorFlow refuses.
     """
     physical = tf.config.list_physical_devices("GPU")
     _forget_earlier(physical)
@@ -45,26 +45,26 @@ def configure(plan: Plan, tf: Any, record: Record) -> list[GpuPlan | None]:
 
 
 def hide(tf: Any, record: Record) -> None:
-    """Let TensorFlow see no GPU, where another framework trains."""
+    """Hide all GPUs from TensorFlow, because another framework trains."""
     tf.config.set_visible_devices([], "GPU")
     record(Setting("tensorflow visible GPUs", "none", "none"))
 
 
 def logical_limits_mib(gpu: GpuPlan) -> list[int]:
-    """The ``memory_limit`` of each logical device of ``gpu``, in MiB as TensorFlow counts."""
+    """Return the ``memory_limit`` of each logical device of ``gpu``, in TensorFlow's unit, MiB."""
     if gpu.logical_devices_bytes:
         return [size // MIB for size in gpu.logical_devices_bytes]
     return [] if gpu.limit_bytes is None else [gpu.limit_bytes // MIB]
 
 
-# --- which device is which GPU ------------------------------------------------------------------
+# --- matching devices to GPUs -------------------------------------------------------------------
 
 
 def _assign(tf: Any, physical: list[Any], plan: Plan) -> tuple[list[Any], list[GpuPlan]]:
-    """Those of TensorFlow's GPUs that the plan wants, and the plan of each.
+    """Return the TensorFlow GPUs that the plan uses, and the plan of each.
 
-    CUDA_VISIBLE_DEVICES made the orders equal, except where CUDA alone knows how it counts
-    unequal cards; those are distinguished by name.
+    CUDA_VISIBLE_DEVICES makes the orders equal, unless only CUDA knows how it numbers unequal
+    cards; those are matched by name.
     """
     if plan.hides_gpus:
         return [], []
@@ -72,7 +72,7 @@ def _assign(tf: Any, physical: list[Any], plan: Plan) -> tuple[list[Any], list[G
     if len(physical) == len(plan.gpus):
         return physical, _paired(list(plan.gpus), [gpu.gpu.name for gpu in plan.gpus], names)
     if len(physical) == len(plan.visible) and plan.gpus:
-        # CUDA was started before CUDA_VISIBLE_DEVICES was narrowed: all are still listed.
+        # CUDA was initialized before CUDA_VISIBLE_DEVICES was narrowed, so all are still listed.
         visible = _paired(list(plan.visible), [gpu.name for gpu in plan.visible], names)
         planned = {gpu.gpu: gpu for gpu in plan.gpus}
         wanted = [(d, planned[g]) for d, g in zip(physical, visible, strict=True) if g in planned]
@@ -81,7 +81,7 @@ def _assign(tf: Any, physical: list[Any], plan: Plan) -> tuple[list[Any], list[G
 
 
 def _card_name(tf: Any, device: Any) -> str | None:
-    """The card's name as CUDA gives it; asking makes no device."""
+    """Return the card's name from CUDA; the query creates no device."""
     name: str | None = tf.config.experimental.get_device_details(device).get("device_name")
     return name
 
@@ -89,7 +89,7 @@ def _card_name(tf: Any, device: Any) -> str | None:
 def _paired(
     things: list[_T], theirs: Sequence[str | None], names: Sequence[str | None]
 ) -> list[_T]:
-    """``things``, whose names are ``theirs``, in the order of ``names`` if those are the same."""
+    """Reorder ``things``, named ``theirs``, to match ``names`` if both hold the same names."""
     if sorted(map(str, theirs)) != sorted(map(str, names)):
         return things
     left = list(zip(theirs, things, strict=True))
@@ -101,9 +101,9 @@ def _paired(
 
 
 def _smallest(plan: Plan) -> GpuPlan:
-    """What any GPU may have where it is unknown which is which.
+    """Return the plan that is safe for any GPU if they cannot be matched.
 
-    TensorFlow passes over old or weak GPUs, and may then list another number than planned.
+    TensorFlow skips old or weak GPUs, so it may list a different number than planned.
     """
     if not plan.gpus:
         return plan.unknown_gpu or GpuPlan(Gpu(index=0))
@@ -111,13 +111,13 @@ def _smallest(plan: Plan) -> GpuPlan:
     return min(known, key=lambda gpu: gpu.limit_bytes or 0, default=plan.gpus[0])
 
 
-# --- setting it ---------------------------------------------------------------------------------
+# --- applying it --------------------------------------------------------------------------------
 
 
 def _forget_earlier(physical: Sequence[Any]) -> None:
-    """Take back limits and growth: tf.config can replace logical devices, not remove them.
+    """Clear limits and growth, since tf.config can replace logical devices but not remove them.
 
-    Only until devices exist; afterwards TensorFlow refuses what follows anyway.
+    This works only until devices exist; after that, TensorFlow rejects the next settings anyway.
     """
     from tensorflow.python.eager import context
 
@@ -164,7 +164,7 @@ def _report_missing(planned: int, listed: int, record: Record) -> None:
 
 
 def refuse_hidden_before(plan: Plan) -> None:
-    """Raise TooLateError: CUDA was started with every GPU hidden, and stays so."""
+    """Raise TooLateError: CUDA was initialized with every GPU hidden, which cannot be changed."""
     raise TooLateError(
         f"profile {plan.profile.name} wants a GPU, and CUDA was started while all were hidden",
         hint="make `import gpuconf.auto` the first line of the script, with the profile it needs",

@@ -1,4 +1,4 @@
-"""The environment variables TensorFlow reads when it makes its GPU devices."""
+"""The environment variables that TensorFlow reads when it creates its GPU devices."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ ALLOCATOR = "TF_GPU_ALLOCATOR"
 
 
 def wishes(profile: Profile, growth: bool | None, *, has_tf_keras: bool) -> list[Change]:
-    """The variables for ``profile``, none of which needs figures.
+    """Return the variables for ``profile``, none of which needs figures.
 
-    ``growth`` is the one switch for all GPUs; ``has_tf_keras`` says whether that package can be
+    ``growth`` is the single switch for all GPUs; ``has_tf_keras`` says whether that package can be
     imported.
 
-    Growth goes through ``TF_FORCE_GPU_ALLOW_GROWTH`` because it is the one switch that acts
-    together with a memory limit: TensorFlow refuses ``set_memory_growth`` on a device with
-    logical devices, and drops it without a word in the other order.  It reads only lowercase
-    ``true`` and ``false``.
+    Growth is set with ``TF_FORCE_GPU_ALLOW_GROWTH`` because only that switch works together with a
+    memory limit.  TensorFlow rejects ``set_memory_growth`` on a device with logical devices, and
+    silently drops it in the reverse order.  It reads only lowercase ``true`` and ``false``.
     """
     rules = profile.tensorflow
     found = []
@@ -35,11 +34,11 @@ def wishes(profile: Profile, growth: bool | None, *, has_tf_keras: bool) -> list
     if rules.allocator == "cuda_malloc_async":
         found.append(_change(ALLOCATOR, rules.allocator))
     if rules.cudnn_workspace_limit is not None:
-        # At least 1: TensorFlow takes 0 for "no workspace at all".
+        # At least 1, because TensorFlow reads 0 as "no workspace at all".
         value = str(max(rules.cudnn_workspace_limit // MIB, 1))
         found.append(_change("TF_CUDNN_WORKSPACE_LIMIT_IN_MB", value))
     if rules.session == "graph" and has_tf_keras:
-        # From TensorFlow 2.16 on, tf.keras is Keras 3 otherwise, which has no sessions.
+        # Otherwise tf.keras is Keras 3 since TensorFlow 2.16, which has no sessions.
         found.append(Change("TF_USE_LEGACY_KERAS", "1", "tensorflow.session"))
     return found
 
@@ -49,7 +48,7 @@ def _change(name: str, value: str, *, valid: tuple[str, ...] | None = None) -> C
 
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:
-    """Why no limit will cap anything in ``environ``; None where limits will."""
+    """Return why no limit is a cap in ``environ``; None if limits are caps."""
     if environ.get(ALLOCATOR) == "cuda_malloc_async":
         return (
             "with TF_GPU_ALLOCATOR=cuda_malloc_async TensorFlow's limit is not a cap; "

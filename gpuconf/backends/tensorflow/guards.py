@@ -1,20 +1,22 @@
-"""TensorFlow's ways to make GPU devices, all led through the plan.
+"""Wrappers that route every way of creating TensorFlow GPU devices through the plan.
 
-tf.config alone does not hold a script to a plan (tests/backends and tests/acceptance show each):
+tf.config alone does not keep a script within a plan (tests/backends and tests/acceptance show each
+case):
 
-- ``device_lib.list_local_devices`` and with it ``tf.test.gpu_device_name`` and
-  ``tf.test.is_gpu_available`` make the devices with default options, and the first maker wins;
-- a ``tf.compat.v1.Session(config=…)`` brings GPU options of its own, a ``tf.distribute.Server``
-  has default ones;
-- ``set_memory_growth``, which stands in half the scripts there are, raises ValueError on a
-  device that has a memory limit;
+- ``device_lib.list_local_devices``, and with it ``tf.test.gpu_device_name`` and
+  ``tf.test.is_gpu_available``, create the devices with default options, and the first caller wins;
+- ``tf.compat.v1.Session(config=…)`` has its own GPU options, and ``tf.distribute.Server`` has
+  default ones;
+- ``set_memory_growth``, which half of all scripts call, raises ValueError on a device with a
+  memory limit;
 - a script's own ``set_logical_device_configuration`` replaces the plan's.
 
-So the functions below are wrapped.  Each wrapper does what the plan says, reports what it changed,
-and afterwards the limit that the device really has is read back.
+So the functions below are wrapped.  Each wrapper applies the plan and reports what it changed; the
+actual limit of the device is read back afterwards.
 
-The plan is bound, and goes to tf.config, when TensorFlow first lists its GPUs, in the process that
-does: listing starts CUDA, and a process that has started CUDA cannot fork workers that use it.
+The plan is bound and applied to tf.config when TensorFlow first lists its GPUs, in the process that
+lists them.  Listing initializes CUDA, and a process that has initialized CUDA cannot fork workers
+that use it.
 """
 
 from __future__ import annotations
@@ -40,11 +42,11 @@ class Guards:
     """The wrappers around one imported TensorFlow.
 
     ``source`` may be replaced until devices exist; None leaves TensorFlow alone.  ``plan`` is the
-    one that was bound, None until then, and ``physical`` the part of each of TensorFlow's GPUs in
-    it.  ``devices_made_at`` is the user's line that made the first GPU devices; None until then.
-    ``waits_for_listing`` is False where the moment at which TensorFlow lists its GPUs cannot be
-    seen, and the plan must not wait for it.  ``is_configuring`` holds while the plan itself is
-    brought to tf.config.
+    bound plan, None until then, and ``physical`` holds its entry for each of TensorFlow's GPUs.
+    ``devices_made_at`` is the line of user code that created the first GPU devices; None until
+    then. ``waits_for_listing`` is False if we cannot detect when TensorFlow lists its GPUs, so that
+    the plan must not wait for it.  ``is_configuring`` is True while the plan itself is applied to
+    tf.config.
     """
 
     def __init__(self, tensorflow: Any) -> None:
@@ -59,16 +61,16 @@ class Guards:
         self._has_made_gpus = False
         self._is_orphan = False
         self._hidden_at_start = False
-        self._has_left_gpus = False  # to others, since the program had hidden them itself
+        self._has_left_gpus = False  # to other programs, because the program itself had hidden them
         self._settings = ProgramSettings(tensorflow)
 
     def record(self, setting: Setting) -> None:
-        """Take down a setting's fate."""
+        """Record a setting's outcome."""
         if self.source is not None:
             self.source.record(setting)
 
     def install(self) -> None:
-        """Wrap the functions; one that this TensorFlow lacks is recorded, not fatal."""
+        """Wrap the functions; one that this TensorFlow lacks is recorded and not an error."""
         made = "tensorflow.python.eager.context:Context"
         self.waits_for_listing = self._wrap(
             made, "_initialize_physical_devices", self._initialize_physical_devices
@@ -81,19 +83,19 @@ class Guards:
         session = "tensorflow.python.client.session:BaseSession"
         self._wrap(session, "__init__", self._session_init)
         self._wrap("tensorflow.python.training.server_lib:Server", "__init__", self._server_init)
-        # Not device_lib's own function: scripts may hold that one by its name already.
+        # Not device_lib's own function: scripts may already hold a reference to it.
         self._wrap(
             "tensorflow.python.client._pywrap_device_lib", "list_devices", self._list_devices
         )
 
     def take(self, source: PlanSource | None) -> None:
-        """From now on hold TensorFlow to the plan of ``source``; None lets go of it."""
+        """Apply the plan of ``source`` to TensorFlow from now on; None releases TensorFlow."""
         self.source, self.plan = source, None
         self.physical, self.is_configured = [], source is None
         self._settings.forget()
 
     def after_fork(self) -> None:
-        """In a forked child: what is not made yet is made, and bound, in the child itself."""
+        """In a forked child, create and bind everything in the child that does not exist yet."""
         self.is_configuring = False
         if self.devices_made_at is None:
             self.is_configured = False
@@ -101,7 +103,7 @@ class Guards:
             self._is_orphan = self._has_made_gpus
 
     def _wrap(self, place: str, name: str, wrapper: Callable[..., Any]) -> bool:
-        """Wrap ``name`` of ``module`` or ``module:class``; False where there is no such thing."""
+        """Wrap ``name`` of ``module`` or ``module:class``; return False if it does not exist."""
         module, _, cls = place.partition(":")
         try:
             owner = importlib.import_module(module)
@@ -135,7 +137,7 @@ class Guards:
         return result
 
     def configure(self) -> None:
-        """Bind the plan and bring it to tf.config, once; raises what binding it raises."""
+        """Bind the plan and apply it to tf.config, once; raise what binding raises."""
         if not self.is_configured:
             self._bind(only_lists=True)
 
@@ -149,10 +151,10 @@ class Guards:
             raise
 
     def _configure_once(self, plan: Plan) -> None:
-        """With the lock of ``source``: another thread waits for it, this one may come back.
+        """Apply the plan while holding the lock of ``source``; this thread may reenter.
 
-        Devices may be made long after they were listed, and then have another plan.  What the
-        program has set in between holds within that one.
+        Devices may be created long after they were listed, with another plan.  Whatever the program
+        has set in between is kept within that plan.
         """
         if self.is_configuring or (self.is_configured and self._has(plan)):
             return
@@ -179,18 +181,18 @@ class Guards:
             devices.refuse_hidden_before(plan)
         in_graph_mode = not self._tensorflow.executing_eagerly()
         if plan.profile.tensorflow.session != "graph" or plan.hides_gpus or not in_graph_mode:
-            # In graph mode the session's own options say it all; see keras_session.
+            # In graph mode the session's own options decide everything; see keras_session.
             self.physical = devices.configure(plan, self._tensorflow, self.record)
 
     def hide_beside_keras(self) -> bool:
-        """Let TensorFlow see no GPU where the program computes with Keras on another backend."""
+        """Hide all GPUs from TensorFlow if the program uses Keras with another backend."""
         backend = keras_backend.elsewhere()
         if backend is not None:
             devices.hide(self._tensorflow, self.record)
             say(f"Keras computes on {backend}, so TensorFlow beside it sees no GPU")
         return backend is not None
 
-    # --- ways to make devices -------------------------------------------------------------------
+    # --- ways to create devices -----------------------------------------------------------------
 
     def _ensure_initialized(self, original: Callable[..., Any], context: Any) -> Any:
         if context._initialized:  # a plain attribute since TF 2.0; this is the hot path
@@ -220,11 +222,11 @@ class Guards:
         if config is None:
             config = context.context().config
         if not isinstance(config, config_pb2.ConfigProto):
-            return original(session, target, graph, config)  # which says what is wrong
+            return original(session, target, graph, config)  # it reports what is wrong
         config = self._held(config, "Session")
         self._use_listed(config.gpu_options)
         result = original(session, target, graph, config)
-        if not target:  # another machine's devices are not ours
+        if not target:  # devices on another machine do not concern us
             self._made_devices(lambda: readback.of_session(session), config.gpu_options)
         return result
 
@@ -265,10 +267,10 @@ class Guards:
         self._made_devices(dict, held.gpu_options)  # a server does not report its limits
         return result
 
-    # --- around them ----------------------------------------------------------------------------
+    # --- helpers --------------------------------------------------------------------------------
 
     def _held(self, config: Any, function: str) -> Any:
-        """``config`` held to the plan, and what that changed said; as it is if so asked."""
+        """Limit ``config`` to the plan and report changes; unchanged with ``session: none``."""
         if self.plan is None or self.plan.profile.tensorflow.session == "none":
             return config
         held, changes = hold_to_plan(config, self.plan, self.physical)
@@ -286,19 +288,19 @@ class Guards:
             self._has_left_gpus = False
 
     def _use_listed(self, options: Any) -> None:
-        """As :meth:`_use`, with the GPUs that a GPUOptions names."""
+        """Like :meth:`_use`, with the GPUs named in a GPUOptions."""
         count = len(self.physical) or (len(self.plan.gpus) if self.plan else 0)
         self._use(readback.visible_indices(options, count))
 
     def _use(self, indices: Sequence[int]) -> None:
-        """Count this process on those of TensorFlow's GPUs, which it is about to use."""
+        """Count this process on the TensorFlow GPUs at these indices, which it is about to use."""
         known: Sequence[GpuPlan | None] = self.physical or (self.plan.gpus if self.plan else ())
         used = [known[index] for index in indices if index < len(known)]
         if self.source is not None and keras_backend.elsewhere() is None:
             self.source.use([each.gpu.uuid for each in used if each and each.gpu.uuid])
 
     def _hold_sessions(self, plan: Plan) -> None:
-        """Hold sessions to ``plan``, whose options say it all."""
+        """Apply ``plan`` to sessions only, through their own options."""
         if not self._has(plan):
             self.plan, self.physical = plan, []
 
@@ -319,7 +321,7 @@ class Guards:
             limits = read_limits()
             self._has_made_gpus = bool(limits)
             settings = readback.compare(limits, options, gpus)
-        except Exception as error:  # a check of ours must never end the user's program
+        except Exception as error:  # our check must never end the user's program
             why = f"this TensorFlow did not report them: {type(error).__name__}: {error}"
             self.record(Setting("limits read back", "yes", "no", why))
             return
@@ -331,7 +333,7 @@ class Guards:
                 say(str(setting))
 
     def say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
-        """Say what the script asked ``function`` for and did not get, and take it down."""
+        """Report and record what the script asked ``function`` for and did not get."""
         site = user_call_site()
         where = f"{function} at {site}" if site else function
         name = "" if self.plan is None else self.plan.profile.name

@@ -1,4 +1,4 @@
-"""Whether TensorFlow has made its GPU devices before we could set anything, and where."""
+"""Whether TensorFlow created its GPU devices before we could set anything, and where."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gpuconf.hardware import cuda_driver
 
 
 class DeviceEvidence(NamedTuple):
-    """That the devices exist, how we know, and the names of calls that leave this evidence."""
+    """Evidence that the devices exist, and the names of calls that leave this evidence."""
 
     how: str
     makers: frozenset[str]
 
 
 # Each was run alone in a fresh process of TF 2.21 (Keras 3 and tf_keras) and 2.15, and the eager
-# context's handle read afterwards; tests/backends/test_lateness.py runs them again.
+# context's handle was read afterwards; tests/backends/test_lateness.py runs them again.
 EAGER_MAKERS = frozenset(
     {"constant", "Variable", "convert_to_tensor", "cast", "zeros", "ones", "fill", "eye"}
     | {"range", "one_hot", "normal", "uniform", "from_tensor_slices", "TensorArray", "device"}
@@ -34,11 +34,11 @@ SILENT_MAKERS = frozenset(
 
 
 def devices_exist() -> DeviceEvidence | None:
-    """The evidence that TensorFlow's GPU devices were made already; None if they were not.
+    """Return the evidence that TensorFlow's GPU devices already exist; None if they do not.
 
-    The eager context's handle shows it for tensors and variables.  ``list_local_devices`` and its
-    kin leave that handle empty; then the driver knows, because the devices hold the card's
-    primary context.
+    The eager context's handle shows it for tensors and variables.  ``list_local_devices`` and
+    similar calls leave that handle empty; then the driver shows it, because the devices hold the
+    card's primary context.
     """
     from tensorflow.python.eager import context
 
@@ -53,7 +53,7 @@ def devices_exist() -> DeviceEvidence | None:
 def _others_use_cuda() -> bool:
     """Whether another library in this process may own that context.
 
-    Being imported says nothing of JAX and torch: Keras imports JAX where it is installed.
+    An import of JAX or torch proves nothing: Keras imports JAX if it is installed.
     """
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)

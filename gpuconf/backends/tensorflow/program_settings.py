@@ -1,7 +1,8 @@
-"""What a program sets in tf.config between the listing of its GPUs and its devices.
+"""The program's tf.config settings between the listing of its GPUs and the creation of devices.
 
-The plan may be made anew in between; what the program chose within the first then holds within the
-second: GPUs that it has hidden stay hidden, and its logical devices are cut to the new limit.
+The plan may be made again in between.  What the program set under the first plan is then kept
+within the second: GPUs that it has hidden stay hidden, and its logical devices are cut to the new
+limit.
 """
 
 from __future__ import annotations
@@ -10,38 +11,38 @@ from typing import Any, NamedTuple
 
 
 class _GpuSettings(NamedTuple):
-    """What tf.config has: the GPUs that are visible, and the logical devices of each."""
+    """The state of tf.config: the visible GPUs, and the logical devices of each."""
 
     visible: tuple[Any, ...]
     logical: dict[Any, list[Any] | None]
 
 
 class ProgramSettings:
-    """The program's own settings, as they differ from those that the last plan left."""
+    """The program's own settings, relative to those that the last plan left."""
 
     def __init__(self, tensorflow: Any) -> None:
         self._tensorflow = tensorflow
         self._ours: _GpuSettings | None = None  # as the last plan left them
-        self._theirs: _GpuSettings | None = None  # and the program, before the next one
+        self._theirs: _GpuSettings | None = None  # as the program left them before the next plan
 
     def forget(self) -> None:
-        """TensorFlow is let go of, or has dropped all settings itself."""
+        """Forget everything, because TensorFlow was released or has dropped all settings itself."""
         self._ours = self._theirs = None
 
     def before_plan(self) -> None:
-        """Remove the current settings; another plan is about to be set over it."""
+        """Save the program's current settings before another plan replaces them."""
         if self._ours is not None and self._theirs is None:
             self._theirs = self._read()
 
     def after_plan(self) -> None:
-        """Set again what the program had changed."""
+        """Restore the settings that the program had changed."""
         if self._ours is not None and self._theirs is not None:
             self._set_again(self._theirs, self._ours)
         self._ours, self._theirs = self._read(), None
 
     @property
     def has_hidden_all(self) -> bool:
-        """Whether the program itself has hidden all GPUs, so that TensorFlow makes none."""
+        """Whether the program itself has hidden all GPUs, so that TensorFlow creates none."""
         ours = self._ours
         if ours is None or not ours.visible:
             return False

@@ -1,4 +1,4 @@
-"""The memory limits that TensorFlow's GPU devices really have, once they exist."""
+"""Read the actual memory limits of TensorFlow's GPU devices, once they exist."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpuconf.units import MIB, sized
 
 
 def of_context(context: Any) -> dict[str, int]:
-    """Device name -> limit in bytes, of the eager context's GPUs.
+    """Return device name -> limit in bytes, for the eager context's GPUs.
 
-    The C API has reported memory with each device since TF 1.x; Python's public calls leave it out.
+    The C API has reported each device's memory since TF 1.x; Python's public calls omit it.
     """
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.client import pywrap_tf_session as c_api
@@ -30,13 +30,13 @@ def of_context(context: Any) -> dict[str, int]:
 
 
 def of_session(session: Any) -> dict[str, int]:
-    """Device name -> limit in bytes, of a version-1 session's GPUs."""
+    """Return device name -> limit in bytes, for a version-1 session's GPUs."""
     devices = session.list_devices()
     return {d.name: d.memory_limit_bytes for d in devices if d.device_type == "GPU"}
 
 
 def of_attributes(serialized: Iterable[bytes]) -> dict[str, int]:
-    """Device name -> limit in bytes, of the DeviceAttributes that list_devices returns."""
+    """Return device name -> limit in bytes, for the DeviceAttributes from list_devices."""
     from tensorflow.core.framework import device_attributes_pb2
 
     devices = map(device_attributes_pb2.DeviceAttributes.FromString, serialized)
@@ -46,11 +46,11 @@ def of_attributes(serialized: Iterable[bytes]) -> dict[str, int]:
 def compare(
     limits: Mapping[str, int], options: Any, gpus: Sequence[GpuPlan | None]
 ) -> list[Setting]:
-    """One Setting per device: what the plan allows it against what it really has.
+    """Return one Setting per device: the plan's limit against the actual one.
 
-    ``options`` are the GPUOptions the devices were made with, ``gpus`` the plan of each of
-    TensorFlow's physical GPUs.  Smaller than planned is fine: the script may ask for less.  A
-    GPU's devices may together have what the GPU may have, and one MiB each for rounding.
+    ``options`` are the GPUOptions that the devices were created with, and ``gpus`` the plan of each
+    of TensorFlow's physical GPUs.  A smaller limit than planned is fine: the script may ask for
+    less. Together, the devices of a GPU may have that GPU's limit, plus 1 MiB each for rounding.
     """
     names = sorted(limits, key=lambda name: int(name.rpartition(":")[2]))
     settings = []
@@ -69,12 +69,12 @@ def compare(
 def _groups(
     names: list[str], options: Any, gpus: Sequence[GpuPlan | None]
 ) -> list[tuple[list[str], GpuPlan | None]]:
-    """The devices of each physical GPU, in TensorFlow's order, with that GPU's plan."""
+    """Return the devices of each physical GPU, in TensorFlow's order, with that GPU's plan."""
     used = [gpus[index] for index in visible_indices(options, len(gpus))]
     counts = [max(1, len(v.memory_limit_mb)) for v in options.experimental.virtual_devices]
     counts = counts or [1] * len(used)
     if len(counts) != len(used) or sum(counts) != len(names):
-        # TensorFlow passed over a GPU, it is unknown which, so the largest limit holds for all.
+        # TensorFlow skipped an unknown GPU, so compare all with the largest limit.
         known = [gpu for gpu in used if gpu is not None]
         largest = max(known, key=lambda gpu: gpu.limit_bytes or 0, default=None)
         return [([name], largest) for name in names]
@@ -83,7 +83,7 @@ def _groups(
 
 
 def visible_indices(options: Any, count: int) -> list[int]:
-    """Which of TensorFlow's ``count`` GPUs a GPUOptions' ``visible_device_list`` names."""
+    """Return the indices of TensorFlow's ``count`` GPUs that ``visible_device_list`` names."""
     entries = [entry.strip() for entry in options.visible_device_list.split(",")]
     listed = [int(entry) for entry in entries if entry.isdigit() and int(entry) < count]
     return listed or list(range(count))

@@ -1,4 +1,4 @@
-"""One imported TensorFlow under a profile, whose plan binds when TensorFlow lists its GPUs."""
+"""One imported TensorFlow under a profile; its plan binds when TensorFlow lists its GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _guards: Guards | None = None
 
 
 def refuse_if_too_late() -> None:
-    """Raise TooLateError if TensorFlow has made its devices, with the line that did it."""
+    """Raise TooLateError if TensorFlow has created its devices, with the line that did it."""
     made_at = None if _guards is None else _guards.devices_made_at
     if made_at is not None:
         profile = _guards.plan.profile.name if _guards and _guards.plan else "none"
@@ -46,12 +46,12 @@ def _too_late(where: str, *, hint: str) -> TooLateError:
 
 
 def apply(profile: Profile, tf: Any, source: PlanSource) -> None:
-    """Hold the imported TensorFlow to ``profile`` from now on.
+    """Apply ``profile`` to the imported TensorFlow from now on.
 
-    Its plan comes from ``source`` when TensorFlow first lists its GPUs, now if it has; see
-    guards.py.  Raises TooLateError, or BackendError where TensorFlow refuses.
+    The plan comes from ``source`` when TensorFlow first lists its GPUs, or now if it already has;
+    see guards.py.  Raises TooLateError, or BackendError if TensorFlow refuses.
     """
-    global _guards  # noqa: PLW0603  # there is one TensorFlow in a process, and one first maker
+    global _guards  # noqa: PLW0603  # one TensorFlow per process, and one first caller
     refuse_if_too_late()
     _guards = _guards or _installed(tf, source)
     _guards.take(source)
@@ -62,7 +62,7 @@ def apply(profile: Profile, tf: Any, source: PlanSource) -> None:
 
 
 def _installed(tf: Any, source: PlanSource) -> Guards:
-    """Guards around TensorFlow; those of an attempt that was interrupted let everything through."""
+    """Return guards around TensorFlow; guards of an interrupted attempt are disabled."""
     guards = Guards(tf)
     guards.take(source)
     try:
@@ -74,33 +74,33 @@ def _installed(tf: Any, source: PlanSource) -> Guards:
 
 
 def release() -> None:
-    """Release TensorFlow: what scripts ask for passes through unchanged."""
+    """Release TensorFlow: scripts' calls pass through unchanged."""
     if _guards is not None:
         _guards.take(None)
 
 
 def hold_again(source: PlanSource) -> None:
-    """After a plan that was refused: the next listing binds that of ``source`` again."""
+    """Bind the plan of ``source`` at the next listing, after another plan was rejected."""
     if _guards is not None and _guards.devices_made_at is None:
         _guards.take(source)
 
 
 def is_held_with_devices() -> bool:
-    """Whether TensorFlow made its devices under a plan of ours: all has been done then."""
+    """Whether TensorFlow has created its devices under our plan, so that nothing is left to do."""
     return _guards is not None and _guards.devices_made_at is not None
 
 
 def reconsider() -> None:
-    """Keras has come in: hide the GPUs from TensorFlow where Keras computes elsewhere.
+    """After an import of Keras, hide the GPUs from TensorFlow if Keras uses another backend.
 
-    Until TensorFlow has listed its GPUs that can wait.
+    This can wait until TensorFlow has listed its GPUs.
     """
     if _guards is not None and _guards.is_configured and lateness.devices_exist() is None:
         _guards.hide_beside_keras()
 
 
 def after_fork() -> None:
-    """In a forked child of this process."""
+    """Reset the guards in a forked child of this process."""
     if _guards is not None:
         _guards.after_fork()
 

@@ -1,4 +1,4 @@
-"""A ConfigProto held to the plan: pure, the proto in, a copy out, and what was changed in it."""
+"""Limit a ConfigProto to the plan: pure; returns a copy and what was changed in it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class HeldToPlan(NamedTuple):
 def hold_to_plan(
     config: Any, plan: Plan, physical: Sequence[GpuPlan | None] = ()
 ) -> tuple[Any, list[HeldToPlan]]:
-    """Return a copy of the ConfigProto ``config`` in which no GPU gets more than the plan's.
+    """Return a copy of the ConfigProto ``config`` that gives no GPU more than the plan.
 
-    ``physical`` is the plan of each of TensorFlow's GPUs, by default the plan's own.  The plan is
-    a cap: what the script asks for stays where it is smaller.  The second value says what the
-    script asked for and did not get.
+    ``physical`` is the plan of each of TensorFlow's GPUs, by default the plan's own.  The plan is a
+    cap: smaller values of the script are kept.  The second value lists what the script asked for
+    and did not get.
     """
     held = type(config)()
     held.CopyFrom(config)
@@ -50,7 +50,7 @@ def hold_to_plan(
 
 
 def _leave_out_hidden(options: Any, physical: Sequence[GpuPlan | None]) -> None:
-    """Name the planned GPUs where TensorFlow lists others too: a session's own options say all."""
+    """Name the planned GPUs if TensorFlow also lists others; a session's options decide alone."""
     if None not in physical or options.experimental.virtual_devices:
         return
     used = [i for i in visible_indices(options, len(physical)) if physical[i] is not None]
@@ -58,7 +58,7 @@ def _leave_out_hidden(options: Any, physical: Sequence[GpuPlan | None]) -> None:
 
 
 def _gpus_in_use(options: Any, plan: Plan, physical: Sequence[GpuPlan | None]) -> list[GpuPlan]:
-    """The plans of the GPUs that ``options`` uses; a hidden one is not the plan's to limit."""
+    """Return the plans of the GPUs that ``options`` uses; the plan does not limit hidden ones."""
     if not plan.gpus:
         return [plan.unknown_gpu] if plan.unknown_gpu else []
     known = list(physical or plan.gpus)
@@ -67,7 +67,9 @@ def _gpus_in_use(options: Any, plan: Plan, physical: Sequence[GpuPlan | None]) -
 
 
 def _common_share(gpus: Sequence[GpuPlan]) -> float | None:
-    """The one ``per_process_gpu_memory_fraction`` that gives every GPU its limit, if any does."""
+    """Return the ``per_process_gpu_memory_fraction`` that fits every GPU's limit; None if none
+    does.
+    """
     if any(gpu.logical_devices_bytes or not gpu.gpu.total_bytes for gpu in gpus):
         return None
     shares = {share_of(gpu.limit_bytes, gpu.gpu.total_bytes, gpu.fraction) for gpu in gpus}
@@ -91,7 +93,7 @@ def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[HeldToPlan]
 
 
 def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[HeldToPlan]:
-    """Scale down each GPU's virtual devices whose sum is over its limit."""
+    """Scale down the virtual devices of each GPU whose sum exceeds its limit."""
     notes = []
     for virtual, gpu in zip(options.experimental.virtual_devices, gpus, strict=False):
         if gpu.limit_bytes is None:
@@ -107,7 +109,7 @@ def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[HeldToP
 
 
 def _give_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> None:
-    """Limits that no single fraction expresses: one list of sizes per GPU."""
+    """Set limits that no single fraction can express: one list of sizes per GPU."""
     fraction = options.per_process_gpu_memory_fraction
     options.per_process_gpu_memory_fraction = 0
     for gpu in gpus:

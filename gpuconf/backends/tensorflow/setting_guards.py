@@ -1,4 +1,4 @@
-"""What a script itself sets in tf.config, held to the plan: growth and logical devices."""
+"""Limit what a script itself sets in tf.config to the plan: growth and logical devices."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gpuconf.units import MIB
 
 
 class Guarded(Protocol):
-    """The TensorFlow that is held: gpuconf.backends.tensorflow.guards.Guards."""
+    """The guarded TensorFlow: gpuconf.backends.tensorflow.guards.Guards."""
 
     plan: Plan | None
     physical: list[GpuPlan | None]
     is_configuring: bool
 
     def record(self, setting: Setting) -> None:
-        """Take down a setting's fate."""
+        """Record a setting's outcome."""
 
     def say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
-        """Say what the script asked for and did not get."""
+        """Report what the script asked for and did not get."""
 
 
 class SettingGuards:
-    """Wrappers of the eager context's methods; each gets the original first."""
+    """Wrappers for the eager context's methods; each receives the original first."""
 
     def __init__(self, guards: Guarded) -> None:
         self._guards = guards
@@ -47,7 +47,8 @@ class SettingGuards:
         ):
             return original(context, device, enable)
         if plan.allow_growth is None:
-            # The one way to growth on a device with a limit; read when the allocator is made.
+            # The only way to enable growth on a device with a limit; read when the allocator is
+            # created.
             os.environ.setdefault(GROWTH, "true" if enable else "false")
             guards.record(Setting(GROWTH, str(enable).lower(), os.environ[GROWTH]))
         elif bool(enable) != plan.allow_growth:
@@ -79,7 +80,7 @@ class SettingGuards:
         return original(context, device, scaled)
 
     def _limit_of(self, context: Any, device: Any) -> int | None:
-        """The plan's limit of ``device`` in MiB; None where it has none."""
+        """Return the plan's limit for ``device`` in MiB; None if it has none."""
         gpus = context.list_physical_devices("GPU")
         if device not in gpus or len(gpus) != len(self._guards.physical):
             return None

@@ -1,1 +1,1 @@
-"""PyTorch: a fraction of each GPU, which caps its caching allocator once torch starts CUDA."""
+"""PyTorch: a fraction of each GPU, which caps its caching allocator once torch initializes CUDA."""

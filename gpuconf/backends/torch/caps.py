@@ -1,7 +1,7 @@
-"""The caps of PyTorch's caching allocator: put at CUDA's start, kept from then on, read back.
+"""Caps on PyTorch's caching allocator: set when CUDA is initialized, then kept and read back.
 
-torch computes the cap from a fraction of its own total of the device, which on some cards is less
-than NVML's, so the fraction is made here from that total.
+torch computes the cap as a fraction of its own total for the device, which on some cards is less
+than NVML's, so the fraction is computed here from torch's total.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gpuconf.units import MIB, sized
 
 Record = Callable[[Setting], None]
 
-# The functions of torch._C behind those of torch.cuda.memory, which look them up at each call: the
-# cap's own, and the one that has every later tensor taken straight from the driver.  torch 2.4 has
-# none that reads the cap, 2.6 has.
+# The functions of torch._C behind those of torch.cuda.memory, which looks them up on each call.
+# One pair sets and reads the cap; the other switches and queries the caching allocator, without
+# which every later tensor comes straight from the driver.  torch 2.4 cannot read the cap, 2.6 can.
 _SET, _GET = "_cuda_setMemoryFraction", "_cuda_getMemoryFraction"
 _SWITCH, _IS_ON = "_cuda_cudaCachingAllocator_enable", "_cuda_cudaCachingAllocator_is_enabled"
 
 
 class Cap(NamedTuple):
-    """What a profile's plan allows of a device, and torch's total of it."""
+    """A plan's limit for a device, and torch's total for it."""
 
     profile: str
     limit_bytes: int
@@ -38,18 +38,18 @@ class Cap(NamedTuple):
 
     @property
     def fraction(self) -> float:
-        """The fraction that torch turns back into the limit."""
+        """The fraction that torch converts back to the limit."""
         return exact_share(self.limit_bytes, self.total_bytes)
 
 
-# torch's number of a device -> its cap.  There is one torch in a process.
+# torch's device number -> its cap.  There is one torch per process.
 _caps: dict[int, Cap] = {}
 
 
 def put(torch: Any, plan: Plan, record: Record) -> None:
-    """Cap torch's caching allocator on every planned GPU; CUDA has been started.
+    """Cap torch's caching allocator on every planned GPU; CUDA is already initialized.
 
-    A smaller fraction that is in force stays: PYTORCH_ALLOC_CONF may have one.
+    A smaller fraction already in force is kept, for example from PYTORCH_ALLOC_CONF.
     """
     earlier = dict(_caps)
     _caps.clear()
@@ -63,7 +63,7 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
             own = index not in earlier or in_force != earlier[index].limit_bytes
             if in_force is None or in_force > limit_bytes or not own:
                 torch.cuda.set_per_process_memory_fraction(cap.fraction, index)
-        except (RuntimeError, NotImplementedError) as error:  # an allocator of the program's own
+        except (RuntimeError, NotImplementedError) as error:  # the program uses its own allocator
             why = str(error).partition("\n")[0]
             setting = Setting(_name(index), sized(limit_bytes), None, why)
             say(str(setting))
@@ -77,9 +77,9 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
 
 
 def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
-    """Where the script had left the caching allocator before CUDA's start, use it again.
+    """Re-enable the caching allocator if the script had disabled it before CUDA was initialized.
 
-    Some versions, such as 2.9, cannot be asked whether it had.
+    Some versions, such as 2.9, cannot report whether it was disabled.
     """
     is_on = getattr(torch._C, _IS_ON, None)
     if os.environ.get(UNCACHED) or not hasattr(torch._C, _SWITCH) or (is_on and is_on()):
@@ -94,9 +94,9 @@ def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
 
 
 def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
-    """Each of torch's devices that has a limit, by number, and the limit in bytes.
+    """Return the number of each torch device that has a limit, and the limit in bytes.
 
-    A device that the plan does not know gets the smallest limit of those that it does.
+    A device that is not in the plan gets the smallest limit in the plan.
     """
     planned = dict(_devices(torch, plan.gpus))
     known = [gpu.limit_bytes for gpu in plan.gpus if gpu.limit_bytes is not None]
@@ -112,7 +112,7 @@ def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
 
 
 def _devices(torch: Any, planned: Sequence[GpuPlan]) -> list[tuple[int, GpuPlan]]:
-    """torch's number of each planned GPU: by UUID where torch gives them, else by place."""
+    """Return torch's number for each planned GPU: by UUID if torch reports them, else by place."""
     count = torch.cuda.device_count()
     uuids = [
         str(getattr(torch.cuda.get_device_properties(index), "uuid", "")).lower()
@@ -132,9 +132,9 @@ def _name(index: int) -> str:
 
 
 def _bytes_in_force(torch: Any, index: int, cap: Cap) -> int | None:
-    """What torch says that it may use of the device; None where it does not say.
+    """Return the memory that torch says it may use on the device; None if it does not say.
 
-    Under ``backend:cudaMallocAsync`` the cap can be set and not be read.
+    With ``backend:cudaMallocAsync`` the cap can be set but not read.
     """
     get = getattr(torch._C, _GET, None)
     try:
@@ -144,7 +144,7 @@ def _bytes_in_force(torch: Any, index: int, cap: Cap) -> int | None:
 
 
 def _read_back(torch: Any, index: int, cap: Cap) -> Setting:
-    """What the plan allows the device against what torch says it has."""
+    """Compare the plan's limit for the device with torch's."""
     asked, in_force = sized(cap.limit_bytes), _bytes_in_force(torch, index, cap)
     if in_force is None:
         return Setting(_name(index), asked, f"{asked}; torch cannot report it")
@@ -157,7 +157,7 @@ def _read_back(torch: Any, index: int, cap: Cap) -> Setting:
 
 
 def _options_read_back(torch: Any, plan: Plan) -> list[Setting]:
-    """The profile's options against those that torch's allocator has."""
+    """Compare the profile's options with those of torch's allocator."""
     wanted = options_of(plan.profile)
     if not wanted:
         return []
@@ -177,18 +177,18 @@ def _options_read_back(torch: Any, plan: Plan) -> list[Setting]:
 
 
 def _number(read: Callable[[Any], Any], value: Any) -> Any:
-    """``value`` as ``read`` has it; None for what torch itself refuses."""
+    """Convert ``value`` with ``read``; return None if torch itself rejects it."""
     try:
         return read(value)
     except (TypeError, ValueError, RuntimeError):
         return None
 
 
-# --- against what the script sets itself ------------------------------------------------------
+# --- guards against the script's own settings -----------------------------------------------
 
 
 def _hold(torch: Any, record: Record) -> None:
-    """From now on no cap is set above the plan's, and the caching allocator is not left."""
+    """Prevent caps above the plan's, and disabling of the caching allocator, from now on."""
 
     def say_held(function: str, asked: str, got: str, cap: Cap) -> None:
         site = user_call_site()
@@ -198,7 +198,7 @@ def _hold(torch: Any, record: Record) -> None:
         say(str(setting))
 
     def set_fraction(original: Callable[..., Any], fraction: Any, index: Any) -> Any:
-        asked = _number(float, fraction)  # torch's C++ takes 1, numpy.float32(1) and a tensor too
+        asked = _number(float, fraction)  # torch's C++ also takes numpy.float32(1) and a tensor
         number = _number(operator.index, index)
         cap = None if number is None else _caps.get(number)
         if cap is None or asked is None or number is None:

@@ -1,4 +1,4 @@
-"""A plan as the variables that PyTorch's allocator reads: pure, torch itself is not needed."""
+"""Convert a plan to the variables that PyTorch's allocator reads; pure, and does not need torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 
 def options_of(profile: Profile) -> dict[str, tuple[str, str]]:
-    """The profile's keys under ``torch``, each with its option and that option's value."""
+    """Return the profile's keys under ``torch``, each with its option and that option's value."""
     rules = profile.torch
     split = rules.max_split_size
     wanted = {
@@ -33,7 +33,7 @@ def options_of(profile: Profile) -> dict[str, tuple[str, str]]:
 
 
 def wishes(profile: Profile, baseline: Mapping[str, str]) -> list[Change]:
-    """The profile's options merged into what the user has in the variable, or in both."""
+    """Return the profile's options merged into the user's, in every variable the user has set."""
     wanted = options_of(profile)
     if not wanted:
         return []
@@ -52,7 +52,7 @@ def _merged(name: str, theirs: str, wanted: Mapping[str, tuple[str, str]]) -> li
     merged = ",".join(f"{option}:{value}" for option, value in [*given, *added])
     owner = OWNED_VARIABLES[name]
     changes = [Change(name, merged if added else theirs, owner, overrules=True)]
-    # Theirs stays; asking for ours alone makes environ.settle report the difference.
+    # The user's value stays; requesting only ours makes environ.settle report the difference.
     return changes + [
         Change(name, f"{option}:{value}", owner)
         for option, value in wanted.values()
@@ -61,7 +61,7 @@ def _merged(name: str, theirs: str, wanted: Mapping[str, tuple[str, str]]) -> li
 
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:
-    """Why PyTorch's fraction will not cap anything in ``environ``; None where it will."""
+    """Return why PyTorch's fraction is not a cap in ``environ``; None if it is."""
     if environ.get(UNCACHED):
         return f"with {UNCACHED} set PyTorch takes memory call by call, without a cap"
     return None

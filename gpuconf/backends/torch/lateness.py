@@ -10,7 +10,7 @@ from gpuconf.errors import TooLateError
 from gpuconf.planner import Plan
 from gpuconf.units import sized
 
-# Calls that start CUDA whatever they are given; others do where they name a device.
+# Calls that always initialize CUDA; others do so if they name a device.
 _MAKERS = frozenset(
     {"cuda", "init", "set_device", "current_device", "synchronize", "mem_get_info"}
     | {"get_device_properties", "get_device_name", "get_device_capability"}
@@ -20,7 +20,7 @@ _MAKERS = frozenset(
 def refuse_if_too_late(torch: Any, plan: Plan) -> None:
     """Raise TooLateError if torch's CUDA sees other GPUs than ``plan``, or holds more of one.
 
-    A cap itself can be put at any time.
+    The cap itself can be set at any time.
     """
     why = _what_cannot_hold(torch, plan)
     if why is None:

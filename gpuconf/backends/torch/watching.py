@@ -1,4 +1,4 @@
-"""PyTorch from its import to the start of CUDA, where the plan binds and the caps are put."""
+"""PyTorch from its import until it initializes CUDA, when the plan binds and the caps are set."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ _BOUND = "torch memory limit bound"
 
 
 def watch(torch: ModuleType, source: PlanSource, profile: Profile | None) -> None:
-    """Bind the plan of ``source`` when torch starts CUDA, now if it has, and cap its allocator.
+    """Bind the plan of ``source`` and cap the allocator when torch initializes CUDA, or now if it
+    has.
 
-    Binding comes before CUDA's start, so that CUDA_VISIBLE_DEVICES still acts; the caps come after
-    it, from torch's own queue: ``set_per_process_memory_fraction`` would start CUDA, some
-    300-500 MB on the card.  Raises TooLateError where CUDA was started and the plan cannot hold,
-    BackendError for a key of ``profile`` that this torch does not know.
+    The plan binds before CUDA is initialized, so that CUDA_VISIBLE_DEVICES still takes effect.  The
+    caps are set after that, from torch's own queue: ``set_per_process_memory_fraction`` would
+    initialize CUDA, some 300-500 MB on the card.  Raises TooLateError if CUDA is initialized and
+    the plan cannot be applied, and BackendError for a key of ``profile`` that this torch does not
+    know.
     """
     cuda: Any = getattr(torch, "cuda", None)
     built_with = getattr(getattr(torch, "version", None), "cuda", "")
     if cuda is None or not (built_with is None or isinstance(built_with, str)):
-        return  # a stub, or a module of the user's that bears the name
+        return  # a stub, or the user's own module of that name
     if built_with is None:
         why = "this torch is built without CUDA"
         source.record(Setting(_BOUND, "when torch starts CUDA", None, why))
@@ -54,12 +56,12 @@ def _wait_for_start(torch: Any, source: PlanSource) -> None:
         return
     source.record(Setting(_BOUND, "when torch starts CUDA"))
     cuda._lazy_call(lambda: source.bind(lambda plan: _put(torch, plan, source)))
-    # Last: where this was interrupted, it is done again.
+    # Last, so that an interrupted attempt is repeated.
     call_before(cuda, name, lambda: _before_start(cuda, source))
 
 
 def _before_start(cuda: Any, source: PlanSource) -> None:
-    """Bind, and count this process: under torchrun on the GPU of its local rank alone."""
+    """Bind the plan and count this process; with torchrun, only on the GPU of its local rank."""
     is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
     if cuda.is_initialized() or is_initializing:
         return
@@ -72,7 +74,7 @@ def _before_start(cuda: Any, source: PlanSource) -> None:
 
 
 def _refuse_unknown(torch: Any, profile: Profile) -> None:
-    """An option that torch does not know would break its start of CUDA."""
+    """Raise BackendError for an option unknown to torch, which would break its start of CUDA."""
     options = {option: key for key, (option, _) in options_of(profile).items()}
     folder = os.path.join(os.path.dirname(str(torch.__file__)), "lib")
     for option in unknown_options([folder], options):
