@@ -40,7 +40,7 @@ class Mutex:
             try:
                 self._open()
                 self._lock(self._descriptors[-1])
-                if os.fstat(self._descriptors[-1]).st_nlink:  # otherwise it was removed while we waited
+                if os.fstat(self._descriptors[-1]).st_nlink:  # else it was removed meanwhile
                     is_done = True
                     yield
             finally:
