@@ -28,7 +28,7 @@ class AllOrNothing:
         self._complete = complete
         self._lock = RLock()
         self._depth = 0  # current nesting depth of operations
-        self._completed = 0  # tells whether an operation was the last one to complete
+        self._completed = 0  # shows whether an operation was the last one to complete
 
     def run(self, operation: Callable[[], _T]) -> _T:
         """Run ``operation`` and return its result; if it raises, restore the state first."""

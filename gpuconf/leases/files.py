@@ -89,8 +89,7 @@ def is_locked(path: str) -> bool:
 
 
 def _opened(path: str) -> FileIO:
-    """Open ``path`` for reading; a file object is closed even after an interrupt between two lines.
-    """
+    """Open ``path`` for reading; the file object is closed even after an interrupt."""
     # O_NONBLOCK, because opening a pipe of that name would wait for a writer.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     return FileIO(path, opener=lambda name, _: os.open(name, flags))
@@ -103,8 +102,7 @@ def remove(path: str) -> None:
 
 
 def names_in(folder: str) -> list[str]:
-    """List the names in ``folder``, none if it does not exist; raise NoLedgerError if unreadable.
-    """
+    """List the names in ``folder``, if it exists; raise NoLedgerError if unreadable."""
     try:
         return os.listdir(folder)
     except FileNotFoundError:
@@ -114,8 +112,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def folders_in(root: str) -> Iterator[os.DirEntry[str]]:
-    """Yield the folders in ``root``, none if it does not exist; raise NoLedgerError if unreadable.
-    """
+    """Yield the folders in ``root``, if it exists; raise NoLedgerError if unreadable."""
     try:
         with os.scandir(root) as entries:
             yield from (entry for entry in entries if entry.is_dir(follow_symlinks=False))

@@ -166,8 +166,7 @@ def problem_of(path: str, *, follow_links: bool = False) -> str | None:
 
 
 def fault_of(path: str, *, follow_links: bool = False) -> FolderFault | None:
-    """Return why ``path`` cannot be a ledger's folder, apart from write permission; None if it can.
-    """
+    """Return why ``path`` cannot be a ledger's folder, write permission apart, or None."""
     found = _fault_of(path, follow_links=follow_links)
     return None if found is None else FolderFault(path, found[0], f"{path}{found[1]}")
 

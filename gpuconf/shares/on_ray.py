@@ -16,8 +16,7 @@ _IN_GROUP = re.compile(r"GPU_group_(?:\d+_)?[0-9a-f]+")
 
 
 def assigned() -> Assigned | None:
-    """Return the current assignment; None in a process that is not a Ray worker, like the driver.
-    """
+    """Return the current assignment; None outside a Ray worker, such as in the driver."""
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
         return None
