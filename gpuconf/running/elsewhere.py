@@ -144,7 +144,14 @@ def _others(hosts: Sequence[str], environ: Mapping[str, str]) -> bool:
     here = socket.gethostname()
     names = {"localhost", "127.0.0.1", "::1", here, here.split(".")[0]}
     names.add(environ.get("SLURMD_NODENAME", here))
-    return any(host and host not in names and host.split(":")[0] not in names for host in hosts)
+
+    def is_here(host: str) -> bool:
+        name = host.split(":", maxsplit=1)[0]
+        # A host that knows only its short name may be listed with its domain.
+        is_longer = "." not in here and name.startswith(f"{here}.")
+        return host in names or name in names or is_longer
+
+    return any(host and not is_here(host) for host in hosts)
 
 
 def _systemd_run(words: list[str], _environ: Mapping[str, str]) -> _Reason | None:

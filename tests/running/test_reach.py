@@ -19,6 +19,7 @@ from gpuconf.running.reach import refuse_unreachable
 from gpuconf.running.wrappers import read_options
 
 HERE = socket.gethostname()
+WITH_DOMAIN = HERE if "." in HERE else f"{HERE}.cluster.example"
 PRESENT = (
     *("python", "python3.12", "pypy3", "train.sh", "uv", "conda", "poetry", "pipenv", "pipx"),
     *("sudo", "doas", "pkexec", "su", "docker", "podman", "docker-compose", "apptainer", "oc"),
@@ -76,6 +77,7 @@ def refusal(line: str, environ: Mapping[str, str]) -> UsageError | None:
         "mpirun -np 2 python t.py",
         "mpirun -np 2 -host localhost:2 python t.py",
         f"mpirun -host {HERE} python t.py",
+        f"mpirun -H {WITH_DOMAIN}:2 python t.py",
         "horovodrun -np 2 -H localhost:2 python t.py",
         "srun python t.py",
         "srun -N 1 python t.py",
