@@ -106,7 +106,7 @@ def _write(file: Path, data: bytes) -> None:
         with open(handle, "wb") as stream:
             stream.write(data)
         os.replace(name, file)
-    except OSError:
+    except BaseException:  # an interrupt, too
         os.unlink(name)
         raise
 

@@ -24,8 +24,7 @@ class NodeReport(NamedTuple):
     problem: Annotated[str, FieldRule(min_length=1)] | None = None
     """Why there is no report."""
     report: dict[str, Any] | None = None
-    """Its `gpuconf doctor --json` output, in the form of configs/doctor.schema.json of its version.
-    """
+    """Its `gpuconf doctor --json` output, as in configs/doctor.schema.json of its version."""
 
 
 @json_shape(computed=("silent_count", "failed_count", "warned_count"))

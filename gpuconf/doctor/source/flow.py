@@ -108,6 +108,7 @@ class _Walker:
             begin = len(self.steps)
             self.statements(node.body)
             self.under_main |= set(self.steps[begin:])
+            self._arm(node, "else", node.orelse)
             return
         self._arm(node, "if", node.body)
         self._arm(node, "else", node.orelse)
@@ -178,7 +179,9 @@ def _local_name(node: ast.expr) -> str:
 
 def _asks_for_main(test: ast.expr) -> bool:
     """Whether this is the test of ``if __name__ == "__main__":``."""
-    parts = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
+        return False
+    parts = [test.left, *test.comparators]
     return any(isinstance(part, ast.Name) and part.id == "__name__" for part in parts)
 
 

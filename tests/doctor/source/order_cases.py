@@ -244,6 +244,18 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 4,
     ),
     (
+        "devices_early", "a tensor where the file is imported",
+        """
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        if __name__ == "__main__":
+            pass
+        else:
+            x = tf.ones([2])
+            tf.config.experimental.set_memory_growth(gpus[0], True)
+        """, 7,
+    ),
+    (
         "devices_early", "settings that name variables",
         """
         import tensorflow as tf
