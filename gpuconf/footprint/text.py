@@ -1,4 +1,4 @@
-"""``gpuconf estimate``: a MemoryEstimate as lines for a terminal of any width.  Pure text."""
+"""Format a MemoryEstimate as lines for a terminal of any width (``gpuconf estimate``); pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def report(
     width: int | None = None,
     verbose: bool = False,
 ) -> Iterator[Line]:
-    """The lines, the answer first; broken for ``width`` columns, where that is given."""
+    """The lines, starting with the answer; wrapped to ``width`` columns if given."""
     return broken(_lines(estimate, budget or Budget(), width, verbose=verbose), width)
 
 
@@ -94,7 +94,7 @@ def _headed(heading: str) -> Iterator[Line]:
 
 
 def headline(estimate: MemoryEstimate) -> str:
-    """The answer: what this batch takes, whether that fits, and which batch would."""
+    """The answer: the memory of this batch, whether it fits, and the batch size that would."""
     text = (
         f"batch {estimate.batch_size}: {sized(estimate.peak_bytes)} at the peak, "
         f"of which {sized(estimate.resident_bytes)} stay"
@@ -111,7 +111,7 @@ def headline(estimate: MemoryEstimate) -> str:
 
 
 def modelled(estimate: MemoryEstimate) -> str:
-    """How the number was found, and for which kind of step."""
+    """How the number was computed, and for which kind of step."""
     tier, setting = _TIERS.get(estimate.tier, estimate.tier), estimate.setting
     if setting is None:
         return tier
@@ -137,19 +137,19 @@ def _peak(estimate: MemoryEstimate) -> Iterator[Line]:
     for row, figure in zip(rows, figures, strict=True):
         size = figure.rjust(widest)
         if figure == "0.0" and row.sign != "=":
-            continue  # a few bytes, which would look like an empty row
+            continue  # a few bytes would look like an empty row
         style = "bold" if row.sign == "=" else ""
         yield Line(f"  {row.sign} {size} MiB  {row.words}", style, widest + 10)
 
 
 def place_in_words(place: Peak | Phase) -> str:
-    """Where something is: the part of the step, and the layer."""
+    """The part of the step and the layer of a peak or phase."""
     part = PARTS.get(place.part, place.part)
     return f"in {part}, layer {place.layer}" if place.layer else f"in {part}"
 
 
 def phase_lines(estimate: MemoryEstimate) -> Iterator[Line]:
-    """What the peak is at other batches, as formulas; for an estimate with phases."""
+    """Formulas for the peak at other batch sizes, if the estimate has phases."""
     phases = estimate.phases
     lasts = [phase.first_batch - 1 for phase in phases[1:]]
     spans = [
@@ -176,7 +176,7 @@ def _signed(figure: str) -> str:
 
 
 def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
-    """The formula with this batch in it, and what the allocator makes of that."""
+    """The formula evaluated at this batch size, and the allocator's figure for it."""
     batch = estimate.batch_size
     phase = max(
         (phase for phase in estimate.phases if phase.first_batch <= batch),
@@ -210,7 +210,7 @@ def _layers(estimate: MemoryEstimate, width: int | None, *, verbose: bool) -> It
 
 
 def _three_digits(number: float) -> str:
-    """As 0.0012, 1.43, 23.5 or 2610."""
+    """Format with three significant digits: 0.0012, 1.43, 23.5 or 2610."""
     if number < 0.001:
         return "0"
     return f"{number:.3g}" if number < 100 else f"{number:.0f}"
@@ -225,14 +225,14 @@ def _advice(advice: Advice) -> Iterator[Line]:
 
 
 class _TableRow(NamedTuple):
-    """A name and the bytes of the columns."""
+    """A row's name and the bytes in its columns."""
 
     name: str
     sizes: tuple[int, ...]
 
 
 def table_rows(rows: Sequence[LayerRow], *, is_whole: bool) -> list[_TableRow]:
-    """The largest layers, what the others have together, what is of none, and the sum of all."""
+    """The largest layers, the sum of the others, memory of no layer, and the total."""
     layers = [row for row in rows if row.layer is not None]
     shown = layers if is_whole or len(layers) <= _MOST_ROWS + 1 else layers[:_MOST_ROWS]
     rest = layers[len(shown) :]
@@ -261,7 +261,7 @@ def _added(rows: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def table_cells(rows: Sequence[LayerRow], *, is_whole: bool) -> Table:
-    """The table in cells; columns that hold nothing are left out."""
+    """The table as cells, without empty columns."""
     shown = table_rows(rows, is_whole=is_whole)
     used = _used_columns(shown)
     cells = [(row.name, *(_figure(row.sizes[place]) for place in used)) for row in shown]
@@ -273,10 +273,10 @@ def _used_columns(rows: Sequence[_TableRow]) -> list[int]:
 
 
 def table_lines(rows: Sequence[_TableRow], width: int | None) -> Iterator[str]:
-    """The table's lines, its heading first; columns that hold nothing are left out.
+    """The table's lines, starting with the heading, without empty columns.
 
-    Where the terminal is narrow, headings are shortened, and then the names of layers, at the
-    beginning: what makes them differ is their end.
+    On a narrow terminal the headings are shortened first, then the layer names.  Names are cut at
+    the start because their ends differ.
     """
     used = _used_columns(rows)
     cells = [[_figure(row.sizes[place]) for place in used] for row in rows]

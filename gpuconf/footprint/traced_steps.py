@@ -1,4 +1,4 @@
-"""The steps of one estimate: each batch size is traced once, if at all, whoever asks for it."""
+"""The steps of one estimate; each batch size is traced at most once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Progress = Callable[[str], None]
 
 
 class TracedSteps:
-    """What a subject's steps are at the batch sizes that are asked for.
+    """A subject's steps at the requested batch sizes.
 
-    The subject must stay as it is meanwhile.  ``progress`` gets a line before each trace.
+    The subject must not change in the meantime.  ``progress`` gets a line before each trace.
     """
 
     def __init__(self, subject: Subject | StepFunction, progress: Progress | None = None) -> None:
@@ -29,7 +29,7 @@ class TracedSteps:
         return self._by_batch_size[batch_size]
 
     def _made(self, batch_size: int) -> Step:
-        """From earlier traces if they say what it is, the newest first; else by another one."""
+        """Derive the step from earlier traces if possible, newest first; otherwise trace it."""
         traced = [each for each in self._by_batch_size.values() if each.origin is not None]
         for like in reversed(traced):
             if (step := self.subject.resized(like, batch_size)) is not None:

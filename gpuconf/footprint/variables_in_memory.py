@@ -1,4 +1,4 @@
-"""Where a step's variables lie in the simulated allocator: as they are built, and as they move."""
+"""Place a step's variables in the simulated allocator when they are built and when they move."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuconf.footprint.allocator import Allocator, Chunk
 from gpuconf.footprint.step import WEIGHTS, Step, Variable
 
-_DRAWN = 2  # tensors of its size beside a weight while its random values are made
+_DRAWN = 2  # temporary tensors of a weight's size while its random values are generated
 
 
 class _Zeros(NamedTuple):
@@ -21,10 +21,11 @@ class _Zeros(NamedTuple):
 class VariablesInMemory:
     """The chunks of a step's variables, by the variables' numbers.
 
-    They are made one after the other.  A weight's random values need twice as much again: they are
-    drawn, multiplied and shifted by one operation each (``random_ops.random_uniform`` and others),
-    and the last result becomes the variable.  It lies behind holes of its size, in which later ones
-    begin.  Late ones share a tensor of zeros of their shape until they are changed.
+    Variables are created one after the other.  Generating a weight's random values needs two more
+    tensors of its size: one operation each draws, scales and shifts the values
+    (``random_ops.random_uniform`` and others), and the last result becomes the variable.  It lies
+    behind holes of its size, which later variables fill.  Late variables share a tensor of zeros
+    of their shape until they are changed.
     """
 
     def __init__(self, step: Step, allocator: Allocator) -> None:
@@ -41,16 +42,16 @@ class VariablesInMemory:
             self._chunks.update(dict.fromkeys(numbers, allocator.allocate(zeros.size_bytes)))
 
     def change(self, numbers: Iterable[int]) -> None:
-        """Variables are changed in place: each needs memory of its own, if it still shares some."""
+        """Change variables in place; each one that still shares memory gets its own first."""
         for number in numbers:
             if self._is_still_needed(number):
                 self._give_memory(number)
 
     def rewrite(self, numbers: Iterable[int]) -> list[Chunk]:
-        """Variables are the results of a compiled step; what the caller then has to free.
+        """Replace variables by a compiled step's results; return the chunks the caller must free.
 
-        XLA writes a result over its argument if nothing else uses that memory ("donated").  So
-        all that share a tensor get memory of their own, while the tensor is still there.
+        XLA writes a result over its argument if nothing else uses that memory ("donated").  So all
+        variables that share a tensor get their own memory while the tensor still exists.
         """
         left = {}
         for number in numbers:
@@ -62,7 +63,7 @@ class VariablesInMemory:
         return list(left.values())
 
     def move(self, number: int, chunk: Chunk) -> None:
-        """A variable lies in ``chunk`` from now on."""
+        """Move a variable to ``chunk``."""
         if not self._is_still_needed(number):
             self._allocator.free(self._chunks[number])
         self._chunks[number] = chunk
@@ -79,7 +80,7 @@ class VariablesInMemory:
         return made
 
     def _is_still_needed(self, number: int) -> bool:
-        """Whether others share a variable's memory, which it leaves now."""
+        """Whether other variables still share the memory that this variable is leaving."""
         sharers = self._sharers.get(_zeros_of(self._variables[number]), set())
         if number not in sharers:
             return False

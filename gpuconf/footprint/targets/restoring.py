@@ -1,4 +1,4 @@
-"""From what a file says of a model to the model, without its weights."""
+"""Rebuild a saved model from its configuration, without its weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuconf.errors import GpuconfError, MissingDependencyError, UsageError
 from gpuconf.footprint.targets.saved_models import FROM_CODE, SavedModel
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
 
-# How the Kerases say that a class or function is not theirs.
+# How Keras 2 and Keras 3 report an unknown class or function.
 _UNKNOWN = re.compile(
     r"(?:Could not locate (?:class|function)|Unknown (?:layer|loss function|metric function|"
     r"optimizer|activation function|object)|Cannot deserialize object of type|"
@@ -26,16 +26,16 @@ _LONGEST_REASON = 300
 
 
 class RestoredModel(NamedTuple):
-    """A model, and what to know of how it was come by."""
+    """A model and notes on how it was obtained."""
 
     model: Any
     notes: tuple[str, ...] = ()
 
 
 def restore(saved: SavedModel, path: Path) -> RestoredModel:
-    """The model of ``path``, compiled where the file says how; its variables have no memory.
+    """Rebuild the model in ``path``, compiled if the file says how; its variables have no memory.
 
-    Raises UsageError where Keras cannot make it, as with classes that it does not know.
+    Raises UsageError if Keras cannot build it, for example because of unknown classes.
     """
     keras = _keras_for(saved, path)
     compiled, plain = _with_and_without_compiling(saved)
@@ -53,7 +53,7 @@ def restore(saved: SavedModel, path: Path) -> RestoredModel:
 
 
 def _keras_for(saved: SavedModel, path: Path) -> ModuleType:
-    """The Keras that wrote the file, as far as it is installed."""
+    """The Keras that wrote the file, if it is installed."""
     is_keras_2 = (saved.keras_version or "").startswith("2.")
     names = ("tf_keras", "keras") if is_keras_2 else ("keras",)
     for name in names:
@@ -82,7 +82,7 @@ def _with_and_without_compiling(saved: SavedModel) -> tuple[SavedModel, SavedMod
 
 
 def _shared_objects(keras: ModuleType) -> AbstractContextManager[Any]:
-    """So that an object that is stored twice is one again; Keras does not show it."""
+    """Restore an object that is stored twice as one object; this is a private API of Keras."""
     with contextlib.suppress(ImportError, AttributeError):
         library = importlib.import_module(f"{keras.__name__}.src.saving.serialization_lib")
         scope: AbstractContextManager[Any] = library.ObjectSharingScope()
@@ -92,12 +92,12 @@ def _shared_objects(keras: ModuleType) -> AbstractContextManager[Any]:
 
 def _made(keras: ModuleType, saved: SavedModel) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what Keras thinks of its own older files
+        warnings.simplefilter("ignore")  # Keras warns about its own older files
         return _deserialized(keras, saved)
 
 
 def _deserialized(keras: ModuleType, saved: SavedModel) -> Any:
-    saved = copy.deepcopy(saved)  # Keras takes it apart, and there may be a second try
+    saved = copy.deepcopy(saved)  # Keras modifies it, and there may be a second try
     if not saved.is_legacy:
         return keras.saving.deserialize_keras_object(saved.config, safe_mode=True)
     known = {"Sequential": keras.Sequential, "Functional": keras.Model, "Model": keras.Model}
@@ -119,7 +119,7 @@ def _compiling(keras: ModuleType, training: dict[str, Any]) -> dict[str, Any]:
 
 
 def _each(value: Any, get: Any) -> Any:
-    """``get`` of every object that lists and dicts hold; text is kept once it is known."""
+    """Apply ``get`` to every object in lists and dicts; keep strings, but check that they exist."""
     if isinstance(value, list):
         return [_each(one, get) for one in value]
     if isinstance(value, dict) and "class_name" not in value:
@@ -146,7 +146,7 @@ def _refusal(error: Exception, saved: SavedModel, keras: ModuleType, path: Path)
 
 
 def _reason(error: Exception) -> str:
-    """Keras's last word, without the configuration that it prints along with it."""
+    """The last part of Keras's message, without the configuration that Keras prints with it."""
     unknown = _UNKNOWN.search(str(error))
     if unknown is not None:
         return f"{unknown[1].rpartition('>')[2]!r} is not part of Keras"

@@ -1,4 +1,4 @@
-"""A saved Keras model, as far as it states its shapes: read without its weights, or refused."""
+"""Read a saved Keras model's configuration, without its weights; refuse other files."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _NO_MODELS = {
 
 
 class SavedModel(NamedTuple):
-    """What a file says of a model.
+    """The description of a model in a file.
 
-    ``config`` is what Keras makes it from; ``training`` how it was compiled, of legacy files,
-    whose config does not hold it.  ``keras_version`` is None where the file does not say.
+    Keras builds the model from ``config``.  ``training`` holds the arguments of ``compile`` for
+    legacy files, whose config lacks them.  ``keras_version`` is None if the file does not say.
     """
 
     config: dict[str, Any]
@@ -44,9 +44,9 @@ class SavedModel(NamedTuple):
 
 
 def read_saved_model(path: Path) -> SavedModel:
-    """Read a ``.keras`` archive or folder or an HDF5 file; no weight is read.
+    """Read a ``.keras`` archive or folder or an HDF5 file, without the weights.
 
-    Raises UsageError, with what to give instead, for everything else.
+    Raises UsageError for everything else; its hint says what to pass instead.
     """
     try:
         if path.is_dir():
@@ -76,7 +76,7 @@ def _of_file(path: Path, start: bytes) -> SavedModel:
 
 
 def _of_folder(path: Path) -> SavedModel:
-    """A ``.keras`` archive that was unpacked, as Keras 3 reads it too."""
+    """Read an unpacked ``.keras`` archive; Keras 3 accepts these too."""
     if (path / "config.json").is_file():
         metadata = path / "metadata.json"
         metadata_text = metadata.read_bytes() if metadata.is_file() else b"{}"
@@ -160,7 +160,7 @@ def _refusal(path: Path, what: str | None) -> UsageError:
 
 
 def _refuse_stored_code(path: Path, config: dict[str, Any]) -> None:
-    """Raise for a Lambda layer that is stored as Python bytecode: nobody knows what it does."""
+    """Raise for a Lambda layer that is stored as Python bytecode, which may do anything."""
     for layer in _with_stored_code(config):
         where = "a layer" if layer is None else f"layer {layer!r}"
         raise UsageError(
@@ -170,9 +170,9 @@ def _refuse_stored_code(path: Path, config: dict[str, Any]) -> None:
 
 
 def _with_stored_code(config: dict[str, Any]) -> Iterator[str | None]:
-    """The names of the layers that hold code, as Keras 2 and 3 write it."""
+    """The names of the layers that contain code, in the formats of Keras 2 and 3."""
     open_ones: list[tuple[Any, str | None]] = [(config, None)]
-    while open_ones:  # no recursion: the depth is the file's
+    while open_ones:  # no recursion: the file decides the depth
         value, layer = open_ones.pop()
         if isinstance(value, dict):
             kind, inner = value.get("class_name"), value.get("config")

@@ -1,6 +1,6 @@
-"""A model from the user's own code: what it names is imported, and called if it is a function.
+"""Get a model from the user's code: import the named object, and call it if it is a function.
 
-What that code raises is shown with its own lines, and none of ours or a framework's.
+Errors in that code are shown with the user's lines only, without ours or a framework's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpuconf.footprint.targets.user_modules import (
 )
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
 
-# What a second try, with real weights, would not change.
+# Errors that a second try with real weights would raise again.
 _FINAL = (SyntaxError, ImportError, NameError, OSError, MemoryError, SystemExit)
 _PACKAGE = Path(__file__).resolve().parents[2]
 _LIBRARIES = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -39,11 +39,11 @@ _LONGEST_MESSAGE = 1500
 
 
 def model_from_code(target: str, *, folder: Path) -> RestoredModel:
-    """Import and call what ``target`` names; the model's variables have no memory, if that works.
+    """Import and call ``target``; the model's variables have no memory if possible.
 
-    Code that reads the weights it has just made does not work without them.  Then all of it runs
-    once more with real ones, and a note says so.  Raises UsageError for what is not a function that
-    makes a model, and GpuconfError, with the user's own lines, for whatever it raises itself.
+    Code that reads its new weights fails without them.  It then runs again with real weights, and
+    a note says so.  Raises UsageError if ``target`` is not a function that returns a model, and
+    GpuconfError with the user's lines for any error in the user's code.
     """
     place = place_of(target, folder)
     if str(place.folder) not in sys.path[:1]:
@@ -54,7 +54,7 @@ def model_from_code(target: str, *, folder: Path) -> RestoredModel:
 
 @contextmanager
 def _without_our_arguments(target: str) -> Iterator[None]:
-    """A script that reads its command line when it is imported shall not read ours."""
+    """Hide our command line from a script that reads its own when it is imported."""
     before, sys.argv = sys.argv, [target.rpartition(":")[0]]
     try:
         yield
@@ -92,12 +92,12 @@ def _built(target: str, place: ModelOrigin, scope: AbstractContextManager[None])
 
 
 def is_model(value: Any) -> bool:
-    """Whether it is a model of any Keras; none is imported to find out."""
+    """Whether ``value`` is a model of any Keras; imports none."""
     return not isinstance(value, type) and _is_of_keras(type(value), "Model")
 
 
 def _is_of_keras(kind: type, name: str) -> bool:
-    """Whether a class is that class of a Keras, or made from it."""
+    """Whether ``kind`` is the Keras class ``name`` or a subclass of it."""
     return any(
         base.__name__ == name and base.__module__.partition(".")[0] in ("keras", "tf_keras")
         for base in kind.__mro__
@@ -105,7 +105,7 @@ def _is_of_keras(kind: type, name: str) -> bool:
 
 
 def _callable(found: Any, target: str) -> Callable[[], Any]:
-    """What makes the model; UsageError for what cannot be called without arguments."""
+    """The function that builds the model; UsageError if it cannot be called without arguments."""
     if isinstance(found, type) and not _is_of_keras(found, "Model"):
         raise UsageError(f"{target} is a class, and not one of Keras models", hint=_write(target))
     if not callable(found):
@@ -118,7 +118,7 @@ def _callable(found: Any, target: str) -> Callable[[], Any]:
         raise UsageError(
             f"{target} cannot be called without arguments: {error}", hint=_write(target)
         ) from None
-    except ValueError:  # of a builtin, which says nothing of its arguments
+    except ValueError:  # a builtin without a signature
         pass
     make: Callable[[], Any] = found
     return make
@@ -140,13 +140,13 @@ def _refusal(value: Any, target: str, verb: str) -> UsageError:
 
 
 def _write(target: str) -> str:
-    """How to make a function that can be named."""
+    """How to write a function that can be named as the target."""
     module = target.rpartition(":")[0]
     return f"write def make_model(): return …, then: gpuconf estimate {module}:make_model"
 
 
 def _forget(names: Iterable[str], folder: Path) -> None:
-    """Let the user's modules be imported once more: what they hold was made without weights."""
+    """Let the user's modules be imported again, since their objects were built without weights."""
     for name in names:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is not None and folder in Path(file).parents and "site-packages" not in file:
@@ -157,7 +157,7 @@ def _forget(names: Iterable[str], folder: Path) -> None:
 
 
 def error_in_user_code(target: str, error: BaseException, place: ModelOrigin) -> GpuconfError:
-    """An error with the traceback's lines in the user's files; exit code 1, not a bug of ours."""
+    """An error with the traceback's lines in the user's files; exit code 1, not a gpuconf bug."""
     lines = frames_shown(error, place.folder)
     if trains_in(error):
         return GpuconfError(
@@ -173,13 +173,13 @@ def error_in_user_code(target: str, error: BaseException, place: ModelOrigin) ->
 
 
 def last_line(error: BaseException) -> str:
-    """The end of a traceback: the kind of error, and what it says, cut where that is long."""
+    """The last line of a traceback: the exception's type and message, cut if long."""
     last = "".join(traceback.format_exception_only(type(error), error)).rstrip()
     return last if len(last) <= _LONGEST_MESSAGE else f"{last[:_LONGEST_MESSAGE]} …"
 
 
 def frames_shown(error: BaseException, folder: Path) -> str:
-    """The user's own lines of its traceback, as Python shows them."""
+    """The user's lines of the traceback, in Python's format."""
     return _lines(_user_frames(error), folder)
 
 
@@ -192,22 +192,22 @@ def _reproduction(place: ModelOrigin) -> str:
 
 
 def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The traceback's frames in files that are neither ours nor installed; else the last one."""
+    """The frames in files that are neither ours nor installed; the last frame if there are none."""
     frames = list(traceback.extract_tb(error.__traceback__))
     own = [frame for frame in frames if not frame.filename.startswith(("<", *_NOT_THE_USERS))]
-    if isinstance(error, SyntaxError):  # which names the file itself
+    if isinstance(error, SyntaxError):  # the error names the file itself
         return own
     return (own or frames[-1:])[-_MOST_FRAMES:]
 
 
 def trains_in(error: BaseException) -> bool:
-    """Whether it was raised by a training that the user's code began."""
+    """Whether the error was raised in training that the user's code started."""
     lines = [frame.line or "" for frame in _user_frames(error)]
     return any(call in line for line in lines for call in _TRAINING)
 
 
 def _lines(frames: list[traceback.FrameSummary], folder: Path) -> str:
-    """The frames as Python shows them; files of the folder by their relative names."""
+    """The frames in Python's format; files in the folder get relative names."""
     prefix = f"{folder}/"
     shown = [
         traceback.FrameSummary(

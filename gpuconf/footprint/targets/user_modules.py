@@ -1,4 +1,4 @@
-"""``module:function`` or ``file.py:function``: where it is, imported as Python would import it."""
+"""Find and import ``module:function`` or ``file.py:function`` as Python would."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LIKELY = ("model", "make", "build", "create", "net")
 
 
 class ModelOrigin(NamedTuple):
-    """Where a model is made: a module, the folder to import it from, and a name in it.
+    """Where a model is built: a module, the folder to import it from, and a name in it.
 
-    ``file`` is there where the module was named by its path, and is not in a package.
+    ``file`` is set if the module was given by its path and is not in a package.
     """
 
     module: str
@@ -33,7 +33,7 @@ class ModelOrigin(NamedTuple):
 
 
 class OwnError(Exception):
-    """What the user's code raised; it is in ``error``."""
+    """The user's code raised ``error``."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -42,7 +42,7 @@ class OwnError(Exception):
 
 @contextmanager
 def code_of_the_user() -> Iterator[None]:
-    """What is raised inside is the user's, also where it ends the process; ^C is not."""
+    """Re-raise exceptions, including SystemExit but not KeyboardInterrupt, as OwnError."""
     try:
         yield
     except OwnError:
@@ -52,9 +52,9 @@ def code_of_the_user() -> Iterator[None]:
 
 
 def place_of(target: str, folder: Path) -> ModelOrigin:
-    """The parts of ``target``; UsageError if it is neither of the two.
+    """The parts of ``target``; UsageError if it has neither form.
 
-    A file within a package is imported as a part of it, so that its relative imports work.
+    A file in a package is imported as part of the package, so that its relative imports work.
     """
     module, _, attribute = target.rpartition(":")
     attribute = attribute.removesuffix("()")
@@ -87,7 +87,7 @@ def _place_in_file(path: Path, attribute: str) -> ModelOrigin:
 
 
 def imported(place: ModelOrigin) -> ModuleType:
-    """The module; UsageError if there is none, OwnError for what it raises."""
+    """Import the module; UsageError if it does not exist, OwnError if importing it raises."""
     if place.file is not None:
         return _imported_file(place.module, place.file)
     if not _can_be_found(place.module):
@@ -100,7 +100,7 @@ def imported(place: ModelOrigin) -> ModuleType:
 
 
 def _can_be_found(name: str) -> bool:
-    """Whether there is such a module; what its packages raise when imported is the user's."""
+    """Whether the module exists; OwnError if importing its parent packages raises."""
     parent = name.rpartition(".")[0]
     if parent and not _can_be_found(parent):
         return False
@@ -131,7 +131,7 @@ def _imported_file(name: str, file: Path) -> ModuleType:
 
 
 def attribute_of(module: ModuleType, place: ModelOrigin) -> Any:
-    """What the place names in the module: ``make``, ``Models.small``; UsageError if nothing."""
+    """The object that ``place`` names, e.g. ``make`` or ``Models.small``; UsageError if none."""
     found: Any = module
     for name in place.attribute.split("."):
         if not hasattr(found, name):
@@ -153,7 +153,7 @@ def _nothing_there(holder: Any, name: str, place: ModelOrigin) -> UsageError:
 
 
 def function_wanted(file: Path) -> UsageError:
-    """The error for a program that was named without a function; it proposes one that is there."""
+    """The error for a file given without a function; it suggests one that the file has."""
     try:
         statements = ast.parse(file.read_bytes()).body
     except (OSError, ValueError, SyntaxError):
