@@ -1,4 +1,4 @@
-"""Variables of TensorFlow with a shape and a type and no memory: to build a model for its sizes."""
+"""TensorFlow variables with a shape and dtype but no memory, to build a model for its sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WITH_MEMORY = ContextVar("with_memory", default=False)
 
 @contextmanager
 def variables_with_memory() -> Iterator[None]:
-    """:func:`abstract_variables` does nothing inside: what is made is to be computed with."""
+    """Disable :func:`abstract_variables` inside, for variables that are computed with."""
     token = _WITH_MEMORY.set(True)
     try:
         yield
@@ -26,13 +26,13 @@ def variables_with_memory() -> Iterator[None]:
 
 @contextmanager
 def abstract_variables() -> Iterator[None]:
-    """Every ``tf.Variable`` made inside, by whatever Keras, has no memory until it is assigned to.
+    """Create every ``tf.Variable`` inside, by any Keras, without memory until it is assigned.
 
-    Initial values are not computed: a network of gigabytes is built in the time of its Python.
-    Single numbers, such as a learning rate, are real: optimizers read them.  Reading another one
-    outside of a traced function gives nothing of use: an error, or an empty array.
+    Initial values are not computed, so building a network of gigabytes takes no longer than its
+    Python code.  Scalars such as a learning rate are real because optimizers read them.  Reading
+    any other variable outside of a traced function gives an error or an empty array.
 
-    Keras's variables on another backend have memory all the same.
+    Keras variables on another backend still have memory.
     """
     if _WITH_MEMORY.get() or _is_keras_elsewhere():
         yield
@@ -62,7 +62,7 @@ def _without_memory(next_creator: Any, **options: Any) -> Any:
 
 
 def _shape_and_dtype(options: dict[str, Any]) -> tuple[Any, Any]:
-    """As far as possible without computing the initial value, else from it, in a graph."""
+    """The shape and dtype, from the options if possible, else from the initial value in a graph."""
     import tensorflow as tf
 
     shape, dtype, value = (options.get(name) for name in ("shape", "dtype", "initial_value"))

@@ -1,4 +1,4 @@
-"""Which part of the step and which layer an operation belongs to, and what its memory is for."""
+"""Attribute operations to a part of the step and a layer, and find the purpose of their memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuconf.footprint.step import (
 )
 from gpuconf.footprint.tensorflow.walk import OperationPlace
 
-_TAPE = "gradient_tape"  # what TensorFlow puts before the names of a tape's gradients
+_TAPE = "gradient_tape"  # the prefix of a tape's gradients in TensorFlow
 
 
 def operations_of(
@@ -26,7 +26,7 @@ def operations_of(
 ) -> tuple[Operation, ...]:
     """The operations that run, with their part and layer.
 
-    What was traced after the last gradient updates weights and metrics, whenever it runs.
+    Operations traced after the last gradient update weights and metrics, whenever they run.
     """
     names = [operation.name for operation in graph.get_operations()]
     gradients = [number for number, name in enumerate(names) if _TAPE in name]
@@ -43,7 +43,7 @@ def operations_of(
 
 
 class LayersByName:
-    """The layers of operations by name; a gradient's is that of what it is the gradient of."""
+    """The layers of operations by name; a gradient belongs to its forward operation's layer."""
 
     def __init__(self, names: Sequence[str], spans: Iterable[Span]) -> None:
         self._by_name: dict[str, str] = {}
@@ -66,7 +66,7 @@ class LayersByName:
 
 
 def _scopes(by_name: dict[str, str]) -> dict[str, str]:
-    """The layer of each name scope that is one layer's alone."""
+    """The layer of each name scope that belongs to one layer only."""
     found: dict[str, str | None] = {}
     for name, layer in by_name.items():
         scope = name.rpartition("/")[0]
@@ -77,7 +77,7 @@ def _scopes(by_name: dict[str, str]) -> dict[str, str]:
 
 
 def named_pieces(pieces: Sequence[Piece], operations: Sequence[Operation]) -> tuple[Piece, ...]:
-    """The pieces with what they are for."""
+    """The pieces with their purpose."""
     last_users = {
         piece.goes_on_from: piece.first for piece in pieces if piece.goes_on_from is not None
     }
@@ -90,7 +90,7 @@ def named_pieces(pieces: Sequence[Piece], operations: Sequence[Operation]) -> tu
 
 
 def _kind(piece: Piece, last_user: int, operations: Sequence[Operation]) -> str:
-    """A result of the backward pass that the update needs is a gradient."""
+    """The purpose; a result of the backward pass that the update needs is a gradient."""
     part = operations[piece.first].part
     if part == FORWARD:
         return ACTIVATION

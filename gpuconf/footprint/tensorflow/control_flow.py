@@ -1,4 +1,4 @@
-"""Conditions, loops and calls in a graph: which function is walked, and how often."""
+"""Conditions, loops and calls in a graph: which function the walk enters, and how often."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gpuconf.footprint.tensorflow import operations
 from gpuconf.footprint.tensorflow.memory import static_value
 from gpuconf.keras_api import graphs
 
-_COMPARISONS = {"Less": 0, "LessEqual": 1}  # and how many turns more the second takes
-_MOST_TURNS = 10_000  # more are not walked: each turn's operations are kept
+_COMPARISONS = {"Less": 0, "LessEqual": 1}  # extra iterations of each
+_MOST_TURNS = 10_000  # the limit, because each iteration's operations are kept
 
 
 def function_graph(operation: Any, attribute: str) -> Any:
@@ -31,7 +31,7 @@ def functions_of(operation: Any) -> dict[str, Any]:
 
 
 def heaviest_branch(operation: Any) -> Any:
-    """The graph of the branch with the most operations: weights are updated, not left alone."""
+    """The graph of the branch with the most operations; assumes that weights are updated."""
     branches = [_graph_named(operation, name) for name in _branches(operation)]
     return max(branches, key=lambda graph: len(graph.get_operations()))
 
@@ -43,7 +43,7 @@ def _branches(operation: Any) -> list[str]:
 
 
 def _graph_named(operation: Any, name: str) -> Any:
-    """That of a function; a resized graph has those that depend on the batch size."""
+    """A function's graph; a resized graph holds those that depend on the batch size."""
     graph = operation.graph
     resized = getattr(graph, "functions", {})
     if name in resized:
@@ -52,10 +52,10 @@ def _graph_named(operation: Any, name: str) -> Any:
 
 
 def number_of_turns(operation: Any, turns: Mapping[int, int]) -> int | None:
-    """How often a ``While`` turns, where its condition compares with a number that is known.
+    """The iterations of a ``While``, if its condition compares with a known number; else None.
 
-    ``turns`` are those of loops before it: the loop of the gradients counts as far as the first
-    one did.
+    ``turns`` holds the iterations of earlier loops: the gradient's loop runs as often as the
+    forward loop.
     """
     condition = function_graph(operation, "cond")
     outer = dict(zip(map(id, condition.inputs), operation.inputs, strict=True))

@@ -1,8 +1,8 @@
-"""What is kept of the first trace of a step, so that other batch sizes need no trace of their own.
+"""Keep the first trace of a step, so that other batch sizes need no full trace.
 
 The second batch size is traced without the optimizer's updates, which do not depend on the batch.
-From the two traces follow the sizes at any third one.  What is not seen is code of the user's own
-that does another thing from some batch size on, outside of the two that were traced.
+The two traces determine the sizes at any other batch size.  They cannot show user code that
+behaves differently from some batch size on, outside of the two traced sizes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuconf.footprint.tensorflow.resized_graph import ResizedGraph
 
 
 class FirstTrace:
-    """A traced graph with what was noted meanwhile.
+    """A traced graph with the notes taken during the trace.
 
     ``updates`` are the numbers of the operations that ``optimizer`` added.
     """
@@ -42,11 +42,11 @@ class FirstTrace:
 
     @property
     def wants_part(self) -> bool:
-        """Whether a second trace may leave the updates out."""
+        """Whether a second trace may omit the updates."""
         return self._pair is None and bool(self.updates)
 
     def pair_with(self, graph: Any, batch_size: int, *, is_whole: bool = True) -> None:
-        """Take another trace, unless there is a second one; one without the updates is a part."""
+        """Add a second trace if there is none; ``is_whole`` is False for one without updates."""
         if self._pair is not None:
             return
         self._second_batch_size = batch_size
@@ -56,7 +56,7 @@ class FirstTrace:
             self.updates = ()
 
     def graph_at(self, batch_size: int) -> ResizedGraph | None:
-        """The graph at another batch size; None where only a trace can say what it is."""
+        """The graph at another batch size; None if it needs its own trace."""
         if self._pair is None:
             return None
         sizes = BatchSizes(self.batch_size, self._second_batch_size, batch_size)

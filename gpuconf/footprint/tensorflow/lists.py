@@ -1,6 +1,6 @@
-"""TensorLists: what loops collect step by step, above all for the backward pass.
+"""TensorLists: tensors that loops collect step by step, mainly for the backward pass.
 
-A list holds its elements, which share the memory of the tensors that were put in.
+The elements of a list share the memory of the tensors that were put in.
 Source: ``tensorflow/core/kernels/list_kernels.h``.
 """
 
@@ -13,7 +13,7 @@ from gpuconf.footprint.tensorflow.memory import Buffer, Items, Ledger, Value, si
 
 
 class WalkMoment(NamedTuple):
-    """Where the walk is: the turn of the loop, the number of the operation, and the ledger."""
+    """The walk's position: the loop iteration, the operation's number, and the ledger."""
 
     ledger: Ledger
     turn: int
@@ -49,7 +49,7 @@ def _pop(at: WalkMoment, _operation: Any, inputs: Sequence[Value]) -> Sequence[V
 
 
 def _set(at: WalkMoment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
-    """At the place of the turn that the loop is in: other orders need as much memory."""
+    """Set the element at the loop's iteration; other orders need the same memory."""
     elements = _elements(inputs[0])
     if at.turn >= len(elements):
         return [Items((*elements, inputs[2]))]
@@ -62,12 +62,12 @@ def _get(at: WalkMoment, operation: Any, inputs: Sequence[Value]) -> Sequence[Va
         inputs[0].use(at.now)
     found = elements[at.turn] if at.turn < len(elements) else None
     if found is None and (size := size_of(operation.outputs[0])):
-        return [at.ledger.new(operation.outputs[0], size, at.now)]  # an element never set: zeros
+        return [at.ledger.new(operation.outputs[0], size, at.now)]  # never set, so zeros
     return [found]
 
 
 def _from_tensor(at: WalkMoment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
-    """Every element is a copy of its own."""
+    """Make each element a separate copy."""
     tensor = operation.inputs[0]
     size, count = size_of(tensor), tensor.shape[0] if tensor.shape.rank else None
     if not size or not count:
@@ -76,7 +76,7 @@ def _from_tensor(at: WalkMoment, operation: Any, inputs: Sequence[Value]) -> Seq
 
 
 def _stack(at: WalkMoment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
-    """One tensor of all the elements."""
+    """Stack all elements into one tensor."""
     if isinstance(inputs[0], Items):
         inputs[0].use(at.now)
     size = size_of(operation.outputs[0])

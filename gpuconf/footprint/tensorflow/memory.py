@@ -1,7 +1,7 @@
-"""Buffers while a graph is walked, and how they become the pieces of a :class:`Step`.
+"""Record buffers while a graph is walked, and turn them into the pieces of a :class:`Step`.
 
-The walk notes who makes a buffer and who uses it.  Only when all users are known is it known
-which buffers end where, so which operation may write its result over its input.
+The walk records which operation makes a buffer and which ones use it.  Only once all users are
+known is it clear where each buffer ends, and so which operation may overwrite its input.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _NO_BYTES = frozenset({"resource", "variant", "string"})
 
 
 def count_of(tensor: Any) -> int | None:
-    """The number of elements, or None where the shape is not known."""
+    """The number of elements, or None if the shape is unknown."""
     shape = tensor.shape
     return math.prod(shape.as_list()) if shape.is_fully_defined() else None
 
 
 def size_of(tensor: Any) -> int | None:
-    """Bytes on the device, or None where the shape is not known; handles have none."""
+    """Bytes on the device, or None if the shape is unknown; handles have 0."""
     if tensor.dtype.name in _NO_BYTES:
         return 0
     count = count_of(tensor)
@@ -31,12 +31,12 @@ def size_of(tensor: Any) -> int | None:
 
 
 def shape_of(tensor: Any) -> tuple[int, ...]:
-    """The shape, or an empty one where it is not known."""
+    """The shape, or an empty one if it is unknown."""
     return tuple(tensor.shape.as_list()) if tensor.shape.is_fully_defined() else ()
 
 
 def static_value(tensor: Any) -> Any:
-    """The value where it is known, as an array; else None.  A resized tensor knows its own."""
+    """The value as an array if it is known, else None.  A resized tensor stores its own."""
     own = getattr(tensor, "static_value", None)
     if own is not None:
         return own()
@@ -47,10 +47,10 @@ def static_value(tensor: Any) -> Any:
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """Memory of a tensor: made at ``first``, used until ``last``.
+    """Memory of a tensor: allocated at ``first``, used until ``last``.
 
-    ``takes_from`` are the inputs whose memory it may take over.  A ``pinned`` one belongs to a
-    variable or to the caller, and is nobody's to take; it may be what a variable ``becomes``.
+    ``takes_from`` are the inputs whose memory it may reuse.  A ``pinned`` buffer belongs to a
+    variable or to the caller and cannot be reused.  ``becomes`` is the variable assigned from it.
     """
 
     size_bytes: int
@@ -65,13 +65,13 @@ class Buffer:
     piece: int | None = None
 
     def use(self, now: int) -> None:
-        """Somebody needs it at ``now``."""
+        """Record that the buffer is needed at ``now``."""
         self.last = max(self.last, now)
 
 
 @dataclass(slots=True, eq=False)
 class Handle:
-    """A variable as the graph sees it; ``readers`` share its memory since it last was copied."""
+    """A variable in the graph; ``readers`` have shared its memory since it was last copied."""
 
     variable: Variable
     is_sparse: bool = False
@@ -80,23 +80,23 @@ class Handle:
 
 @dataclass(slots=True, eq=False)
 class Items:
-    """A TensorList: its elements."""
+    """The elements of a TensorList."""
 
     elements: tuple[Value, ...]
 
     def use(self, now: int) -> None:
-        """Somebody needs all of it at ``now``."""
+        """Record that all elements are needed at ``now``."""
         for element in self.elements:
             if isinstance(element, Buffer | Items):
                 element.use(now)
 
 
-# What a tensor of the graph is; None has no memory on the device.
+# The value of a tensor in the graph; None has no memory on the device.
 Value = Buffer | Handle | Items | None
 
 
 class Update(NamedTuple):
-    """At ``now`` a variable is changed in place, which ``readers`` had read before."""
+    """A variable is changed in place at ``now``, after ``readers`` read it."""
 
     now: int
     size_bytes: int
@@ -104,7 +104,7 @@ class Update(NamedTuple):
 
 
 class Ledger:
-    """All buffers of a step in the order in which they are made."""
+    """All buffers of a step, in the order of their allocation."""
 
     def __init__(self) -> None:
         self._buffers: list[Buffer] = []
@@ -112,33 +112,33 @@ class Ledger:
         self._first_updates: dict[int, int] = {}
 
     def add(self, buffer: Buffer) -> Buffer:
-        """Note a new buffer."""
+        """Record a new buffer."""
         self._buffers.append(buffer)
         return buffer
 
     def new(
         self, tensor: Any, size_bytes: int, now: int, *, takes_from: tuple[Buffer, ...] = ()
     ) -> Buffer:
-        """A new tensor's memory."""
+        """Record and return the buffer of a new tensor."""
         shape, dtype = shape_of(tensor), tensor.dtype.name
         return self.add(Buffer(size_bytes, now, now, shape, dtype, takes_from=takes_from))
 
     def workspace(self, size_bytes: int, now: int) -> None:
-        """Note memory that an operation uses for itself."""
+        """Record memory that an operation uses internally."""
         if size_bytes:
             self.add(Buffer(size_bytes, now, now, kind=WORKSPACE))
 
     def update(self, handle: Handle, now: int) -> None:
-        """Note that a variable is changed."""
+        """Record that a variable is changed."""
         self._first_updates.setdefault(id(handle.variable), now)
         if handle.readers:
             self._updates.append(Update(now, handle.variable.size_bytes, tuple(handle.readers)))
             handle.readers = []
 
     def assign(self, handle: Handle, value: Value, now: int) -> None:
-        """Note that a variable's memory is a result's from now on (``AssignVariableOp``).
+        """Record that a variable takes over a result's memory (``AssignVariableOp``).
 
-        Where rows of it are updated, it is a copy of the result.
+        If rows of the variable are updated, it gets a copy of the result instead.
         """
         if handle.is_sparse:
             value = self.add(Buffer(handle.variable.size_bytes, now, now))
@@ -147,9 +147,9 @@ class Ledger:
             value.becomes, value.pinned = handle.variable, True
 
     def late(self, variables: Sequence[Variable]) -> dict[int, int]:
-        """Where the optimizer's state is first changed, by the variables' numbers.
+        """When each variable of the optimizer's state is first changed, by the variable's number.
 
-        An optimizer is built while the first step is traced, and all zeros of one shape are one
+        An optimizer is built while the first step is traced.  All zeros of one shape are one
         tensor, which the variables share until each is changed (``PrepareToUpdateVariable``).
         """
         return {
@@ -159,7 +159,7 @@ class Ledger:
         }
 
     def pieces(self, variables: Sequence[Variable] = ()) -> tuple[Piece, ...]:
-        """What is allocated, in order, once all uses are known; ``variables`` are the step's."""
+        """The allocations in order, once all uses are known; ``variables`` are the step's."""
         copies = [
             Buffer(update.size_bytes, update.now, last)
             for update in self._updates
@@ -171,7 +171,7 @@ class Ledger:
 
 
 def _pieces(buffers: Sequence[Buffer], numbers: Mapping[int, int]) -> tuple[Piece, ...]:
-    """Where an output takes over an input's memory, its piece goes on in the same chunk."""
+    """The pieces; if an output reuses an input's memory, its piece stays in the same chunk."""
     pieces: list[Piece] = []
     taken: set[int] = set()
     for buffer in buffers:

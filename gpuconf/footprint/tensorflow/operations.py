@@ -1,4 +1,4 @@
-"""What TensorFlow's kernels do with their inputs' memory, by the kind of operation.
+"""How TensorFlow's kernels use their inputs' memory, by the type of operation.
 
 Sources, in ``tensorflow/core/kernels``: ``forward_input_or_allocate_output`` in
 ``cwise_ops_common.h``, ``bias_op.cc``, ``aggregate_ops.cc``, ``softmax_op.cc`` and others;
@@ -29,12 +29,12 @@ _ELEMENTWISE = """
     AddN AccumulateNV2
 """
 
-# The output is the input under another shape or name.
+# The output is the input with another shape or name.
 ALIASES = frozenset(_ALIASES.split())
-# Shapes and the like: a few numbers, on a GPU in host memory.
+# Shapes and other small results, which a GPU kernel keeps in host memory.
 ON_HOST = frozenset(_ON_HOST.split())
-# The output may take over an input's memory, if nobody else needs it and the sizes agree: which
-# inputs; None stands for all of them.
+# The inputs whose memory the output may reuse, if it is not needed elsewhere and the sizes agree.
+# None means all inputs.
 TAKES: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(_ELEMENTWISE.split()),
     "BiasAdd": (0,),
@@ -44,26 +44,26 @@ TAKES: dict[str, tuple[int, ...] | None] = {
     "TensorScatterUpdate": (0,),
     "TensorScatterAdd": (0,),
 }
-# Outputs of unknown shape that are empty: what cuDNN reserves for the backward pass is nothing or a
-# bit for each element in half precision.
+# Outputs of unknown shape that are taken as empty: cuDNN reserves nothing for the backward pass, or
+# one bit per element in half precision.
 EMPTY = {"FusedBatchNormV3": (5,), "CudnnRNNV3": (4,)}
-# Outputs of unknown shape that are a number of times as large as the first one, by ``rnn_mode``:
-# what a recurrent layer keeps of its gates and cells for the backward pass.
+# Outputs of unknown shape whose size is a multiple of the first output's, by ``rnn_mode``.  They
+# hold the gates and cells that a recurrent layer keeps for the backward pass.
 RESERVED = {"CudnnRNNV3": (3, {"lstm": 5, "gru": 4})}
-# ... into another output than the first.
+# The same for an output other than the first.
 TAKES_INTO = {
     "SoftmaxCrossEntropyWithLogits": {1: (0,)},
     "SparseSoftmaxCrossEntropyWithLogits": {1: (0,)},  # sparse_xent_op.cc
 }
 
-# From the first of these on, every reading of that variable is a copy (in TensorFlow's source:
-# EnsureSparseVariableAccess).
+# After the first of these, every read of the variable is a copy (EnsureSparseVariableAccess in
+# TensorFlow's source).
 SPARSE_PREFIXES = ("ResourceScatter", "ResourceSparseApply")
-# In place on a variable, which is copied first while somebody still reads it.
+# In-place updates of a variable, which is copied first if a reader still needs it.
 _UPDATES = ("AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply", *SPARSE_PREFIXES)
 
-# With a scalar of that value beside it, the result is the other input: grappler's constant folding
-# takes such an operation out (``SimplifyArithmeticOperations`` in constant_folding.cc).
+# If one input is a scalar of this value, the result is the other input: grappler's constant folding
+# removes such an operation (``SimplifyArithmeticOperations`` in constant_folding.cc).
 NEUTRAL = {
     "Mul": 1,
     "Div": 1,
@@ -72,7 +72,7 @@ NEUTRAL = {
     "AddV2": 0,
     "Sub": 0,
 }
-# Of these only the second input may be the scalar.
+# Only the second input of these may be the scalar.
 ONE_SIDED = frozenset({"Div", "RealDiv", "Sub"})
 
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})

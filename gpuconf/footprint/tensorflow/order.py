@@ -1,11 +1,11 @@
-"""In which order TensorFlow's executor runs a graph's operations.
+"""The order in which TensorFlow's executor runs a graph's operations.
 
-An operation is ready when its inputs and those before it by control are done.  On a GPU, where
-every operation is only launched, there is one queue: what becomes ready is put at its end
+An operation is ready when its inputs and control dependencies are done.  On a GPU, where the
+executor only launches operations, there is one queue, and ready operations go to its end
 (``ScheduleReady`` in ``tensorflow/core/common_runtime/executor.cc``).  So two towers are computed
-side by side, and a weight is updated during the backward pass, as soon as its gradient is there.
-What becomes ready at once runs in the graph's order, which the graph optimizer has sorted in the
-same way before (``ComputeTopologicalOrder`` in ``topological_sort.cc``).
+side by side, and a weight is updated during the backward pass, as soon as its gradient is ready.
+Operations that become ready together run in the graph's order, which the graph optimizer has
+already sorted in the same way (``ComputeTopologicalOrder`` in ``topological_sort.cc``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SORTS = 2  # the optimizer's, and the executor's
 
 
 def executed(rewritten: Rewritten) -> list[Any]:
-    """The operations that are left, in the order in which they run."""
+    """The remaining operations, in the order in which they run."""
     order: Sequence[Any] = rewritten.operations
     for _ in range(_SORTS):
         order = _breadth_first(order, rewritten)
@@ -27,7 +27,7 @@ def executed(rewritten: Rewritten) -> list[Any]:
 
 
 def _breadth_first(operations: Sequence[Any], rewritten: Rewritten) -> list[Any]:
-    """First what waits for nothing, then what becomes ready, each in the order given."""
+    """Operations without dependencies first, then each as it becomes ready, in the given order."""
     waits: dict[int, int] = {}
     after: dict[int, list[Any]] = {id(operation): [] for operation in operations}
     for operation in operations:
@@ -37,7 +37,7 @@ def _breadth_first(operations: Sequence[Any], rewritten: Rewritten) -> list[Any]
         for other in before:
             after[other].append(operation)
     order = [operation for operation in operations if not waits[id(operation)]]
-    for operation in order:  # which grows meanwhile
+    for operation in order:  # grows during the loop
         for other in after[id(operation)]:
             waits[id(other)] -= 1
             if not waits[id(other)]:

@@ -1,6 +1,6 @@
-"""Two traces of one step, operation by operation: what depends on the batch size, and how.
+"""Compare two traces of a step, operation by operation, to find what depends on the batch size.
 
-From them follow the sizes at any other batch, unless that is in doubt.
+The two traces determine the sizes at any other batch size, except in doubtful cases.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from gpuconf.footprint.tensorflow.control_flow import functions_of
 
 
 class DoubtError(Exception):
-    """The sizes at another batch do not follow from the two traces."""
+    """The two traces do not determine the sizes at another batch size."""
 
 
 class BatchSizes(NamedTuple):
-    """Those of the two traces, and that which is ``wanted``."""
+    """The batch sizes of the two traces, and the ``wanted`` one."""
 
     one: int
     other: int
     wanted: int
 
     def size(self, small: Any, large: Any) -> Any:
-        """The size that is ``small`` and ``large`` in the traces: in proportion to the batch.
+        """Scale a size that is ``small`` and ``large`` in the traces in proportion to the batch.
 
-        Raises DoubtError for another one, and for a new 1, since code looks at those:
-        they are broadcast.
+        Raises DoubtError if it is not proportional, and for a new size of 1, which code may treat
+        differently because it is broadcast.
         """
         if small == large or self.wanted == self.other:
             return large
@@ -38,7 +38,7 @@ class BatchSizes(NamedTuple):
         return found
 
     def value(self, small: Any, large: Any) -> Any:
-        """The constant that is ``small`` and ``large``, as arrays; DoubtError as in `size`."""
+        """Scale a constant array that is ``small`` and ``large``; DoubtError as in `size`."""
         import numpy as np
 
         if self.wanted == self.other or np.array_equal(small, large):
@@ -55,10 +55,10 @@ class BatchSizes(NamedTuple):
 
 
 class PairedGraphs:
-    """Two traces of a step, which must differ in sizes alone; else DoubtError is raised.
+    """Two traces of a step that differ only in sizes; raises DoubtError if they differ otherwise.
 
-    The operations of ``graph`` that are numbered in ``left_out`` are not in the ``other`` one, and
-    do not depend on the batch, since what they are computed from does not.
+    The operations of ``graph`` that are numbered in ``left_out`` are missing from ``other``.  They
+    do not depend on the batch size because their inputs do not.
     """
 
     def __init__(self, graph: Any, other: Any, left_out: Iterable[range] = ()) -> None:
@@ -72,7 +72,7 @@ class PairedGraphs:
         _check(self._are_of_no_batch(each) for each in alone)
 
     def twin(self, operation: Any) -> Any | None:
-        """The same operation of the other trace; None where that was left out."""
+        """The same operation in the other trace; None if it was left out."""
         return self._twins.get(id(operation))
 
     def _pair(self, ours: Sequence[Any], theirs: Sequence[Any]) -> None:
@@ -104,7 +104,7 @@ class PairedGraphs:
 
 
 def sizes_of(tensor: Any) -> list[int | None] | None:
-    """The dimensions, None where there is no knowing even how many."""
+    """The dimensions, or None if the rank is unknown."""
     shape = tensor.shape
     return None if shape.rank is None else list(shape.as_list())
 

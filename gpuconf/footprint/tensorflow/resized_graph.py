@@ -1,4 +1,4 @@
-"""A traced graph at another batch size: as much of TensorFlow's own graphs as a walk looks at."""
+"""A traced graph at another batch size, with the parts of TensorFlow's graph API a walk needs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuconf.footprint.tensorflow.paired_graphs import (
     sizes_of,
 )
 
-_SMALL_COUNT = 1000  # TensorFlow makes a constant of fewer zeros or ones, and a Fill of more
+_SMALL_COUNT = 1000  # below, TensorFlow makes zeros or ones a constant, otherwise a Fill
 
 
 class ResizedTensor:
-    """A tensor of another shape than the ``traced`` one."""
+    """A ``traced`` tensor with another shape."""
 
     __slots__ = ("dtype", "name", "op", "shape", "traced", "value_index")
 
@@ -28,7 +28,7 @@ class ResizedTensor:
         self.shape = shape
 
     def static_value(self) -> Any:
-        """As ``tf.get_static_value`` has it."""
+        """The value that ``tf.get_static_value`` would return."""
         import tensorflow as tf
 
         found = tf.get_static_value(self.traced)
@@ -40,7 +40,7 @@ class ResizedTensor:
 
 
 class ResizedOperation:
-    """An operation, whose attributes are those of the ``traced`` one and its ``twin``."""
+    """An operation with the attributes of the ``traced`` operation and its ``twin``."""
 
     def __init__(self, graph: ResizedGraph, traced: Any, twin: Any | None) -> None:
         self.graph = graph
@@ -52,16 +52,16 @@ class ResizedOperation:
         self.outputs = [
             ResizedTensor(self, tensor, graph.shape(tensor, twin)) for tensor in traced.outputs
         ]
-        self.control_inputs: list[ResizedOperation] = []  # later: they may be in a circle
+        self.control_inputs: list[ResizedOperation] = []  # set later: there may be cycles
 
     @property
     def op_def(self) -> Any:
-        """What TensorFlow knows of this kind."""
+        """TensorFlow's definition of this type of operation."""
         return self.traced.op_def
 
     @property
     def node_def(self) -> Any:
-        """The attributes, a constant's value among them."""
+        """The attributes, including a constant's value."""
         node = self.traced.node_def
         if self.type == "Const" and self.twin is not None:
             own, other = node.attr["value"], self.twin.node_def.attr["value"]
@@ -73,12 +73,12 @@ class ResizedOperation:
         return node
 
     def get_attr(self, name: str) -> Any:
-        """Another attribute than a constant's value."""
+        """An attribute other than a constant's value."""
         return self.traced.get_attr(name)
 
 
 class ResizedGraph:
-    """The graph of ``pair`` at the batch that ``sizes`` want; DoubtError where that is in doubt."""
+    """The graph of ``pair`` at the batch size wanted in ``sizes``; DoubtError if it is unclear."""
 
     def __init__(self, pair: PairedGraphs, sizes: BatchSizes) -> None:
         self.pair = pair
@@ -102,11 +102,11 @@ class ResizedGraph:
         }
 
     def get_operations(self) -> list[ResizedOperation]:
-        """All operations, as they were made."""
+        """All operations, in the order of their creation."""
         return self._operations
 
     def tensor(self, traced: Any) -> ResizedTensor:
-        """The tensor that stands for a traced one."""
+        """The resized tensor of a traced tensor."""
         return self._tensors[id(traced)]
 
     def shape(self, tensor: Any, twin: Any | None) -> Any:
@@ -125,7 +125,7 @@ class ResizedGraph:
         return shape
 
     def _check_filled(self, operation: Any, shape: Any) -> None:
-        """Zeros and ones are made in another way where there are few."""
+        """Raise DoubtError if TensorFlow would create zeros or ones differently at this size."""
         if self.sizes.wanted == self.sizes.other or operation.type not in ("Const", "Fill"):
             return
         is_small = (shape.num_elements() or 0) < _SMALL_COUNT

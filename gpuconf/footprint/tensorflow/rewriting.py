@@ -1,11 +1,10 @@
-"""What TensorFlow's graph optimizer changes in a graph before it runs, as far as memory shows it.
+"""Changes that TensorFlow's graph optimizer makes before a graph runs and that affect memory.
 
-What is computed from constants alone becomes a constant, so that what is computed from it may run
-at once, and lie there long before it is needed.  Of two equal
-operations the second is taken out, and a tree of additions of one shape becomes one sum, which
-needs all of its terms at once.  Source: ``tensorflow/core/grappler/optimizers``,
-``constant_folding.cc`` (``IsFoldable``) and ``arithmetic_optimizer.cc`` (``DedupComputations``,
-``AddOpsRewriteStage``).
+An operation on constants only becomes a constant.  Operations that depend on it may run at once,
+so their results may exist long before they are needed.  The second of two equal operations is
+removed.  A tree of additions of one shape becomes one sum, which needs all its terms at the same
+time.  Source: ``tensorflow/core/grappler/optimizers``, ``constant_folding.cc`` (``IsFoldable``)
+and ``arithmetic_optimizer.cc`` (``DedupComputations``, ``AddOpsRewriteStage``).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _NEVER_FOLDED = CALLS | BRANCHES | LOOPS
 
 
 class Rewritten:
-    """The operations of a graph that are left, in the order in which they were made."""
+    """The remaining operations of a graph, in the order of their creation."""
 
     def __init__(self, graph: Any) -> None:
         self._merged: dict[int, Any] = {}
@@ -36,29 +35,29 @@ class Rewritten:
         self.operations = self._without_terms(needed, graph)
 
     def source(self, tensor: Any) -> Any:
-        """The tensor that stands for this one.
+        """The tensor that replaces this one.
 
-        ``IdentityN`` is taken out too, so that nothing waits for all its inputs.
+        ``IdentityN`` is removed too, so that no operation waits for all its inputs.
         """
         tensor = past_identities(tensor)
         return self._merged.get(id(tensor), tensor)
 
     def inputs(self, operation: Any) -> list[Any]:
-        """The tensors that an operation is computed from."""
+        """The input tensors of an operation."""
         if id(operation) in self._folded:
             return []
         terms = self._terms.get(id(operation))
         return terms if terms is not None else [self.source(each) for each in operation.inputs]
 
     def is_constant(self, operation: Any) -> bool:
-        """Whether its results are known before the graph runs."""
+        """Whether the operation's results are known before the graph runs."""
         return operation.type == "Const" or id(operation) in self._folded
 
     def _is_foldable(self, operation: Any) -> bool:
-        """Whether it is computed from constants alone, and not larger than they are.
+        """Whether all inputs are constants and the result is not larger than they are.
 
-        TensorFlow also folds what becomes larger, up to 100 KiB.  Here that would make a graph
-        depend on its batch size, and such operations run among the first anyway.
+        TensorFlow also folds larger results, up to 100 KiB.  Here that would make the graph depend
+        on its batch size, and such operations run among the first anyway.
         """
         tensors = [past_identities(tensor) for tensor in operation.inputs]
         if not tensors or not all(self.is_constant(tensor.op) for tensor in tensors):
@@ -99,7 +98,7 @@ class Rewritten:
         return self._stateful[operation.type] or not operation.outputs
 
     def _without_terms(self, operations: Sequence[Any], graph: Any) -> list[Any]:
-        """The operations without those additions that became part of another one."""
+        """The operations without the additions that were merged into another one."""
         uses = Counter(id(each) for operation in operations for each in self.inputs(operation))
         uses.update(id(self.source(each)) for each in graph.outputs)
         waited_for = {id(each) for operation in operations for each in operation.control_inputs}
@@ -129,9 +128,9 @@ def past_identities(tensor: Any) -> Any:
 
 
 def _needed(graph: Any, folded: Set[int] = frozenset()) -> list[Any]:
-    """The operations that the results and the side effects of a graph need, as they were made.
+    """The operations that a graph's results and side effects need, in the order of their creation.
 
-    Those that are ``folded`` need nothing.
+    Operations in ``folded`` need no inputs.
     """
     wanted: set[int] = set()
     left = [past_identities(tensor).op for tensor in graph.outputs] + list(graph.control_outputs)
@@ -146,7 +145,7 @@ def _needed(graph: Any, folded: Set[int] = frozenset()) -> list[Any]:
 
 
 def _is_plain_addition(operation: Any) -> bool:
-    """Whether all its terms have the shape of the sum, and nothing else is waited for."""
+    """Whether all terms have the sum's shape, and there are no control dependencies."""
     if operation.type not in _ADDITIONS or operation.control_inputs:
         return False
     shape = operation.outputs[0].shape

@@ -1,4 +1,4 @@
-"""A Keras model's training or prediction step, traced by TensorFlow: no data, nothing computed."""
+"""Trace a Keras model's training or prediction step with TensorFlow, without data or computing."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def trace(
     compiler: Compiler | None = None,
     first: FirstTrace | None = None,
 ) -> Step:
-    """Trace ``train_step`` or ``predict_step`` on a batch of these specs; a :class:`Step` of it.
+    """Trace ``train_step`` or ``predict_step`` on a batch of these specs as a :class:`Step`.
 
-    With ``compiler`` XLA compiles it.  After a ``first`` trace a part is traced, where that will
-    do.  Raises UsageError where the model refuses the batch, with the model's own words, and what
-    :meth:`Compiler.compile` raises.
+    With ``compiler``, XLA compiles the step.  After a ``first`` trace, only part of the step is
+    traced if that suffices.  Raises UsageError with the model's message if the model refuses the
+    batch, and any error of :meth:`Compiler.compile`.
     """
     calls = LayerCalls(model, family)
     training, optimizer = choice.training, model.optimizer if choice.training else None
@@ -57,7 +57,7 @@ def trace(
     with updates_noted(optimizer, _current_graph) as updates:
         graph = traced(calls)
     known = variables_of(model, calls.by_variable(), training=training)
-    # Labels that a step of the user's own does not read are probably not given to fit() either.
+    # Labels that a custom step does not read are probably not passed to fit() either.
     counts_unread = not batch.is_assumed
     step = step_of(graph, calls, known, batch_size, compiler, counts_unread=counts_unread)
     if is_compiled:
@@ -69,7 +69,7 @@ def trace(
 
 
 def resized_step(first: FirstTrace, batch_size: int) -> Step | None:
-    """The step at another batch size, from what was traced; None where only a trace can say it."""
+    """The step at another batch size, from earlier traces; None if it needs its own trace."""
     graph = first.graph_at(batch_size)
     if graph is None:
         return None
@@ -88,9 +88,9 @@ def step_of(
     *,
     counts_unread: bool = True,
 ) -> Step:
-    """The step of a traced graph; ``calls`` were noted meanwhile.
+    """The step of a traced graph; ``calls`` were recorded during the trace.
 
-    ``counts_unread``: with ``compiler``, inputs that no operation reads take memory too.
+    ``counts_unread``: with ``compiler``, also count inputs that no operation reads.
     """
     if compiler is not None:
         given = (graph, calls, known, batch_size, compiler)
@@ -100,8 +100,8 @@ def step_of(
     variables = (*_in_use(graph, known), *captured)
     pieces = named_pieces(walk.ledger.pieces(variables), operations)
     kinds = _kinds(calls)
-    # Where memory is short, grappler adds such gradients one by one to zeros (SchedulingPass in
-    # memory_optimizer.cc): the zeros stay as a constant, and the sum lies beside the first of them.
+    # If memory is short, grappler adds such gradients one by one to zeros (SchedulingPass in
+    # memory_optimizer.cc).  The zeros remain as a constant, and the sum needs memory in addition.
     spare = _SPARE_SUMS * walk.largest_sum_bytes
     late = walk.ledger.late(variables)
     step = Step(batch_size, variables, operations, pieces, kinds, _notes(walk), late=late)
@@ -137,7 +137,7 @@ def _kinds(calls: LayerCalls) -> dict[str, str]:
 
 
 def _in_use(graph: Any, known: KnownVariables) -> Iterable[Variable]:
-    """All, but for the state of an optimizer that a step of the model's own does not use."""
+    """All variables, except the state of an optimizer that a custom step does not use."""
     found = {id(known.by_handle.get(id(outside))) for outside, _ in graph.captures}
     states = [each for each in known.variables if each.kind == OPTIMIZER_STATE]
     if any(id(each) in found for each in states):
@@ -146,7 +146,7 @@ def _in_use(graph: Any, known: KnownVariables) -> Iterable[Variable]:
 
 
 def _walked(graph: Any, known: KnownVariables) -> tuple[Walk, list[Variable]]:
-    """The walk of any step but the first, and the variables that are not the model's."""
+    """The walk of any step after the first, and the variables that do not belong to the model."""
     sparse: set[int] = set()
     while True:
         walk, captured = Walk(), list[Variable]()
@@ -157,7 +157,7 @@ def _walked(graph: Any, known: KnownVariables) -> tuple[Walk, list[Variable]]:
         results = walk.graph(graph, values)
         walk.keep(results.values())
         walk.finish()
-        # What one step has updated by rows, the next one copies to read it.
+        # A variable that one step updates by rows is copied when the next step reads it.
         found = {number for number, handle in enumerate(handles) if handle.is_sparse}
         if found == sparse:
             return walk, captured
@@ -179,7 +179,7 @@ def _traced(
             return graphs.traced("step", step, data, is_compiled=is_compiled)
         except GpuconfError:
             raise
-        except Exception as error:  # the model's own, of any kind
+        except Exception as error:  # the model may raise anything
             raise UsageError(
                 f"{type(model).__name__} cannot be traced on {shown(specs)}: {in_short(error)}",
                 hint="call it once on such a batch to see where; if the batch is wrong, give "
@@ -196,7 +196,7 @@ def _current_graph() -> Any:
 def _arguments(
     graph: Any, walk: Walk, known: KnownVariables, captured: list[Variable]
 ) -> dict[int, Value]:
-    """What the graph is given: variables, captured constants, and the batch."""
+    """The graph's inputs: variables, captured constants, and the batch."""
     import tensorflow as tf
 
     values: dict[int, Value] = {}
@@ -207,7 +207,7 @@ def _arguments(
             values[id(inside)] = walk.kept(size_of(inside) or 0, CONSTANT)
     read = graphs.tensors_read(graph)
     for tensor in graph.inputs:
-        if id(tensor) not in values and id(tensor) in read:  # what is not stays on the host
+        if id(tensor) not in values and id(tensor) in read:  # unread tensors stay on the host
             values[id(tensor)] = walk.kept(size_of(tensor) or 0, DATA)
     return values
 
@@ -218,7 +218,7 @@ def _handle(
     variable = known.by_handle.get(id(outside))
     if variable is None:
         size = graphs.handled_bytes(getattr(inside, "traced", inside))
-        if size is None:  # a lookup table or the like
+        if size is None:  # for example a lookup table
             return None
         variable = Variable(inside.name, size, OTHER_STATE)
         captured.append(variable)

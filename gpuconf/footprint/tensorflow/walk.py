@@ -1,6 +1,6 @@
-"""A traced graph, walked in the order of execution: who makes which memory, who uses it.
+"""Walk a traced graph in execution order, and record which operations allocate and use memory.
 
-Of functional control flow, the heaviest branch is walked, and a loop as often as it turns.
+The walk enters the heaviest branch of a condition, and repeats a loop for each iteration.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from gpuconf.footprint.tensorflow.order import executed
 from gpuconf.footprint.tensorflow.rewriting import Rewritten
 from gpuconf.footprint.tensorflow.workspaces import workspace_bytes
 
-_SMALLEST_CONSTANT_BYTES = 1024  # smaller ones are folded away, or on the host
+_SMALLEST_CONSTANT_BYTES = 1024  # smaller ones are folded away or on the host
 
 
 class OperationPlace(NamedTuple):
-    """An operation: its kind, and the name of that of the top graph in or under which it is."""
+    """An operation's type, and the name of the top graph's operation that is or contains it."""
 
     name: str
     kind: str
@@ -45,17 +45,17 @@ class Walk:
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.places: list[OperationPlace] = []
-        self.unknown: list[str] = []  # operations whose result's size nobody knows
-        self.endless: list[str] = []  # loops whose number of turns nobody knows
+        self.unknown: list[str] = []  # operations with a result of unknown size
+        self.endless: list[str] = []  # loops with an unknown number of iterations
         self.largest_sum_bytes = 0  # of three or more gradients
-        self.turns: dict[int, int] = {}  # of loops, by the outputs' identities
-        self.turn = 0  # of the loop that is being walked
+        self.turns: dict[int, int] = {}  # iterations of loops, by the outputs' ids
+        self.turn = 0  # iteration of the current loop
         self._constants: dict[int, Buffer] = {}
         self._kept: list[Buffer] = []
         self._graphs: dict[int, tuple[Rewritten, list[Any]]] = {}
 
     def kept(self, size_bytes: int, kind: str) -> Buffer:
-        """Memory that is there for the whole step."""
+        """Record memory that lasts for the whole step."""
         self._kept.append(Buffer(size_bytes, 0, 0, kind=kind, pinned=True))
         return self.ledger.add(self._kept[-1])
 
@@ -65,7 +65,7 @@ class Walk:
         values: Mapping[int, Value],
         under: OperationPlace | None = None,
     ) -> dict[int, Value]:
-        """Walk all operations that the outputs need; give what every output has become."""
+        """Walk all operations that the outputs need; return the value of each output."""
         known: dict[int, Value] = dict(values)
         rewritten, order = self._ordered(graph)
         for operation in order:
@@ -76,14 +76,14 @@ class Walk:
         return {id(tensor): known.get(id(rewritten.source(tensor))) for tensor in graph.outputs}
 
     def _ordered(self, graph: Any) -> tuple[Rewritten, list[Any]]:
-        """The graph as it runs; the body of a loop is rewritten once, not at every turn."""
+        """The graph as it runs; a loop's body is rewritten once, not for every iteration."""
         if id(graph) not in self._graphs:
             rewritten = Rewritten(graph)
             self._graphs[id(graph)] = rewritten, executed(rewritten)
         return self._graphs[id(graph)]
 
     def keep(self, values: Iterable[Value]) -> None:
-        """What the step gives back stays to its end, and is nobody's to take."""
+        """Keep the step's results until its end; no operation may reuse their memory."""
         for value in values:
             if isinstance(value, Buffer):
                 value.pinned = True
@@ -92,7 +92,7 @@ class Walk:
                 self.keep(value.elements)
 
     def finish(self) -> int:
-        """The number of positions; what stays for the whole step ends at the last one."""
+        """The number of positions; memory kept for the whole step ends at the last one."""
         if not self.places:
             self.places.append(OperationPlace("step", "NoOp"))
         end = len(self.places) - 1
@@ -172,7 +172,7 @@ class Walk:
         return self.ledger.new(tensor, size, now, takes_from=takes_from)
 
     def _unknown(self, operation: Any, tensor: Any) -> int:
-        """A size that depends on the data is taken to be that of the largest input."""
+        """Take the size of the largest input if the size depends on the data."""
         self.unknown.append(operation.name)
         counts = [count_of(each) or 0 for each in operation.inputs]
         return int(max(counts, default=0) * (tensor.dtype.size or 0))
@@ -230,7 +230,7 @@ def _place(operation: Any, under: OperationPlace | None) -> OperationPlace:
 
 
 def _reserved(operation: Any, number: int) -> int | None:
-    """Bytes of what cuDNN's kernel for a recurrent layer keeps; None for other outputs."""
+    """Bytes that cuDNN's kernel for a recurrent layer keeps; None for other outputs."""
     place, times = operations.RESERVED.get(operation.type, (None, {}))
     if number != place:
         return None
@@ -261,7 +261,7 @@ def _takes_from(
 
 
 def _unchanged_input(operation: Any, tensors: Sequence[Any]) -> int | None:
-    """The number of the input that an operation with a neutral scalar gives back, if it is one."""
+    """The index of the input that an operation with a neutral scalar returns, else None."""
     neutral = operations.NEUTRAL.get(operation.type)
     if neutral is None or len(tensors) != 2:
         return None
@@ -275,8 +275,8 @@ def _unchanged_input(operation: Any, tensors: Sequence[Any]) -> int | None:
 
 
 def _is_folded(operation: Any) -> bool:
-    """Whether its value is known before it runs: a constant, or one as another type."""
-    if operation.type == "Cast":  # as the scalar of silu is with float16
+    """Whether the operation is a constant, or a cast of one, so its value is known in advance."""
+    if operation.type == "Cast":  # such as the scalar of silu with float16
         return _is_folded(operation.inputs[0].op)
     return bool(operation.type == "Const")
 

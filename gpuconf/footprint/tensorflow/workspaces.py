@@ -1,12 +1,14 @@
-"""Memory that a kernel uses for itself while it runs: the columns of a convolution's gradients,
-where each maximum of a pooling was, and a transposed copy of what a reduction reads.
+"""Memory that a kernel uses internally while it runs.
 
-TensorFlow's CPU kernels, which also compute on the simulated card, unfold as many images at a
-time as make a working set of 30 MiB, or films as fill the processor's last cache.  Sources:
+Examples are the columns of a convolution's gradients, the positions of a pooling's maxima, and a
+transposed copy of a reduction's input.
+
+TensorFlow's CPU kernels, which also run on the simulated card, unfold as many images at a time as
+fit a working set of 30 MiB, or as many videos as fill the processor's last-level cache.  Sources:
 ``conv_grad_filter_ops.cc``, ``conv_grad_input_ops.cc``, ``conv_grad_ops_3d.cc``
-(``target_working_set_size``, ``kMaxTempAllocationOverhead``).  cuDNN's workspaces are another
-matter: it takes what an algorithm wants, up to ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB``, and does
-without where there is none.
+(``target_working_set_size``, ``kMaxTempAllocationOverhead``).  cuDNN's workspaces are different:
+cuDNN allocates what an algorithm requests, up to ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB``, and runs
+without a workspace if none is available.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from gpuconf.units import KIB, MIB
 
 _IMAGES_BYTES = 30 * MIB
 _USUAL_CACHE_BYTES = 32 * MIB
-_LEVEL3_CACHE_SIZE = 194  # _SC_LEVEL3_CACHE_SIZE of glibc, which Python has no name for
-# From this size of one image's work on, the gradient of the input takes one image at a time.
+_LEVEL3_CACHE_SIZE = 194  # glibc's _SC_LEVEL3_CACHE_SIZE, which Python does not name
+# If one image's work is at least this large, the input gradient handles one image at a time.
 _WORK_PER_THREAD_BYTES = 512 * KIB  # Eigen's second-level cache
-_MOST_COLUMNS = 25  # times all the tensors of a 3-D convolution; else another kernel is used
+_MOST_COLUMNS = 25  # times all tensors of a 3-D convolution; above, another kernel runs
 _PLACE_BYTES = 8  # an int64 for each maximum (``tensor_out_arg_max`` in maxpooling_op.cc)
 _REDUCTIONS = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "EuclideanNorm"})
-_MOST_RUNS = 3  # of dimensions that are kept or reduced; else the input is transposed first
+_MOST_RUNS = 3  # of kept or reduced dimensions; above, the input is transposed first
 _OF_FILTERS = frozenset({"Conv2DBackpropFilter", "Conv3DBackpropFilterV2"})
 _OF_INPUT = frozenset({"Conv2DBackpropInput", "Conv3DBackpropInputV2"})
 
@@ -45,7 +47,7 @@ class _Convolution(NamedTuple):
 
 
 def workspace_bytes(operation: Any) -> int:
-    """Bytes that the operation needs beside its inputs and outputs, while it runs."""
+    """Bytes that the operation needs in addition to its inputs and outputs while it runs."""
     if operation.type == "MaxPoolGrad":
         return _PLACE_BYTES * (count_of(operation.inputs[1]) or 0)
     if operation.type in _REDUCTIONS:
@@ -68,9 +70,9 @@ def workspace_bytes(operation: Any) -> int:
 
 
 def _of_reduction(operation: Any) -> int:
-    """The copy in which all reduced dimensions are last (``shuffled`` in reduction_ops_common.h).
+    """The copy with all reduced dimensions last (``shuffled`` in reduction_ops_common.h).
 
-    Group normalization needs one: of five dimensions it reduces the second, third and fifth.
+    Group normalization needs it, since it reduces the second, third and fifth of five dimensions.
     """
     data, axes = operation.inputs[:2]
     value, shape = static_value(axes), shape_of(data)
@@ -101,7 +103,7 @@ def _of_films(of: _Convolution) -> int:
 
 
 def _one(of: _Convolution) -> tuple[int, int]:
-    """The columns of one image and its work, in elements: positions x filter volume, and more."""
+    """The columns of one image (positions x filter volume) and its total work, in elements."""
     volume, positions = math.prod(of.filters[:-1]), math.prod(of.rows[1:-1])
     channels = of.filters[-1]
     columns = positions * volume
@@ -114,7 +116,7 @@ def _at_once(set_bytes: int, item_bytes: int, work: int) -> int:
 
 @functools.cache
 def cache_bytes() -> int:
-    """The last level of this processor's cache."""
+    """The size of this processor's last-level cache."""
     try:
         found = os.sysconf(_LEVEL3_CACHE_SIZE)
     except (ValueError, OSError):
