@@ -1,7 +1,7 @@
-"""XLA's buffer assignment, as it dumps it: what a compiled step will ask the allocator for.
+"""Parse XLA's buffer assignment: the memory that a compiled step will request.
 
-The text is what ``--xla_dump_to`` writes as ``…buffer-assignment.txt``, before any code is
-generated: allocations, the values in each, where each value comes from, and when it lives.  Pure.
+``--xla_dump_to`` writes the text as ``…buffer-assignment.txt`` before any code is generated.  It
+lists the allocations, the values in each, and each value's source and live range.  Pure.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _COMPUTATION = re.compile(r"(?:ENTRY )?%([\w.-]+) \(.*\{$")
 _END = "HloLiveRange"
 _CONVOLUTION = "__cudnn$conv"
 _BITS = re.compile(r"\d+")
-# What XLA tries several algorithms or tilings of, when it compiles with a GPU there.
+# Instructions for which XLA tries several algorithms or tilings if it compiles on a GPU.
 _TUNED = ("__triton_gemm", "__triton_nested_gemm", "__cublas$", "__cudnn$")
-# The guard zones around each buffer of a trial, in bytes: kRedzoneSize in redzone_allocator.h is
-# 8 MiB, on both sides.
+# Bytes of the guard zones around each buffer of a trial: 8 MiB on both sides (kRedzoneSize in
+# redzone_allocator.h).
 _GUARD_BYTES = 16 * MIB
 
 
 class Share(NamedTuple):
-    """Bytes that lie in the block when it is fullest, by the operation that they came from."""
+    """Bytes in use when the block is fullest, by the operation that they came from."""
 
     op_name: str
     size_bytes: int
 
 
 class Assignment(NamedTuple):
-    """What one compiled step takes in addition to its arguments.
+    """Memory that one compiled step needs in addition to its arguments.
 
-    ``temp_bytes`` is one block; ``output_bytes`` are the results that are not written over a
-    variable, and the table of them; ``shares`` are what lies in the block when most of it is in
-    use, and ``fullest`` the operation at that time.  ``first_step_bytes`` is what the first step
-    needs at once while XLA tries algorithms, before the block is there.
+    ``temp_bytes`` is one block.  ``output_bytes`` covers the results that are not written over a
+    variable, and their table.  ``shares`` lists the contents of the block when it is fullest, and
+    ``fullest`` is the operation at that time.  ``first_step_bytes`` is the most that the first
+    step needs while XLA tries algorithms, before the block is allocated.
     """
 
     temp_bytes: int
@@ -56,15 +56,15 @@ class Assignment(NamedTuple):
 
 
 def is_whole(text: str) -> bool:
-    """Whether XLA has written it all: lives stand at its end."""
+    """Whether the text is complete; it ends with the live ranges."""
     return f"\n{_END}" in text and text.endswith("\n")
 
 
 def read_assignment(text: str, module: str = "", *, workspace_bytes: int = 0) -> Assignment:
-    """Parse the whole text; ``module`` is that of the compiled module, for names of operations.
+    """Parse a complete text; ``module``, the compiled module's text, adds operation names.
 
-    Each convolution of cuDNN's is given ``workspace_bytes`` in the block while it runs.  XLA gives
-    it none where it does not time algorithms, and timing means nothing without a GPU.
+    Each cuDNN convolution gets ``workspace_bytes`` in the block while it runs.  XLA assigns none
+    if it does not time algorithms, and timing is meaningless without a GPU.
     """
     temp_bytes, outputs, values = _allocations(text)
     instructions = {found[1]: found[2] for found in map(_DEFINED.match, text.splitlines()) if found}
@@ -82,7 +82,7 @@ def read_assignment(text: str, module: str = "", *, workspace_bytes: int = 0) ->
 
 
 def _allocations(text: str) -> tuple[int, list[int], dict[str, _Place]]:
-    """The bytes of the block, those of the results, and the places of values in the block."""
+    """The bytes of the block, the sizes of the results, and each value's place in the block."""
     temp_bytes, outputs = 0, []
     values: dict[str, _Place] = {}
     is_block = False
@@ -102,14 +102,14 @@ def _allocations(text: str) -> tuple[int, list[int], dict[str, _Place]]:
 
 
 def _is_output(what: str) -> bool:
-    """Results of their own, and the table of all; what is written over an argument is neither."""
+    """Whether it is a separate result or the table of results, not written over an argument."""
     if what.startswith("parameter"):
         return False
     return "output" in what or "maybe-live-out" in what
 
 
 def _lives(text: str) -> dict[str, tuple[int, int]]:
-    """From when to when each value lives, as places in the sequence of instructions."""
+    """Each value's live range, as positions in the sequence of instructions."""
     lines = text[text.find(_END) :].splitlines()
     found = [match for match in map(_LIVES.match, lines) if match]
     return {each[1] + each[2]: (int(each[3]), int(each[4])) for each in found}
@@ -127,9 +127,9 @@ def _full(value: str) -> str:
 
 
 class _Block:
-    """The block over time; a time is a place in the sequence of instructions.
+    """The block over time; a time is a position in the sequence of instructions.
 
-    Of values in one place, such as a result written over its operand, the largest counts.
+    If several values share a place, such as a result written over its operand, the largest counts.
     """
 
     def __init__(
@@ -149,12 +149,12 @@ class _Block:
         needed = {now: size + workspace_bytes * (now in running) for now, size in in_use.items()}
         self._fullest = max(needed, key=lambda now: needed[now], default=0)
         self.added_bytes = max(needed.values(), default=0) - max(in_use.values(), default=0)
-        """How much larger the workspaces make it."""
+        """Bytes that the workspaces add to the block."""
 
     def at_its_fullest(self, names: _Names) -> tuple[tuple[Share, ...], str]:
-        """What is live when the most is, and the operation that then begins to be.
+        """The live values when the block is fullest, and the operation that starts then.
 
-        A workspace is nobody's share.
+        Workspaces are not part of any share.
         """
         by_op: dict[str, int] = {}
         live = self._live(self._fullest).values()
@@ -170,7 +170,7 @@ class _Block:
         return tuple(Share(*each) for each in shares), names.of(newest)
 
     def _live(self, now: int) -> dict[int, str]:
-        """The values that are live, by their offsets."""
+        """The live values, by offset."""
         found: dict[int, str] = {}
         for name in self._known:
             offset, size = self._values[name]
@@ -182,14 +182,14 @@ class _Block:
         return found
 
     def _bytes_at(self, times: Sequence[int]) -> dict[int, int]:
-        """What is in use at each of these times, given in order, in one pass over all of them.
+        """The bytes in use at each of these ordered times, computed in one pass.
 
-        A deep network has tens of thousands of values, each of which begins at a time of its own.
+        A deep network has tens of thousands of values, each with its own start.
         """
         changes = [(self._lives[name][0], name, True) for name in self._known]
         changes += [(self._lives[name][1] + 1, name, False) for name in self._known]
         changes.sort(key=lambda change: change[0], reverse=True)
-        sizes: dict[int, list[int]] = defaultdict(list)  # of what is live, by offset
+        sizes: dict[int, list[int]] = defaultdict(list)  # of live values, by offset
         found, in_use = {}, 0
         for now in times:
             while changes and changes[-1][0] <= now:
@@ -204,9 +204,9 @@ class _Block:
 
 
 class _Names:
-    """Names in TensorFlow's graph of what XLA's instructions came from.
+    """Names of the TensorFlow operations that XLA's instructions came from.
 
-    A fusion may have none: then it is that of the last instruction in it that has one.
+    A fusion without a name gets the name of its last instruction that has one.
     """
 
     def __init__(self, instructions: Mapping[str, str], module: str) -> None:
@@ -222,7 +222,7 @@ class _Names:
                 self._fused[computation] = named[1]
 
     def of(self, value: str) -> str:
-        """The operation's name; the instruction's own where there is none."""
+        """The operation's name, or the instruction's name if there is none."""
         name = value.partition("{")[0]
         text = self._instructions.get(name, "")
         found, called = _OP_NAME.search(text), _CALLED.search(text)
@@ -232,7 +232,7 @@ class _Names:
 
 
 def _trials(instructions: Mapping[str, str]) -> Iterable[int]:
-    """The bytes of each trial: operands and results, with guards around each."""
+    """The bytes of each trial: operands and results, each with guard zones."""
     for text in instructions.values():
         if not any(sign in text for sign in _TUNED):
             continue

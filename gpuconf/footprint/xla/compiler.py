@@ -1,4 +1,4 @@
-"""TensorFlow's own XLA, compiling for a described GPU in a child on a simulated card."""
+"""Compile for a described GPU with TensorFlow's XLA, in a child process on a simulated card."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from gpuconf.units import MIB, parse_duration, short_duration, sized
 
 TIMEOUT_VARIABLE = "GPUCONF_XLA_TIMEOUT"
 _TIMEOUT_S = 600.0
-_REPORT_S = 30.0  # between two lines of progress
+_REPORT_S = 30.0  # between progress lines
 _PROGRAM = "gpuconf.footprint.xla.program"
-# Only compiled, never run; and warnings of TensorFlow's are not the user's.
+# The child only compiles and never runs a step; TensorFlow's warnings do not concern the user.
 _QUIET = {"GPUCONF_SIMCARD_KERNELS": "skip", "TF_CPP_MIN_LOG_LEVEL": "2"}
 _WITHOUT = "without XLA: gpuconf estimate … --no-jit"
 _LONGEST_REASON = 300
-_LEAST_ROOM_BYTES = MIB  # for what XLA writes; where less is left, it failed for that
-_END_S = 1.0  # from the end of its output to its own
+_LEAST_ROOM_BYTES = MIB  # for XLA's files; with less free, XLA failed for lack of disk space
+_END_S = 1.0  # between the end of the child's output and its exit
 _NOTICE = re.compile(r"[IW]\d{4} |WARNING: All log messages")
 
 
 class Compiler:
-    """Compiles traced steps for ``target``; a context, after which nothing of it is left.
+    """Compile traced steps for ``target``; a context manager that ends the child on exit.
 
-    The child starts before the first step is traced.  ``workspace_bytes`` is what each convolution
-    of cuDNN's is given in addition to its tensors.  With ``must_compile`` a step that cannot be
-    compiled is an error.  ``progress`` gets a line before each step is compiled, and others while
-    it is: XLA may take minutes for a deep network.  It is ended after 10 minutes, or what
-    GPUCONF_XLA_TIMEOUT says.
+    The child starts before the first step is traced.  Each cuDNN convolution gets
+    ``workspace_bytes`` in addition to its tensors.  With ``must_compile``, a step that cannot be
+    compiled is an error.  ``progress`` gets a line before each compilation and more lines during
+    it, since XLA may take minutes for a deep network.  The timeout is 10 minutes, or the value of
+    GPUCONF_XLA_TIMEOUT.
 
-    Raises UsageError where that is not a duration.
+    Raises UsageError if that value is not a duration.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Compiler:
         self._folder = Path()
         self._count = 0
         self.support: XlaSupport | None = None
-        """What XLA compiles with, once the child has started."""
+        """The tools that XLA compiles with, once the child has started."""
         self.failed: Exception | None = None
-        """Why steps are counted without XLA instead."""
+        """Why steps are estimated without XLA."""
 
     def __enter__(self) -> Compiler:
         return self
@@ -94,10 +94,10 @@ class Compiler:
         self._end_child()
 
     def step(self, trace: Callable[[Compiler | None], Step]) -> Step:
-        """What ``trace`` makes of a step with this compiler; with None where XLA cannot compile it.
+        """Call ``trace`` with this compiler, or with None if XLA cannot compile the step.
 
-        The first step decides that for all, since figures of the two kinds are not compared.  So
-        later ones, and any with ``must_compile``, raise what `compile` raises.
+        The first step decides for all, since the two kinds of figures are not comparable.  So
+        later steps, and any step with ``must_compile``, raise the error of `compile`.
         """
         if self.failed is not None:
             return trace(None)
@@ -112,11 +112,11 @@ class Compiler:
         return made
 
     def compile(self, graph: Any) -> Assignment:
-        """The buffer assignment of a traced step.
+        """Compile a traced step and return its buffer assignment.
 
-        Raises BackendError where XLA refuses it, takes too long or cannot compile here,
-        MissingDependencyError where a C compiler or libdevice is missing, and UsageError for a
-        workspace that is larger than the GPU.
+        Raises BackendError if XLA refuses the step, takes too long or cannot compile here,
+        MissingDependencyError if a C compiler or libdevice is missing, and UsageError if the
+        workspace is larger than the GPU's memory.
         """
         if self.workspace_bytes > self.target.total_bytes:
             raise UsageError(
@@ -143,17 +143,17 @@ class Compiler:
         if answer != b"done":
             raise self._refused(child, folder)
         text, module = assignments(folder)[-1], "\n".join(modules(folder))
-        shutil.rmtree(folder, ignore_errors=True)  # of a deep network it is tens of megabytes
+        shutil.rmtree(folder, ignore_errors=True)  # tens of MB for a deep network
         return read_assignment(text, module, workspace_bytes=self.workspace_bytes)
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Let the child import TensorFlow, which may go on beside a trace; raises as `compile`."""
+        """Start the child, which imports TensorFlow while a step is traced; raises as `compile`."""
         if self._child is None:
             self._child = self._start(self._card_environment())
         return self._child
 
     def _ready(self) -> subprocess.Popen[bytes]:
-        """The child, once it waits for steps."""
+        """The child, once it is ready for steps."""
         child = self.start()
         if not self._is_ready:
             if self._answer(child) != b"ready":
@@ -163,7 +163,7 @@ class Compiler:
         return child
 
     def _answer(self, child: subprocess.Popen[bytes]) -> bytes:
-        """The child's next line, empty where it has ended; BackendError for none in time."""
+        """The child's next line, empty if the child has ended; BackendError on timeout."""
         assert child.stdout is not None
         started_s = time.monotonic()
         poll = select.poll()
@@ -184,12 +184,12 @@ class Compiler:
             self._progress(text)
 
     def _end_child(self) -> None:
-        """End the child and what it has started, and remove its files."""
+        """End the child and its processes, and remove its files."""
         self._child, self._is_ready = None, False
         self._context.close()
 
     def _card_environment(self) -> dict[str, str]:
-        """That of a simulated card like the target, on which TensorFlow's XLA can compile."""
+        """The environment of a simulated card like the target, for TensorFlow's XLA."""
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:
             raise BackendError(
@@ -211,7 +211,7 @@ class Compiler:
         with open(self._folder / "stderr", "wb") as stderr:
             child = family.start(
                 [sys.executable, "-m", _PROGRAM],
-                {**environ, "TMPDIR": str(self._folder)},  # a killed worker removes nothing
+                {**environ, "TMPDIR": str(self._folder)},  # a killed worker leaves its files
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -232,7 +232,7 @@ class Compiler:
         return BackendError(f"XLA cannot compile this step: {shown}", hint=_WITHOUT)
 
     def _end(self, child: subprocess.Popen[bytes]) -> str:
-        """How the child ended, or what it wrote last that is more than a notice."""
+        """How the child ended, or the last line it wrote that is more than a notice."""
         code = _exit_code(child)
         if code is not None and code < 0:
             return ended_by(-code)
@@ -259,7 +259,7 @@ def _unwritten(folder: Path, reason: str | None) -> BackendError:
 
 
 def _exit_code(child: subprocess.Popen[bytes]) -> int | None:
-    """What it ended with; None where it goes on, after a worker of its own has failed."""
+    """The child's exit code; None if it is still running after one of its workers failed."""
     try:
         return child.wait(timeout=_END_S)
     except subprocess.TimeoutExpired:
@@ -271,5 +271,5 @@ def _close(child: subprocess.Popen[bytes]) -> None:
         if stream is not None:
             try:
                 stream.close()
-            except OSError:  # what was written to a child that is gone
+            except OSError:  # data for a child that has ended
                 continue

@@ -1,6 +1,6 @@
-"""A traced step as files, from which another process compiles it without the user's code.
+"""Export a traced step to files, so that another process can compile it without the user's code.
 
-``graph.pb`` is the graph with its functions, ``step.json`` says what it is given and gives back.
+``graph.pb`` holds the graph with its functions, ``step.json`` its inputs and outputs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from gpuconf.errors import BackendError
 from gpuconf.keras_api.graphs import handled_spec
 
 GRAPH, STEP = "graph.pb", "step.json"
-_MOST_VALUE_BYTES = 1 << 16  # of a captured constant whose value goes too: it may be a shape
+_MOST_VALUE_BYTES = 1 << 16  # of captured constants exported with their values, such as shapes
 
 
 class Tensor(NamedTuple):
-    """A tensor of the graph by its name, with what it is; ``values`` only of small constants."""
+    """A tensor of the graph: name and properties, and ``values`` for small constants."""
 
     name: str
     shape: tuple[int, ...]
@@ -26,7 +26,7 @@ class Tensor(NamedTuple):
 
 
 class ExportedStep(NamedTuple):
-    """What the graph takes: the batch, the variables behind handles, captured constants."""
+    """The graph's interface: the batch, the variables behind handles, captured constants."""
 
     data: tuple[Tensor, ...]
     variables: tuple[Tensor, ...]
@@ -35,7 +35,7 @@ class ExportedStep(NamedTuple):
 
 
 def export(graph: Any, folder: Path) -> None:
-    """Write a traced step; BackendError for one that XLA cannot be given."""
+    """Write a traced step; BackendError if it cannot be passed to XLA."""
     inside = {id(tensor) for _, tensor in graph.captures}
     data = [_tensor(each) for each in graph.inputs if id(each) not in inside]
     variables, constants = [], []
@@ -62,7 +62,7 @@ def export(graph: Any, folder: Path) -> None:
 
 
 def read_step(folder: Path) -> ExportedStep:
-    """What `export` has written."""
+    """Read a step that `export` has written."""
     facts = json.loads((folder / STEP).read_text(encoding="utf-8"))
     groups = {
         name: tuple(Tensor(each[0], tuple(each[1]), *each[2:]) for each in facts[name])

@@ -1,9 +1,9 @@
-"""The compiling child: ``python -m gpuconf.footprint.xla.program``, on a simulated card.
+"""The compiling child process, on a simulated card: ``python -m gpuconf.footprint.xla.program``.
 
-It imports TensorFlow once.  Each line of stdin names a folder with an exported step; a fork of
-this process compiles it there, and is ended as soon as XLA has written the buffer assignment,
-since what follows is code that is never run.  A line of stdout answers: ``done``, or ``failed``
-where the folder has the reason in ``error.txt``.
+It imports TensorFlow once.  Each line of stdin names a folder with an exported step.  A fork of
+this process compiles the step there, and is ended once XLA has written the buffer assignment,
+since XLA would then generate code that never runs.  The answer is a line on stdout: ``done``, or
+``failed`` with the reason in the folder's ``error.txt``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _POLL_S = 0.02
 
 
 def main() -> None:
-    """Serve until stdin ends."""
+    """Compile steps until stdin ends."""
     end_with_parent()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what TensorFlow prints is not an answer
+    os.dup2(2, 1)  # keep TensorFlow's output out of the answers
     with made_to_stay():
         import tensorflow as tf
 
@@ -62,13 +62,13 @@ def watched(worker: int, folder: Path) -> bool:
 
 
 def ended_by(number: int) -> str:
-    """What is known of a process that a signal ended."""
+    """Describe a process that was ended by a signal."""
     why = "; this machine's memory may have run out" if number == signal.SIGKILL else ""
     return f"its process was ended by {signal_name(number)}{why}"
 
 
 def assignments(folder: Path) -> list[str]:
-    """The texts of buffer assignments that XLA has dumped for the step so far."""
+    """The texts of the buffer assignments that XLA has dumped for the step so far."""
     return _dumped(folder, "-buffer-assignment.txt")
 
 
@@ -89,7 +89,7 @@ def _work(tf: Any, folder: Path) -> None:
         flags = f"--xla_dump_to={folder / DUMPED} --xla_dump_hlo_module_re=.*{_NAME}.*"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
         _compile(tf, folder)
-    except BaseException as error:  # TensorFlow's, of any kind: the parent says it
+    except BaseException as error:  # TensorFlow may raise anything; the parent reports it
         text = f"{type(error).__name__}: {error}"
         (folder / ERROR).write_text(text, encoding="utf-8")
     finally:
@@ -111,7 +111,7 @@ def _compile(tf: Any, folder: Path) -> None:
         outside = [*(each.handle for each in variables), *constants]
         names = [each.name for group in step[:3] for each in group]
         values = zip(names, [*data, *map(capture, outside)], strict=True)
-        # What a step of the user's own leaves aside, such as its labels, is not in the graph.
+        # Inputs that a custom step does not use, such as labels, are not in the graph.
         given = {name: value for name, value in values if name.partition(":")[0] in used}
         return tf.graph_util.import_graph_def(
             definition, input_map=given, return_elements=list(step.outputs), name=""
@@ -121,14 +121,14 @@ def _compile(tf: Any, folder: Path) -> None:
     compiled = tf.function(gpuconf_step, jit_compile=True, autograph=False)
     try:
         compiled.experimental_get_compiler_ir(*specs)(stage="optimized_hlo")
-    except (ValueError, TypeError):  # TensorFlow before 2.17 takes tensors alone
+    except (ValueError, TypeError):  # TensorFlow before 2.17 accepts only tensors
         with tf.device("GPU:0"):
             data = [_empty(tf, each) for each in step.data]
         compiled.experimental_get_compiler_ir(*data)(stage="optimized_hlo")
 
 
 def _empty(tf: Any, tensor: Tensor) -> Any:
-    """Memory that is never written to, and so costs this machine nothing."""
+    """A tensor that is never written to, so it uses no physical memory."""
     return tf.raw_ops.Empty(shape=tensor.shape, dtype=tf.as_dtype(tensor.dtype), init=False)
 
 

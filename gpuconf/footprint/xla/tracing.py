@@ -1,4 +1,4 @@
-"""A step that XLA compiles, as memory sees it: variables, the batch, results, and one block."""
+"""The memory of a step that XLA compiles: variables, the batch, results, and one block."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def compiled_step(
     *,
     counts_unread: bool,
 ) -> Step:
-    """Compile a traced graph; a :class:`Step` of what XLA has assigned.
+    """Compile a traced graph and return a :class:`Step` with XLA's assignment.
 
-    ``variables`` are what lives before and after it, which the step is written over.  What is
-    allocated, and in which order, was read from TensorFlow's trace of a run: the batch, the table
-    of results and those of their own, the block; all are given back at the end.  Inputs that no
-    operation reads are on the GPU too; they count with ``counts_unread``.
+    ``variables`` exist before and after the step, which writes over them.  The allocations and
+    their order follow TensorFlow's trace of a run: the batch, the table of results, the separate
+    results, and the block.  All are freed at the end.  Inputs that no operation reads are on the
+    GPU too; they are included with ``counts_unread``.
     """
     found = compiler.compile(graph)
     name = f"jit({graph.name})"
@@ -71,7 +71,7 @@ def _pieces(data: Iterable[Spec], found: Assignment) -> Iterator[Piece]:
 
 
 def _shares(found: Assignment, layers: LayersByName) -> Iterator[Share]:
-    """By layer; what the forward pass left is kept for the backward pass."""
+    """The shares by layer; values from the forward pass are kept for the backward pass."""
     for share in found.shares:
         yield Share(layers.of(share.op_name), _TAPE not in share.op_name, share.size_bytes)
 
