@@ -65,7 +65,7 @@ class _NoGraph:
 
 def _pieces(batch: Batch, compiled: CompiledStep) -> Iterator[Piece]:
     """Yield the batches, the results, and the block with everything else, all live at once."""
-    specs: list[Spec] = nests.leaves(tuple(batch))
+    specs: list[Spec] = nests.leaves((batch.inputs, batch.targets, batch.weights))
     for spec in specs * _BATCHES:
         yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)
     for size_bytes in (compiled.output_bytes, compiled.temp_bytes):
