@@ -81,14 +81,14 @@ def build_reference() -> str:
 
 
 def _table(title: str, keys: list[Key], about: str = "") -> str:
-    head = "| key | what may stand there | what it does | default | example |"
+    head = "| key | values | what it does | default | example |"
     lines = [f"### {title}", "", *([about, ""] if about else []), head, "|---|---|---|---|---|"]
     return "\n".join(lines + [_row(key) for key in keys]) + "\n"
 
 
 def _row(key: Key) -> str:
     says = (
-        key.rule.says if isinstance(key.rule, ValueRule) else "GPUs, each with memory and the like"
+        key.rule.says if isinstance(key.rule, ValueRule) else "GPUs, each with keys such as memory"
     )
     example = f"`{key.name}: {key.example}`"
     cells = [f"`{key.name}`", says, key.description, key.default, example]

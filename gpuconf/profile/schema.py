@@ -120,17 +120,17 @@ MEMORY = Section(
         Key(
             "on_shortage",
             on_shortage(),
-            "What to do on a shortage: fail with an error, go on without GPU (cpu), or wait in "
-            "line until there is room, at most the given time, and then fail; or forever.",
+            "What to do on a shortage: fail with an error, continue without a GPU (cpu), or wait "
+            "in line until there is room: forever, or for the given time and then fail.",
             "fail",
             "{wait: 10min}",
         ),
         Key(
             "share",
             choice("ray", "slurm", "kai", "none"),
-            "Whose share of the card is a limit: the part that Ray (num_gpus=0.4), Slurm "
-            "(gres/shard) or KAI (gpu-fraction) has assigned, of what no program outside that "
-            "scheduler holds.",
+            "The scheduler whose share of the card is the limit: what Ray (num_gpus=0.4), Slurm "
+            "(gres/shard) or KAI (gpu-fraction) has assigned, of the memory that no program "
+            "outside that scheduler holds.",
             "slurm where Slurm has assigned shards (SLURM_SHARDS_ON_NODE), kai in a pod with "
             "GPU_PORTION, else none; ray where gpuconf.ray.setup runs",
             "slurm",
@@ -238,7 +238,7 @@ SLURM = Section(
         Key(
             "shards_per_gpu",
             whole(at_least=1, at_most=10_000, example="8"),
-            "How many shards each GPU has in gres.conf, which no variable of a job says.",
+            "The number of shards of each GPU in gres.conf; no variable of a job has it.",
             "$GPUCONF_SHARDS_PER_GPU, else what `scontrol show node` says",
             "8",
         ),
@@ -288,7 +288,7 @@ _KEYS: tuple[Key, ...] = (
         TORCH,
         "Settings of PyTorch alone.",
     ),
-    Key("slurm", SLURM, "What Slurm does not say to a job."),
+    Key("slurm", SLURM, "What a job cannot learn from Slurm."),
     Key(
         "env",
         env(),

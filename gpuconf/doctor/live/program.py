@@ -132,7 +132,7 @@ def _hidden(plan: Plan) -> dict[str, Any]:
         return {"reason": f"profile {plan.profile.name} uses no GPU", "detail": plan.notes}
     if not plan.visible:
         return {"reason": "no GPU here", "detail": plan.notes}
-    reason = f"profile {plan.profile.name} leaves the program to the processor: no GPU will do"
+    reason = f"profile {plan.profile.name} uses the CPU here: no GPU has enough memory"
     return {"reason": reason, "detail": plan.notes, "is_calm": False}
 
 
