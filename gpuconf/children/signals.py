@@ -17,13 +17,25 @@ _PR_SET_PDEATHSIG = 1
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into SystemExit, so that cleanup runs as it does after Ctrl-C."""
+    """Turn SIGTERM and SIGHUP into SystemExit, so that cleanup runs as it does after Ctrl-C.
+
+    If C++ code such as TensorFlow's turns the SystemExit into another error, or drops it, it is
+    raised again at the end of the block.
+    """
+    came: list[int] = []
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
+        came.append(number)
         sys.exit(128 + number)
 
     with _handled(_ENDING, end):
-        yield
+        try:
+            yield
+        except Exception:
+            if not came:
+                raise
+        if came:
+            sys.exit(128 + came[0])
 
 
 @contextmanager

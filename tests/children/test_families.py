@@ -139,6 +139,34 @@ def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:
     assert done.stdout.split() == [b"held", b"143"]
 
 
+def test_a_signal_that_others_swallow_ends_us_all_the_same(tmp_path: Path) -> None:
+    """C++ code makes another error of the exception, or none: the exit code is the signal's."""
+    program = (
+        "import os, signal\n"
+        "from gpuconf.children.family import ProcessFamily\n"
+        "from gpuconf.children.signals import ended_in_order\n"
+        "for block in (ended_in_order, ProcessFamily):\n"
+        "    for is_another in (True, False):\n"
+        "        try:\n"
+        "            with block():\n"
+        "                try:\n"
+        "                    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "                except SystemExit:\n"
+        "                    if is_another:\n"
+        "                        raise SystemError('a result with an exception set')\n"
+        "            print('went on')\n"
+        "        except SystemExit as stop:\n"
+        "            print(stop.code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=clean_environment(tmp_path),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.split() == [b"143"] * 4
+
+
 def test_families_in_one_process_are_apart(tmp_path: Path) -> None:
     """The end of one within another, as in the demo, leaves the other's orphans alone."""
     program = (
