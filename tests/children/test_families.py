@@ -112,6 +112,13 @@ def test_a_second_signal_does_not_cut_the_end_short(
     assert living(tmp_path, OTHER_NAMES) == list(OTHER_NAMES)
 
 
+def words_of(program: str, home: Path) -> list[bytes]:
+    """The words that a program prints, which must end well."""
+    command = [sys.executable, "-c", program]
+    environ = clean_environment(home)
+    return subprocess.run(command, env=environ, capture_output=True, check=True).stdout.split()
+
+
 def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:
     """Under `nohup` the terminal's end ends nothing, and afterwards the handlers are as before."""
     program = (
@@ -130,13 +137,7 @@ def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:
         "    print(stop.code)\n"
         "assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=clean_environment(tmp_path),
-        capture_output=True,
-        check=True,
-    )
-    assert done.stdout.split() == [b"held", b"143"]
+    assert words_of(program, tmp_path) == [b"held", b"143"]
 
 
 def test_a_signal_that_others_swallow_ends_us_all_the_same(tmp_path: Path) -> None:
@@ -158,13 +159,7 @@ def test_a_signal_that_others_swallow_ends_us_all_the_same(tmp_path: Path) -> No
         "        except SystemExit as stop:\n"
         "            print(stop.code)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=clean_environment(tmp_path),
-        capture_output=True,
-        check=True,
-    )
-    assert done.stdout.split() == [b"143"] * 4
+    assert words_of(program, tmp_path) == [b"143"] * 4
 
 
 def test_families_in_one_process_are_apart(tmp_path: Path) -> None:

@@ -36,6 +36,23 @@ class GatheredFacts(NamedTuple):
     crashes: tuple[Finding, ...] = ()
 
 
+class _Attempts:
+    """Runs the readers; ``crashes`` has a finding for each that crashed."""
+
+    def __init__(self) -> None:
+        self.crashes: list[Finding] = []
+
+    def __call__(self, name: str, read: Callable[[], _T], default: _T) -> _T:
+        """Return what a reader returns, or ``default`` if it crashes."""
+        try:
+            return read()
+        except UsageError:  # a user error in a variable, raised by examine()
+            raise
+        except Exception as error:
+            self.crashes.append(crash(f"facts.{name}", error))
+            return default
+
+
 def gather(
     *,
     profile: str | None = None,
@@ -52,17 +69,7 @@ def gather(
     the parent process if it requested this examination of itself: it chose the profile, and the
     memory that it holds counts as its own.
     """
-    crashes: list[Finding] = []
-
-    def attempt(name: str, read: Callable[[], _T], default: _T) -> _T:
-        try:
-            return read()
-        except UsageError:  # a user error in a variable, raised by examine()
-            raise
-        except Exception as error:
-            crashes.append(crash(f"facts.{name}", error))
-            return default
-
+    attempt = _Attempts()
     baseline = environment.before_gpuconf(environ)
     # Read before NVML; gpuconf.leases.view explains why.
     no_leases: dict[str, CardLeases] = {}
@@ -102,7 +109,9 @@ def gather(
         ),
         environ=baseline,
     )
-    return GatheredFacts(facts if parent is None else _chosen_by(parent, facts), tuple(crashes))
+    return GatheredFacts(
+        facts if parent is None else _chosen_by(parent, facts), tuple(attempt.crashes)
+    )
 
 
 def _chosen_by(parent: str, facts: Facts) -> Facts:
