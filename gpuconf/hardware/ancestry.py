@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 _MOST_GENERATIONS = 32
@@ -16,6 +17,17 @@ def stat_of(pid: int | str) -> list[str] | None:
             return file.read().rpartition(b")")[2].decode("ascii").split()
     except (OSError, ValueError):
         return None
+
+
+def exists(pid: int) -> bool:
+    """Whether a process of this pid namespace has that number, even if /proc hides it."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
 
 
 def parent_of(pid: int) -> int | None:

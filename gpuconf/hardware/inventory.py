@@ -43,9 +43,10 @@ class CardLease(NamedTuple):
     """GPU memory that another process has leased; see ``gpuconf.leases``.
 
     ``used_bytes`` is what that process and its children have already taken, and ``pids`` are their
-    process ids; None if unknown.  ``since`` is in seconds since 1970.  ``is_elsewhere`` means that
-    ``pid`` belongs to another pid namespace, ``is_ours`` that the holder belongs to the current
-    user, and ``is_parent`` that the current process descends from it.
+    process ids; None if unknown.  With ``is_estimate`` the driver does not report their use, and
+    ``used_bytes`` follows from the growth of the card's.  ``since`` is in seconds since 1970.
+    ``is_elsewhere`` means that ``pid`` belongs to another pid namespace, ``is_ours`` that the
+    holder belongs to the current user, and ``is_parent`` that the current process descends from it.
     """
 
     pid: int
@@ -59,6 +60,7 @@ class CardLease(NamedTuple):
     pids: tuple[int, ...] | None = None
     is_elsewhere: bool = False
     is_parent: bool = False
+    is_estimate: bool = False
 
     @property
     def promised_bytes(self) -> int:

@@ -37,7 +37,7 @@ class Holding(NamedTuple):
     lease_bytes: Bytes | None = None
     """The memory it may take; None without a lease."""
     used_bytes: Bytes | None = None
-    """The memory it and its children have taken; None if the driver does not report it."""
+    """The memory it and its children have taken; None if unknown."""
     since: str | None = None
     """When the lease was taken, or else when the process started; ISO 8601 with time zone."""
     kind: Annotated[str, FieldRule(enum=("compute", "graphics"))] = "compute"
@@ -50,6 +50,8 @@ class Holding(NamedTuple):
     """The processes that have taken it, with the driver's process ids; None if unknown."""
     task: SchedulerTask | None = None
     """Its task in the scheduler requested with --ray or --slurm."""
+    is_estimate: bool = False
+    """Whether ``used_bytes`` follows from the growth of the GPU's use, for lack of the driver's."""
 
 
 class UserHoldings(NamedTuple):

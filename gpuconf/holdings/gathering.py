@@ -150,6 +150,7 @@ def _leased(lease: CardLease) -> Holding:
         profile=lease.profile,
         lease_bytes=lease.lease_bytes,
         used_bytes=lease.used_bytes,
+        is_estimate=lease.is_estimate,
         since=_moment(lease.since),
         is_ours=lease.is_ours,
         is_elsewhere=lease.is_elsewhere,

@@ -26,8 +26,11 @@ _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ELSEWHERE = "* in another pid namespace, such as a container's, where the number counts"
 _UNSAID = (
-    "in use unknown: the driver does not say it (WSL2, containers), so all of a lease is kept for "
-    "its holder"
+    "memory in use unknown (not reported under WSL2 or in containers), so the whole reservation "
+    "counts"
+)
+_ESTIMATED = (
+    "~ estimated from how the GPU's use has grown: the driver does not report it (WSL2, containers)"
 )
 _ALL_USERS = "`gpuconf ps --all-users` lists each process of other users"
 
@@ -146,10 +149,16 @@ def _process(each: Holding, card: CardHoldings, today: str) -> _Row:
         each.program or _UNKNOWN,
         each.profile or _NONE,
         _NONE if each.lease_bytes is None else sized(each.lease_bytes),
-        _UNKNOWN if each.used_bytes is None else sized(each.used_bytes),
+        _used(each),
         _since(each.since, today),
         task=_task(each.task),
     )
+
+
+def _used(each: Holding) -> str:
+    if each.used_bytes is None:
+        return _UNKNOWN
+    return f"~{sized(each.used_bytes)}" if each.is_estimate else sized(each.used_bytes)
 
 
 def _task(task: SchedulerTask | None) -> str:
@@ -243,6 +252,8 @@ def remark_lines(holdings: Holdings) -> Iterator[Line]:
         yield Line(_ELSEWHERE, "dim", 2)
     if None in [*sums, *(each.used_bytes for each in rows)]:
         yield Line(_UNSAID, "dim", 2)
+    if any(each.is_estimate for each in rows):
+        yield Line(_ESTIMATED, "dim", 2)
     if any(card.others for card in holdings.cards):
         yield Line(_ALL_USERS, "dim", 0)
     for each in holdings.unasked:

@@ -2,6 +2,10 @@
 
     free for a lease = free - sum over the other leases of max(0, lease - what its holder uses)
 
+Under WSL2, in containers and in vGPU guests the driver does not say what each holder uses.  There
+the memory in use beyond what others used at the latest grant is attributed to the holders, the
+oldest first, each up to its lease.
+
 The order of the queries matters: first which leases are alive, then who uses how much, then what is
 free.  A holder that takes memory in between is counted twice, which is safe; in another order it
 would not be counted at all.
@@ -10,9 +14,9 @@ would not be counted at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from gpuconf.hardware.ancestry import lineage_of, stat_of
+from gpuconf.hardware.ancestry import exists, lineage_of, stat_of
 from gpuconf.hardware.holders import Process, read_processes, user_name
 from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.hardware.nvml import read_inventory
@@ -22,6 +26,8 @@ from gpuconf.leases.lease import Lease, Owner, folder_of, innermost_pid
 from gpuconf.leases.ledger import Ledger
 from gpuconf.records import NamedTuple
 from gpuconf.terminal import debug
+
+_OTHERS = "others."  # in a lease's note, before the name of the card's folder: bytes in use
 
 
 class CardLeases(NamedTuple):
@@ -92,14 +98,20 @@ def with_leases(
     in_container = is_container()
     if known is None:
         known = read_processes(inventory, in_container=in_container)
-    # In a container NVML's pids may be the host's; elsewhere /proc may hide other users' processes.
-    here = known.keys() if in_container else None
+
+    def is_here(pid: int) -> bool:
+        # In a container NVML's pids may be the host's; elsewhere /proc may hide other users'.
+        return pid in known if in_container else exists(pid)
 
     def complete(gpu: Gpu) -> Gpu:
         instances = tuple(map(complete, gpu.mig_instances))
         leases = found.get(folder_of(gpu.uuid) if gpu.uuid else "", CardLeases())
         ahead = len({each.owner for each in leases.waiting})
+        here = [each.pid for each in gpu.processes or () if is_here(each.pid)]
         described = describe_leases(leases.granted, gpu.processes, here, reader)
+        if gpu.processes == () and gpu.used_bytes:  # a driver that lists nobody says nothing
+            described = tuple(each._replace(used_bytes=None) for each in described)
+        described = _with_growth(described, leases.granted, gpu.used_bytes)
         return gpu._replace(mig_instances=instances, leases=described, ahead=ahead)
 
     return inventory._replace(gpus=tuple(map(complete, inventory.gpus)))
@@ -131,6 +143,49 @@ def describe_leases(
             used[owner] = [*used.get(owner, ()), listed]
     parents = _parents_of(reader.pid) if granted else set()
     return tuple(_described(each, used.get(each.owner), reader, parents) for each in granted)
+
+
+def note_of_others(gpus: Iterable[Gpu]) -> dict[str, str]:
+    """Return what the note of a new lease says of ``gpus``: what is in use there without a lease.
+
+    Later readers need it where the driver does not say what each holder uses.
+    """
+    return {
+        f"{_OTHERS}{folder_of(gpu.uuid)}": str(
+            max(0, gpu.used_bytes - sum(each.used_bytes or 0 for each in gpu.leases))
+        )
+        for gpu in gpus
+        if gpu.used_bytes is not None and gpu.uuid is not None
+    }
+
+
+def _with_growth(
+    described: tuple[CardLease, ...], granted: tuple[Lease, ...], used_bytes: int | None
+) -> tuple[CardLease, ...]:
+    """Attribute the use that the driver does not, by the note of the latest lease that has one.
+
+    What others have begun to use since then counts as the holders', but no more than they leased.
+    """
+    if used_bytes is None or all(each.used_bytes is not None for each in described):
+        return described
+    latest_first = sorted(granted, key=lambda lease: -lease.ticket)
+    notes = (
+        read_note(lease).get(f"{_OTHERS}{os.path.basename(lease.folder)}", "")
+        for lease in latest_first
+    )
+    others = next((int(note) for note in notes if note.isdecimal()), None)
+    if others is None:
+        return described
+    known = sum(each.used_bytes or 0 for each in described)
+    rest = max(0, used_bytes - others - known)
+    found = dict(zip(granted, described, strict=True))
+    for lease in reversed(latest_first):
+        each = found[lease]
+        if each.used_bytes is None:
+            used = min(rest, each.lease_bytes)
+            found[lease] = each._replace(used_bytes=used, is_estimate=True)
+            rest -= used
+    return tuple(found.values())
 
 
 def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[WaitingProgram, ...]:

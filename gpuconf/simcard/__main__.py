@@ -17,6 +17,7 @@ from gpuconf.simcard import simulated_card
 from gpuconf.simcard.bridge import build_bridge
 from gpuconf.simcard.card import (
     FILE_VARIABLE,
+    PROCESSES,
     Card,
     CardSpec,
     create_card,
@@ -291,6 +292,11 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     add("--compute-capability", metavar="X.Y",
         help=f"decides TensorFlow's reserve (default {default.compute_capability})")  # fmt: skip
     add("--driver-version", metavar="V", help=f"(default {default.driver_version})")
+    add("--processes", choices=PROCESSES,
+        help="what NVML says of processes: exact (default); unknown use, as under WSL2; host-pids, "
+        "as in containers; or none")  # fmt: skip
+    add("--unified", action="store_true", default=None,
+        help="NVML reports no memory, as on machines whose GPU shares the host's")  # fmt: skip
     add("--xla", action="store_true",
         help="what jit_compile asks for is compiled, and takes the memory that XLA assigns "
         "(default: it runs op by op)")  # fmt: skip

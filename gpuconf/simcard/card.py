@@ -31,6 +31,9 @@ LARGEST_COUNT = 16
 _MOST_PROCESSES = 256
 _NAME_BYTES = 96
 _DRIVER_VERSION_BYTES = 32
+# What NVML says of the processes on a card, in the order of enum card_processes in native/card.h:
+# all; not what each uses (WSL2, Windows); pids of the host (containers); nothing (vGPU guests).
+PROCESSES = ("exact", "unknown", "host-pids", "none")
 _COMPUTE_CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
 
 
@@ -39,6 +42,8 @@ class CardSpec(NamedTuple):
 
     ``used_bytes`` is used by "the desktop" on each of them.  ``context_bytes`` is counted for each
     process and GPU as soon as it has a CUDA context (some 300 to 600 MB on a real GPU).
+    ``processes`` is one of PROCESSES: what NVML says of them.  ``unified`` cards share the host's
+    memory, and NVML reports none, as on a DGX Spark or a Jetson.
     ``cuda_version`` is the version that the driver supports, such as ``(13, 0)``; a CUDA runtime
     with a later major version reports that the driver is too old.
     """
@@ -51,6 +56,8 @@ class CardSpec(NamedTuple):
     driver_version: str = "580.95.05"
     cuda_version: tuple[int, int] = (13, 0)
     context_bytes: int = 0
+    processes: str = PROCESSES[0]
+    unified: bool = False
 
 
 class CardProcess(NamedTuple):
@@ -71,6 +78,8 @@ class _NativeSpec(ctypes.Structure):
         ("major", ctypes.c_uint32),
         ("minor", ctypes.c_uint32),
         ("cuda_version", ctypes.c_uint32),
+        ("processes", ctypes.c_uint32),
+        ("unified", ctypes.c_uint32),
         ("name", ctypes.c_char * _NAME_BYTES),
         ("driver_version", ctypes.c_char * _DRIVER_VERSION_BYTES),
     )
@@ -257,6 +266,9 @@ def _check_spec(spec: CardSpec) -> None:
     if not _COMPUTE_CAPABILITY.fullmatch(spec.compute_capability):
         found = f"compute capability {spec.compute_capability!r} is not like 8.6"
         raise _impossible(found, "--compute-capability 8.6")
+    if spec.processes not in PROCESSES:
+        found = f"what NVML says of processes is {spec.processes!r}"
+        raise _impossible(f"{found}: it is one of {', '.join(PROCESSES)}", "--processes unknown")
     if not 0 < len(spec.name.encode()) < _NAME_BYTES:
         rule = f"the name of a card has 1 to {_NAME_BYTES - 1} bytes"
         raise _impossible(f"{rule}; this has {len(spec.name.encode())}", "--name 'Simulated card'")
@@ -282,6 +294,8 @@ def _to_native(spec: CardSpec) -> _NativeSpec:
         major=int(major),
         minor=int(minor),
         cuda_version=spec.cuda_version[0] * 1000 + spec.cuda_version[1] * 10,
+        processes=PROCESSES.index(spec.processes),
+        unified=spec.unified,
         name=spec.name.encode(),
         driver_version=spec.driver_version.encode(),
     )
@@ -297,6 +311,8 @@ def _from_native(native: _NativeSpec) -> CardSpec:
         driver_version=native.driver_version.decode(),
         cuda_version=(native.cuda_version // 1000, native.cuda_version % 1000 // 10),
         context_bytes=native.context_bytes,
+        processes=PROCESSES[native.processes],
+        unified=bool(native.unified),
     )
 
 

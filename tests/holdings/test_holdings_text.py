@@ -59,8 +59,8 @@ def test_others_are_summed_up() -> None:
         "0         ben      1 process                      -   unknown",
         "0         unknown  1 process                      -  1024 MiB",
         "",
-        "in use unknown: the driver does not say it (WSL2, containers), so all of a lease is "
-        "kept for its holder",
+        "memory in use unknown (not reported under WSL2 or in containers), so the whole "
+        "reservation counts",
         "`gpuconf ps --all-users` lists each process of other users",
     ]
     assert summed_up(of(OURS)) == of(OURS)
@@ -71,6 +71,14 @@ def test_memory_that_no_listed_process_holds() -> None:
     full = CARD._replace(bar=LeaseBar(7 * GIB, 0, 0, GIB), unlisted_bytes=7 * GIB)
     (line,) = text(of()._replace(cards=(full,)))[:1]
     assert "the driver lists no process, but 7168 MiB are in use" in line
+
+
+def test_an_estimated_use_is_marked() -> None:
+    """A tilde, and one line that explains it; not the line for an unknown use."""
+    lines = text(of(OURS._replace(is_estimate=True)))
+    assert "  ~2048 MiB  " in lines[1]
+    assert lines[-1].startswith("~ estimated from how the GPU's use has grown")
+    assert not any("unknown" in line for line in lines)
 
 
 def test_who_waits_for_one_of_two_cards_is_one_row() -> None:

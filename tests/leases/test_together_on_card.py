@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gpuconf.simcard import Card, CardSpec, simulated_card
-from gpuconf.simcard.card import FILE_VARIABLE
+from gpuconf.simcard.card import FILE_VARIABLE, PROCESSES
 from gpuconf.units import MIB
 
 pytestmark = pytest.mark.slow
@@ -252,3 +252,34 @@ def test_this_test_can_fail(card: Card, start: Start) -> None:
     outcomes = [taken(program) for program in programs]
     assert outcomes[0] == "GPU:0"
     assert str(outcomes[1]).startswith("refused")
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_two_half_cards_share_whatever_the_driver_says_of_processes(
+    processes: str, start: Start, tmp_path: Path
+) -> None:
+    """README's story natively, under WSL2, in a container and in a vGPU guest: two run, a third
+    is refused, and when the first has ended there is room for one again, beside the second."""
+    spec = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, processes=processes)
+    with simulated_card(spec) as card:
+        programs = start(card, "extends: half-card\n", 2)
+        for program in programs:
+            assert [mib(each) for each in bound_at_once([program])] == [3942]
+            assert taken(program) == "GPU:0"
+        assert planned(card, tmp_path) == (1, None)
+        programs[0].end()
+        assert planned(card, tmp_path) == (0, 3942)
+
+
+def planned(card: Card, folder: Path) -> tuple[int, int | None]:
+    """The exit code of `gpuconf plan half-card` in another process, and its limit in MiB."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuconf", "plan", "half-card", "--json"],
+        env=card.environment(os.environ),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    gpus = json.loads(done.stdout)["gpus"] if done.returncode == 0 else []
+    return done.returncode, gpus[0]["limit_bytes"] // MIB if gpus else None

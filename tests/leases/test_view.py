@@ -26,7 +26,13 @@ from gpuconf.leases.lease import (
     this_process,
 )
 from gpuconf.leases.ledger import Ledger
-from gpuconf.leases.view import CardLeases, describe_leases, read_with_leases, with_leases
+from gpuconf.leases.view import (
+    CardLeases,
+    describe_leases,
+    note_of_others,
+    read_with_leases,
+    with_leases,
+)
 from gpuconf.units import MIB
 from tests.leases.ledgers import IN_NAMESPACE, start_other
 
@@ -271,6 +277,58 @@ def test_a_lease_that_has_just_been_released_still_counts() -> None:
     """It was alive when it was looked for; of its holder nothing is known any more."""
     (found,) = describe_leases((lease(),), (), None, READER)
     assert found == CardLease(HERE.pid, 1000 * MIB, 0, pids=())
+
+
+def note(folder: Path, ticket: int, size_mib: int, others_mib: int | None) -> Lease:
+    """A lease whose file notes what others used when it was granted."""
+    made = lease(HERE._replace(pid=HERE.pid + ticket), size_mib, folder=str(folder), ticket=ticket)
+    written = "" if others_mib is None else f"others.{folder.name}={others_mib * MIB}\n"
+    Path(made.path).write_text(written, encoding="ascii")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "notes", "expected"),
+    [
+        (500, (500, 500), [0, 0]),
+        (900, (500, 500), [400, 0]),  # the older one is taken to use it
+        (2100, (500, 500), [1000, 600]),
+        (9000, (500, 500), [1000, 1000]),  # a stranger grew: no holder uses more than its lease
+        (1900, (500, 700), [1000, 200]),  # the newer note knows what the desktop has taken since
+        (400, (500, 500), [0, 0]),  # the desktop has given some back
+        (2100, (500, None), [1000, 600]),  # the newer lease is of an earlier gpuconf
+        (2100, (None, None), [None, None]),  # unknown: the whole of each counts
+    ],
+)
+@pytest.mark.parametrize("processes", [None, (), (GpuProcess(2**30, 5 * MIB),)])
+def test_use_that_the_driver_does_not_attribute(
+    used_mib: int,
+    notes: tuple[int | None, ...],
+    expected: list[int | None],
+    processes: tuple[GpuProcess, ...] | None,
+    tmp_path: Path,
+) -> None:
+    """It is what the card's use has grown by since the latest grant, whether the driver lists no
+    process or one with a pid of another namespace; and it is marked as an estimate."""
+    folder = tmp_path / UUID
+    folder.mkdir()
+    leases = tuple(note(folder, i, 1000, others) for i, others in enumerate(notes, 1))
+    card = GPU._replace(used_bytes=used_mib * MIB, processes=processes)
+    (gpu,) = with_leases(Inventory((card,)), {UUID: CardLeases(leases)}, READER).gpus
+    assert [each.used_bytes and each.used_bytes // MIB for each in gpu.leases] == expected
+    assert [each.is_estimate for each in gpu.leases] == [each is not None for each in expected]
+
+
+def test_what_others_use_is_noted_with_a_lease() -> None:
+    """The card's use without that of the holders, and never less than nothing."""
+    leases = (CardLease(1, 1000 * MIB, 600 * MIB), CardLease(2, 1000 * MIB, None))
+    cards = [
+        GPU._replace(used_bytes=1000 * MIB, leases=leases),
+        GPU._replace(uuid="GPU-1", used_bytes=100 * MIB, leases=leases),
+        GPU._replace(uuid=None, used_bytes=100 * MIB),
+        GPU._replace(uuid="GPU-2"),
+    ]
+    assert note_of_others(cards) == {f"others.{UUID}": str(400 * MIB), "others.GPU-1": "0"}
 
 
 # --- the order of the questions -----------------------------------------------------------------

@@ -14,7 +14,7 @@
 
 #include "process.h"
 
-#define CARD_MAGIC 0x3164726163636770ull /* "gpccard1": raise the digit with the layout */
+#define CARD_MAGIC 0x3264726163636770ull /* "gpccard2": raise the digit with the layout */
 
 struct use {
     uint64_t bytes;

@@ -18,6 +18,15 @@
 #define CARD_CONTEXT_VARIABLE "GPUCONF_SIMCARD_CONTEXT_MIB"
 
 /* What the cards are; `CardSpec` in card.py is its twin, field by field. */
+/* What NVML says of the processes on a card: everything, as on native Linux; not what each uses, as
+ * under WDDM and WSL2; the host's pids, as in a container; no process at all, as in a vGPU guest. */
+enum card_processes {
+    CARD_PROCESSES_EXACT,
+    CARD_PROCESSES_UNKNOWN,
+    CARD_PROCESSES_HOST_PIDS,
+    CARD_PROCESSES_NONE,
+};
+
 struct card_spec {
     uint64_t total_bytes;   /* of each GPU */
     uint64_t used_bytes;    /* taken by the desktop, on each GPU */
@@ -25,6 +34,8 @@ struct card_spec {
     uint32_t count;
     uint32_t major, minor;  /* compute capability */
     uint32_t cuda_version;  /* as cuDriverGetVersion gives it: 12080 is 12.8 */
+    uint32_t processes;     /* enum card_processes */
+    uint32_t unified;       /* the machine's memory, of which NVML says nothing */
     char name[96];
     char driver_version[32];
 };

@@ -19,6 +19,8 @@ EXPORT int nvmlDeviceGetMemoryInfo(const struct device *device, struct memory *m
     int status = nvml_find_gpu(device, &gpu);
     if (status != NVML_OK)
         return status;
+    if (nvml_spec()->unified)
+        return NVML_NOT_SUPPORTED;
     if (simcard_used(card_of_environment(), gpu, &used) != 0)
         return NVML_UNKNOWN;
     *memory = (struct memory){nvml_spec()->total_bytes, nvml_spec()->total_bytes - used, used};
@@ -54,6 +56,8 @@ struct process_v3 { /* and v2 */
 };
 
 #define NO_INSTANCE 0xffffffffu
+#define NOT_AVAILABLE (~0ull) /* NVML_VALUE_NOT_AVAILABLE */
+#define HOST_PIDS_FROM (1 << 22) /* PID_MAX_LIMIT: no process here has such a number */
 
 /* Read the processes; `*count` goes in as the room there is and comes out as their number. */
 static int list_processes(const struct device *device, unsigned *count,
@@ -66,6 +70,15 @@ static int list_processes(const struct device *device, unsigned *count,
     int number = simcard_processes(card_of_environment(), gpu, found, CARD_MAX_PROCESSES);
     if (number < 0)
         return NVML_UNKNOWN;
+    uint32_t processes = nvml_spec()->processes;
+    if (processes == CARD_PROCESSES_NONE)
+        number = 0;
+    for (int i = 0; i < number; i++) {
+        if (processes == CARD_PROCESSES_UNKNOWN)
+            found[i].bytes = NOT_AVAILABLE;
+        if (processes == CARD_PROCESSES_HOST_PIDS)
+            found[i].pid += HOST_PIDS_FROM;
+    }
     unsigned room = *count;
     *count = (unsigned)number;
     return (unsigned)number > room ? NVML_INSUFFICIENT_SIZE : NVML_OK;
