@@ -83,8 +83,8 @@ def switched_off(environ: Mapping[str, str]) -> str | None:
     if word in _ON:
         return f"GPUCONF_DISABLE={value}"
     raise UsageError(
-        f"GPUCONF_DISABLE={value[:40]!r} is neither yes nor no; the rule: {', '.join(_ON)} switch "
-        f"gpuconf off, {', '.join(_OFF[1:])} or nothing leave it on",
+        f"invalid value GPUCONF_DISABLE={value[:40]!r}: {', '.join(_ON)} turn gpuconf off; "
+        f"{', '.join(_OFF[1:])} or no value leave it on",
         hint="export GPUCONF_DISABLE=1, or: unset GPUCONF_DISABLE",
     )
 
@@ -138,8 +138,8 @@ def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
     if not kept:
         return Setting(wish.name, wish.value, wish.value)
     why = (
-        f"{wish.name}={theirs} was set before gpuconf and stays; "
-        f"`unset {wish.name}` to let the profile's {wish.setting} decide"
+        f"keeping {wish.name}={theirs} from your environment, which overrides the profile's "
+        f"{wish.setting}; `unset {wish.name}` to use the profile's value"
     )
     return Setting(wish.name, wish.value, theirs, why, wish.name)
 

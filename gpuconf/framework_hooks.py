@@ -76,7 +76,7 @@ def refuse_if_too_late(binding: Binding) -> None:
     jax = sys.modules.get("gpuconf.backends.jax.lateness")
     if binding.is_bound and jax is not None and jax.has_gpu_backend():
         raise TooLateError(
-            "JAX has already made its GPU backend, and keeps the limit that it has",
+            "too late: JAX has initialized its GPU client, and its limit can no longer be changed",
             hint="restart with the profile you want: `GPUCONF_PROFILE=NAME python ...`",
         )
 

@@ -74,7 +74,8 @@ def plan_within(
         if error.wait_s is None:  # otherwise the program waits for the profile's own amount
             from gpuconf.remedies import remedy_for
 
-            error.hint = "; ".join(filter(None, [remedy_for(profile, make, environ), error.hint]))
+            ways = [remedy_for(profile, make, environ), error.hint]
+            error.hint = "\n        or ".join(filter(None, ways))
         raise
 
 

@@ -64,8 +64,8 @@ class OwnLeases:
             return self._planned_in_turn(make, about)  # in the queue of a new one
         except NoLedgerError as error:
             note = (
-                f"nothing is leased: {error}; programs that start together may both take the same "
-                "memory (`gpuconf doctor leases` says more)"
+                f"could not reserve GPU memory: {error}. Two programs that start at the same time "
+                "may now use the same memory; see `gpuconf doctor leases`"
             )
         plan = wait_for_plan(lambda: make(_read_without_line))
         return plan._replace(notes=(*plan.notes, note)) if _sizes(plan) else plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -110,7 +111,7 @@ for _ in range(2):
     try:
         import {module}
     except gpuconf.ShortageError as error:
-        assert "not enough memory" in str(error)
+        assert "not enough GPU memory" in str(error)
     else:
         raise AssertionError
 machine({facts(nvml, ROOMY)})
@@ -143,11 +144,15 @@ def test_a_forked_child_binds_for_itself(tmp_path: Path, nvml: Nvml) -> None:
     """
 
     def other(used_mib: int) -> str:
-        return facts(nvml, standin.Machine((CARD, TWO.cards[1]._replace(used=used_mib * MIB))))
+        used = used_mib * MIB
+        stranger = standin.Process(os.getpid(), "compute", used, "")  # so the use is attributed
+        card = TWO.cards[1]._replace(used=used, processes=(stranger,))
+        return facts(nvml, standin.Machine((CARD, card)))
 
     program = f"""
 import cupy
-gpuconf.configure("shared-desktop", gpus={{"pick": "most-free"}}, memory={{"memory_limit": "4GiB"}})
+STRICT = {{"memory_limit": "4GiB", "reserve": None}}
+gpuconf.configure("shared-desktop", gpus={{"pick": "most-free"}}, memory=STRICT)
 import numba.cuda
 chosen = os.environ["CUDA_VISIBLE_DEVICES"]
 def in_a_child(facts, limit):

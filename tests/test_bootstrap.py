@@ -59,11 +59,11 @@ print(made)
     report = run_python(OURS + program, tmp_path, environ=nvml(STORY)).splitlines()
     assert report[0].startswith("profile shared-desktop (/")
     assert report[1:] == [
-        "NVIDIA GeForce RTX 2080 Ti (GPU-0e8d35e3)",
+        "GPU 0 (NVIDIA GeForce RTX 2080 Ti)",
         "  fraction 0.7 × 11264 MiB total = 7884 MiB",
         "  9319 MiB free - 512 MiB keep_free - 512 MiB context = 8295 MiB",
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
-        "  lease = 7884 MiB limit + 512 MiB context = 8396 MiB",
+        "  lease = 1024 MiB reserve + 512 MiB context = 1536 MiB",
         "  TensorFlow: memory_limit 7884 MiB",
         "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
         "needed",
@@ -109,8 +109,12 @@ assert "tensorflow" not in sys.modules
     [
         ("shared-desk", STORY, ("error: there is no profile named", "shared-desktop")),
         ("./bad.yaml", STORY, ("bad.yaml:2:3: memory.keep_fre: unknown key", "keep_free")),
-        ("shared-desktop", FULL, ("not enough memory on NVIDIA", "gpuconf ps")),
-        ("./third.yaml", STORY, ("gpus names 2, and no visible GPU is that", "gpuconf plan")),
+        ("shared-desktop", FULL, ("not enough GPU memory", "gpuconf ps")),
+        (
+            "./third.yaml",
+            STORY,
+            ("gpus: 2 matches no visible GPU", "gpuconf plan"),
+        ),
     ],
 )
 def test_what_is_wrong_stops_the_program_and_changes_nothing(
@@ -220,7 +224,7 @@ def test_a_machine_without_a_driver(tmp_path: Path, nvml: Nvml) -> None:
         done = run([sys.executable, "train.py"], tmp_path, environ=nvml("no_library") | more)
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.count("\n") == done.stderr.count("gpuconf: ") == count
-        assert "no memory figures, so only allow_growth is set" in done.stderr
+        assert "no limit is set; only allow_growth applies" in done.stderr
 
 
 SPAWN = (

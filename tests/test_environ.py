@@ -62,9 +62,9 @@ def test_a_kept_value_is_told_with_the_way_to_change_it() -> None:
     _, (fate,) = settle([PREALLOCATE], {PREALLOCATE.name: "true"})
     assert fate.status == "differs"
     assert str(fate) == (
-        "XLA_PYTHON_CLIENT_PREALLOCATE: asked false, got true: XLA_PYTHON_CLIENT_PREALLOCATE=true "
-        "was set before gpuconf and stays; `unset XLA_PYTHON_CLIENT_PREALLOCATE` to let the "
-        "profile's jax.preallocate decide"
+        "XLA_PYTHON_CLIENT_PREALLOCATE: asked false, got true: keeping "
+        "XLA_PYTHON_CLIENT_PREALLOCATE=true from your environment, which overrides the profile's "
+        "jax.preallocate; `unset XLA_PYTHON_CLIENT_PREALLOCATE` to use the profile's value"
     )
 
 
@@ -253,6 +253,6 @@ def test_switched_off(value: str) -> None:
 @pytest.mark.parametrize("value", ["2", "disable", "flase"])
 def test_a_switch_that_says_neither(value: str) -> None:
     """A slip of the keyboard is one clear error, not a program without limits."""
-    with pytest.raises(UsageError, match="neither yes nor no") as refusal:
+    with pytest.raises(UsageError, match="invalid value GPUCONF_DISABLE") as refusal:
         switched_off({"GPUCONF_DISABLE": value})
     assert "GPUCONF_DISABLE=1" in str(refusal.value.hint)

@@ -43,13 +43,16 @@ def sizes():
 
 @pytest.fixture(autouse=True)
 def _files(tmp_path: Path) -> None:
-    """The other program, and a framework of which only the import matters."""
-    write_package(tmp_path, {"cupy.py": "value = 1\n", "holder.py": HOLDER})
+    """The other program, a framework of which only the import matters, and shared-desktop with
+    its whole limit reserved."""
+    files = {"cupy.py": "value = 1\n", "holder.py": HOLDER}
+    strict = "extends: shared-desktop\nmemory: {reserve: null}\n"
+    write_package(tmp_path, {**files, "gpuconf.yaml": strict})
 
 
 def with_rules(folder: Path, memory: str) -> dict[str, str]:
     """The variable that chooses shared-desktop with these memory rules."""
-    text = f"extends: shared-desktop\nmemory: {{{memory}}}\n"
+    text = f"extends: shared-desktop\nmemory: {{reserve: null, {memory}}}\n"
     (folder / "mine.yaml").write_text(text, encoding="utf-8")
     return {"GPUCONF_PROFILE": "./mine.yaml"}
 
@@ -76,7 +79,7 @@ assert sizes() == []
 assert bind() == {limit}, bind()
 assert sizes() == {[] if lease is None else [("lease", lease)]}, sizes()
 shown = str(gpuconf.activation())
-assert ("leased to pid %d other.py" % other.pid in shown) is {lease is not None}, shown
+assert ("reserved by pid %d other.py" % other.pid in shown) is {lease is not None}, shown
 end(other)
 assert bind() == {limit} and len(sizes()) == {int(lease is not None)}
 """
@@ -123,7 +126,7 @@ from pathlib import Path
 import cupy
 bind()
 (lease,) = Path(os.environ["GPUCONF_LEASES"]).rglob("lease.*")
-assert lease.read_text().splitlines()[0] == "program={name}", lease.read_text()
+assert lease.read_text().splitlines()[1] == "program={name}", lease.read_text()
 """
     files = dict.fromkeys(("mine/__main__.py", "mine/train.py"), program)
     write_package(tmp_path, {"mine/__init__.py": "", **files})
@@ -171,7 +174,7 @@ for _ in range(2):
         bind()
     except gpuconf.ShortageError as error:
         assert f"pid {other.pid} other.py (" in error.held_by, error.held_by
-        assert ": 4000 MiB leased" in str(error), error
+        assert ": 4000 MiB reserved" in str(error), error
         assert "gpuconf ps" in error.hint
     else:
         raise AssertionError

@@ -36,6 +36,13 @@ def hint_of(profile: Profile, gpu: Gpu) -> str | None:
     return None
 
 
+def shortage_of(profile: Profile, gpu: Gpu) -> str:
+    """What the error says is missing."""
+    with pytest.raises(ShortageError) as caught:
+        decide(profile, gpu)
+    return caught.value.shortage or ""
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_proposed_would_start(name: str) -> None:
     """The profile, or the setting, has a plan there, with the limit that the hint says."""
@@ -44,11 +51,11 @@ def test_what_is_proposed_would_start(name: str) -> None:
         hint = hint_of(profile, gpu)
         if hint is None:
             continue
-        found = re.match(r"(.*) would start now, limited to (\d+) MiB; ", hint)
+        found = re.match(r"(.*) would start now, limited to (\d+) MiB\n", hint)
         seen.add(found is not None)
         if found is None:
             assert not [each for each in NAMES if hint_of(load_profile(each), gpu) is None]
-            assert "half-card" not in hint.replace(f"{name} needs", "")
+            assert "half-card" not in hint
             continue
         other = re.search("GPUCONF_PROFILE=([a-z-]+)", found[1])
         setting = {"memory": {"at_least": "256MiB"}}
@@ -62,7 +69,7 @@ def test_what_must_be_free_would_do() -> None:
     """The figure is the least with which the same profile has a plan."""
     for name in ("shared-desktop", "half-card", "dedicated"):
         profile = load_profile(name)
-        found = re.search(rf"{name} needs (\d+) MiB free", hint_of(profile, card(free=300)) or "")
+        found = re.search(r"; (\d+) MiB needed", shortage_of(profile, card(free=300)))
         assert found, name
         assert hint_of(profile, card(free=int(found[1]))) is None
         assert hint_of(profile, card(free=int(found[1]) - 1)) is not None

@@ -120,7 +120,7 @@ import jax, gpuconf
 try:
     import gpuconf.auto
 except gpuconf.TooLateError as error:
-    assert "JAX had already made its client of the GPUs, before gpuconf" in str(error)
+    assert "too late: JAX initialized its GPU client before gpuconf" in str(error)
 assert dict(os.environ) == before
 assert gpuconf.activation() is None
 del sys.modules["jax"], sys.modules["jax._src.xla_bridge"]
@@ -143,7 +143,7 @@ late = [s for s in gpuconf.activation().settings if s.name == "plan of jax"]
 assert [s.status for s in late] == ["differs"], late
 os.close(write)
 os.close(2)
-assert b"It keeps the limit that it has" in os.read(read, 10000)
+assert b"Its limit can no longer be changed" in os.read(read, 10000)
 """
     run_python(START + program, folder, environ=nvml(ROOMY))
 

@@ -108,18 +108,14 @@ def _take(path, name, processes):
             if not os.fstat(descriptor).st_nlink:  # removed in the meantime: its holder had ended
                 raise _ended(path, name)
             return descriptor, place
-    those = (
-        "1 process of this run computes"
-        if processes == 1
-        else ("%d processes of this run compute" % processes)
-    )
+    those = "1 process" if processes == 1 else ("%d processes" % processes)
     anew = "`gpuconf run --processes %d -- ...`"
     if "GPUCONF_SHELL" in os.environ:  # its plan cannot be changed from inside
         anew = "leave this shell (exit); `gpuconf shell --processes %d`"
     raise NoPlaceError(
-        "%s on %s already, and it was planned for no more\n"
-        "  hint: %s plans for one more, each with a smaller part"
-        % (those, name, anew % (processes + 1,))
+        "%s already has the %s this run was planned for\n"
+        "  hint: %s splits the memory between %d"
+        % (name, those, anew % (processes + 1,), processes + 1)
     )
 
 

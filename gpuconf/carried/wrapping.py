@@ -17,7 +17,7 @@ class TooLateError(RuntimeError):
     hint = "Python runs .pth files before the plan is there: find the one with `python -v -c pass`"
 
     def __init__(self, framework):
-        text = "%s had made its devices before the plan could reach it" % (framework,)
+        text = "%s initialized its GPUs before gpuconf could set the limit" % (framework,)
         super(TooLateError, self).__init__(text)
 
 

@@ -1,4 +1,4 @@
-"""The host's RAM, which also backs the memory of a simulated card."""
+"""The host's RAM, which also backs a simulated card, and the GPU of a GB10 or Jetson."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from gpuconf.units import KIB
 _STATISTICS = "sys/fs/cgroup/memory.stat"
 
 
+def total_bytes(root: str = "/") -> int | None:
+    """Return the host's memory; None if unknown."""
+    return _of_meminfo(root, "MemTotal")
+
+
 def available_bytes(root: str = "/") -> int | None:
     """Return the host memory available to a new program, within its control group's limit.
 
     Tests pass a file tree as ``root``.  None if neither is known.
     """
-    meminfo = _text(root, "proc/meminfo")
-    match = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
-    found = [int(match[1]) * KIB] if match else []
+    available = _of_meminfo(root, "MemAvailable")
+    found = [] if available is None else [available]
     limit, used = (
         _text(root, f"sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current")
     )
@@ -26,6 +30,11 @@ def available_bytes(root: str = "/") -> int | None:
         kept = int(used) - (int(cached[1]) if cached else 0)  # file pages can be reclaimed
         found.append(max(int(limit) - kept, 0))
     return min(found, default=None)
+
+
+def _of_meminfo(root: str, name: str) -> int | None:
+    match = re.search(rf"^{name}:\s+(\d+) kB", _text(root, "proc/meminfo"), re.MULTILINE)
+    return int(match[1]) * KIB if match else None
 
 
 def _text(root: str, path: str) -> str:

@@ -111,7 +111,8 @@ class Gpu(NamedTuple):
 
     ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for
     this GPU ahead of the current one.  ``caps`` are the kernel's limits for this process's group.
-    ``share`` is what a scheduler has assigned of it.
+    ``share`` is what a scheduler has assigned of it.  With ``is_unified`` the GPU uses the host's
+    memory, whose figures ``total_bytes``, ``free_bytes`` and ``used_bytes`` are.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is unused here
@@ -133,6 +134,7 @@ class Gpu(NamedTuple):
     ahead: int = 0
     caps: tuple[Cap, ...] = ()
     share: Share | None = None
+    is_unified: bool = False
 
     @property
     def identity(self) -> object:

@@ -38,7 +38,8 @@ PROBLEMS = {
     9: NvmlProblem("not_loaded", "the NVIDIA driver is installed but not loaded"),
     12: NvmlProblem(
         "no_library",
-        "no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded; a container needs --gpus)",
+        "no NVIDIA driver found (cannot load libnvidia-ml.so.1); in a container, start it with "
+        "--gpus all",
     ),
     13: NvmlProblem("too_old", "the NVIDIA driver is too old for the installed nvidia-ml-py"),
     15: NvmlProblem(
@@ -47,14 +48,15 @@ PROBLEMS = {
     ),
     18: NvmlProblem(
         "mismatch",
-        "the NVIDIA driver that is loaded and its library differ in version, as after an update "
-        "without a restart",
+        "NVIDIA driver/library version mismatch, usually because the driver was updated without a "
+        "reboot",
     ),
 }
 
 # nvmlDeviceGetComputeRunningProcesses and similar calls return this if the driver does not know.
 _NOT_AVAILABLE = 2**64 - 1
 
+_NOT_SUPPORTED = 3
 _EXCLUSIVE_PROCESS = 3  # nvmlComputeMode_t
 
 # The newest version of each function; drivers from before 2022 lack it and have the _v2 version.
@@ -211,7 +213,7 @@ def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
         is_exclusive=None if compute_mode is None else compute_mode == _EXCLUSIVE_PROCESS,
     )
     if not gpu.mig_enabled:
-        return gpu
+        return gpu if gpu.total_bytes is not None else _with_host_memory(nvml, handle, gpu)
     return gpu._replace(mig_instances=_read_mig_instances(nvml, handle, gpu, processes=processes))
 
 
@@ -251,6 +253,29 @@ def _read_memory(nvml: ModuleType, handle: Any) -> tuple[int | None, int | None,
     reserved = getattr(info, "reserved", 0)
     total_bytes = info.total - reserved if reserved < info.total else info.total
     return total_bytes, info.free, info.used
+
+
+def _with_host_memory(nvml: ModuleType, handle: Any, gpu: Gpu) -> Gpu:
+    """Return ``gpu`` with the host's figures if both share their memory, as on GB10 and Jetson.
+
+    There NVML supports no memory query, or reports a total of 0; other errors, such as a lost GPU
+    or missing permission, mean nothing of the kind.
+    """
+    from gpuconf.hardware import host_memory
+
+    try:
+        is_unified = not nvml.nvmlDeviceGetMemoryInfo(handle).total
+    except Exception as error:
+        is_unified = getattr(error, "value", None) == _NOT_SUPPORTED
+    total_bytes, free_bytes = host_memory.total_bytes(), host_memory.available_bytes()
+    if not is_unified or total_bytes is None or free_bytes is None:
+        return gpu
+    return gpu._replace(
+        total_bytes=total_bytes,
+        free_bytes=free_bytes,
+        used_bytes=max(total_bytes - free_bytes, 0),
+        is_unified=True,
+    )
 
 
 def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:

@@ -109,7 +109,7 @@ def _join(
     if not thread.is_alive() or first_s == timeout_s:
         return
     notify(
-        f"NVML has not answered for {first_s:g} s; waiting {timeout_s:g} s at most, then going on "
-        f"without it ({VARIABLE} sets the time; `nvidia-smi` may hang as well)"
+        f"NVML is not responding; waiting up to {timeout_s:g} s, then continuing without GPU "
+        f"information (set {VARIABLE} to change this)"
     )
     thread.join(timeout_s - first_s)

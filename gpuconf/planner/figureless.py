@@ -21,10 +21,10 @@ def plan_without_figures(
     (gpu,) = with_framework_limits([gpu], profile)
     notes = _dropped_rules(profile, gpu, problem)
     if profile.gpus.kind == "pick":
-        used = "all" if chosen_by_parent is None else "those of the parent process"
-        notes.append(f"{problem}; so gpus: {{pick: most-free}} cannot choose, and {used} are used")
+        used = "all GPUs" if chosen_by_parent is None else "the parent process's GPUs"
+        notes.append(f"gpus: {{pick: most-free}} uses {used}: {problem}")
     if profile.per_gpu:
-        notes.append(f"{problem}; so per_gpu does nothing, and the same rules hold for all")
+        notes.append(f"per_gpu is ignored: {problem}")
     return Plan(
         profile,
         unknown_gpu=gpu._replace(shortage=None),
@@ -40,10 +40,12 @@ def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
         dropped = [term for term in dropped if "keep_free" not in term]
     if not dropped:
         return []
-    left = "only allow_growth is set" if profile.memory.allow_growth else "no limit is set"
+    left = "no limit is set"
+    if profile.memory.allow_growth:
+        left += "; only allow_growth applies"
     if gpu.limit_bytes is not None:
-        left = f"without {' and '.join(dropped)} the limit is {sized(gpu.limit_bytes)}"
-    return [f"{problem}: no memory figures, so {left}"]
+        left = f"the limit is {sized(gpu.limit_bytes)}, without {' and '.join(dropped)}"
+    return [f"{left}: {problem}"]
 
 
 def value_without_figures(

@@ -38,8 +38,9 @@ def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
         cut = plan.uncut_limit_bytes
         if cut is not None and plan.limit_bytes is not None and plan.limit_bytes < cut:
             notes.append(
-                f"limit {sized(plan.limit_bytes)} instead of {sized(cut)} on {label(plan.gpu)}: "
-                f"others have leased {sized(plan.gpu.promised_bytes)} that they have not taken yet"
+                f"limit on {label(plan.gpu)} reduced from {sized(cut)} to "
+                f"{sized(plan.limit_bytes)}: other processes have reserved "
+                f"{sized(plan.gpu.promised_bytes)} that they do not use yet"
             )
     if profile.memory.on_shortage.action != "fail" and not wants_leases(profile):
         rules = [profile.memory, *(each.memory for _, each in profile.per_gpu)]
@@ -85,15 +86,17 @@ def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
     if rest:
         promised = sum(lease.promised_bytes for lease in rest)
         more = "1 more lease" if len(rest) == 1 else f"{len(rest)} more leases"
-        lines.append(f"{more}: {sized(promised)} not taken yet")
+        lines.append(f"{more}: {sized(promised)} not used yet")
     return lines
 
 
 def _line(lease: CardLease) -> str:
     part = "an unknown part in use, so all of it counts"
     if lease.used_bytes is not None:
-        part = f"{sized(lease.used_bytes)} in use, {sized(lease.promised_bytes)} not taken yet"
-    return f"leased to {holder(lease)}: {sized(lease.lease_bytes)}, {part}"
+        about = "about " if lease.is_estimate else ""
+        used, rest = sized(lease.used_bytes), sized(lease.promised_bytes)
+        part = f"{about}{used} in use, {rest} not used yet"
+    return f"reserved by {holder(lease)}: {sized(lease.lease_bytes)}, {part}"
 
 
 def holder(lease: CardLease) -> str:

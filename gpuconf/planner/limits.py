@@ -2,10 +2,13 @@
 
 The rule is the one in docs/profiles.md::
 
-    limit = min(fraction × total, memory_limit, free - leased by others - keep_free - context,
+    limit = min(fraction × total, memory_limit, free - reserved by others - keep_free - context,
                 each cap of the kernel, MPS or HAMi - context,
                 a scheduler's share × (total - held by others - keep_free) - context)
-    lease = limit + context
+    lease = min(limit, reserve) + context
+
+Memory between the lease and the limit is for whoever allocates it first.  On machines whose GPU
+shares the host's memory, a tenth of the total stays for the host.
 
 With several processes the limit applies to each: they share the free memory equally, and the lease
 covers all of them.  A term whose figures are unknown is dropped (and a line says so).  The limit is
@@ -22,6 +25,8 @@ from gpuconf.planner.plan import GpuPlan
 from gpuconf.planner.shares import share_term
 from gpuconf.profile.model import GpuRules
 from gpuconf.units import MIB, Amount, sized
+
+_FOR_HOST = 10  # the part of unified memory that stays for the host: a choice, not a measurement
 
 
 def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
@@ -46,10 +51,10 @@ def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
 def _limit(gpu: Gpu, rules: GpuRules) -> tuple[int | None, list[str]]:
     terms, lines = _terms(gpu, rules)
     if not terms:
-        return None, [*lines, "no limit: the framework takes what it finds free"]
+        return None, [*lines, "no limit: the framework may use all free GPU memory"]
     smallest = min(terms)
     limit = max(smallest, 0) // MIB * MIB
-    if len(terms) > 1:
+    if len(terms) > 1 and smallest >= 0:
         lines.append(f"limit = min({', '.join(_mib(term) for term in terms)}) = {_mib(limit)}")
     else:
         lines.append(f"limit = {_mib(limit)}")
@@ -97,15 +102,21 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules
         lines.append(f"free - keep_free - context: dropped, the {unknown} is unknown")
         return
     lines += lease_lines(gpu, memory)
-    terms.append((free - keep) // processes - context)
-    off = ((free - gpu.free_bytes - gpu.own_bytes, "leased by others"), (-keep, "keep_free"))
+    host = _host_bytes(gpu)
+    off = (
+        (free - gpu.free_bytes - gpu.own_bytes, "reserved by others"),
+        (-host, "for the host"),
+        (-keep, "keep_free"),
+    )
+    terms.append((free - host - keep) // processes - context)
     parts = [f"{_mib(gpu.free_bytes)} free"]
     parts += [f"+ {_mib(gpu.own_bytes)} held by this process"] if gpu.own_bytes else []
     parts += [f"- {_mib(-size)} {name}" for size, name in off if size]
     left = " ".join(parts)
     if processes > 1:
         left = f"({left}) / {processes} processes" if len(parts) > 1 else f"{left} / {processes}"
-    lines.append(f"{left} - {_mib(context)} context = {_mib(terms[-1])}")
+    result = f" = {_mib(terms[-1])}" if terms[-1] >= 0 else f": {_mib(-terms[-1])} too little"
+    lines.append(f"{left} - {_mib(context)} context{result}")
 
 
 def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
@@ -114,14 +125,44 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     left = plan.limit_bytes if plan.limit_bytes is not None else unlimited
     if left is None or left >= max(needed or 0, MIB):
         return plan
-    short = f"{_mib(left)} would be left for this program"
-    if needed:
-        short += f", and the profile requires at least {_mib(needed)} (`at_least`)"
+    short = _short_of(plan, rules, left, max(needed or 0, MIB))
     best = _limit_when_idle(plan.gpu, rules)
     possible = best is None or best >= max(needed or 0, MIB)
     return plan._replace(
         arithmetic=(*plan.arithmetic, f"shortage: {short}"), shortage=short, can_ever_fit=possible
     )
+
+
+def _short_of(plan: GpuPlan, rules: GpuRules, left_bytes: int, needed_bytes: int) -> str:
+    """Say what is missing: free memory, or a limit that is high enough."""
+    gpu, memory = plan.gpu, rules.memory
+    least, parts = _least_free(gpu, rules, needed_bytes)
+    free = free_for_lease(gpu, memory)
+    if plan.limit_bytes is None or free is None or free >= least:
+        at_least = f"; at_least is {_mib(needed_bytes)}" if memory.at_least is not None else ""
+        return f"{_mib(left_bytes)} available{at_least}"
+    all_free = (gpu.free_bytes or 0) + gpu.own_bytes
+    reserved = min(all_free - free, all_free)
+    of_others = f", of which other processes have reserved {_mib(reserved)}" if reserved else ""
+    return f"{_mib(all_free)} free{of_others}; {_mib(least)} needed ({parts})"
+
+
+def _least_free(gpu: Gpu, rules: GpuRules, needed_bytes: int) -> tuple[int, str]:
+    """Return what must be free and not reserved by others, and its parts in words."""
+    memory, processes = rules.memory, rules.processes
+    keep = memory.keep_free.of(gpu.total_bytes) or 0 if memory.keep_free else 0
+    context, host = context_bytes(gpu, memory) or 0, _host_bytes(gpu)
+    parts = f"{_mib(context)} context + {_mib(needed_bytes)}"
+    parts += " at_least" if memory.at_least is not None else ""
+    parts = f"{processes} × ({parts})" if processes > 1 else parts
+    parts = f"{_mib(keep)} keep_free + {parts}" if keep else parts
+    parts = f"{_mib(host)} for the host + {parts}" if host else parts
+    return processes * (needed_bytes + context) + keep + host, parts
+
+
+def _host_bytes(gpu: Gpu) -> int:
+    """Return what stays for the host of the memory that it shares with ``gpu``."""
+    return gpu.total_bytes // _FOR_HOST if gpu.is_unified and gpu.total_bytes else 0
 
 
 def _needed(gpu: Gpu, rules: GpuRules) -> int | None:
@@ -182,7 +223,7 @@ def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     who = "1 program is" if ahead == 1 else f"{ahead} programs are"
     short = f"{who} waiting ahead of this one"
     return plan._replace(
-        arithmetic=(*plan.arithmetic, f"in line: {short}"),
+        arithmetic=(*plan.arithmetic, f"in the queue: {short}"),
         shortage=f"{plan.shortage}; {short}" if plan.shortage else short,
         is_behind=plan.shortage is None,
     )
@@ -193,12 +234,12 @@ def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     is_known = plan.gpu.free_bytes is not None
     if limit is None or context is None or not is_known or not is_leased(plan.gpu, rules.memory):
         return plan
-    keep = rules.memory.keep_free
-    wanted = max(_needed(plan.gpu, rules) or 0, MIB) + context
-    wanted *= rules.processes
-    wanted += keep.of(plan.gpu.total_bytes) or 0 if keep else 0
-    lease = rules.processes * (limit + context)
-    each = f"{_mib(limit)} limit + {_mib(context)} context"
+    wanted, _ = _least_free(plan.gpu, rules, max(_needed(plan.gpu, rules) or 0, MIB))
+    reserve = rules.memory.reserve.of(plan.gpu.total_bytes) if rules.memory.reserve else None
+    reserved = limit if reserve is None else min(limit, reserve)
+    lease = rules.processes * (reserved + context)
+    name = "limit" if reserved == limit else "reserve"
+    each = f"{_mib(reserved)} {name} + {_mib(context)} context"
     each = f"{rules.processes} × ({each})" if rules.processes > 1 else each
     line = f"lease = {each} = {_mib(lease)}"
     return plan._replace(

@@ -130,6 +130,7 @@ class Plan(NamedTuple):
 
 
 def label(gpu: Gpu) -> str:
-    """Return a short name for people: the card's name and the start of its UUID."""
-    name = gpu.name or "GPU"
-    return f"{name} ({gpu.uuid[:12]})" if gpu.uuid else f"{name} {gpu.index}"
+    """Return a short name for people: nvidia-smi's index and the name, or a MIG instance's UUID."""
+    if gpu.mig_ids and gpu.uuid:
+        return f"{gpu.name or 'MIG instance'} ({gpu.uuid[:12]})"
+    return f"GPU {gpu.index} ({gpu.name})" if gpu.name else f"GPU {gpu.index}"

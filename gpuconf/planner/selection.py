@@ -65,7 +65,7 @@ def _is_silent(gpu: Gpu) -> bool:
     """Whether NVML counts the GPU but reports nothing about it: lost, or not accessible to this
     user.
     """
-    return gpu == Gpu(gpu.index)
+    return gpu._replace(share=None) == Gpu(gpu.index)
 
 
 def _without_silent(allowed: list[Gpu]) -> tuple[list[Gpu], list[str]]:
@@ -141,7 +141,9 @@ def _member(
     found = [gpu for i, gpu in enumerate(visible) if _is(member, i, gpu)]
     if len(found) == 1:
         return found[0]
-    listing = ", ".join(f"{i}: {label(gpu)}" for i, gpu in enumerate(visible))
+    listing = ", ".join(
+        f"{i}: {gpu.name or 'GPU'} ({(gpu.uuid or '')[:12]})" for i, gpu in enumerate(visible)
+    )
     what = "no visible GPU" if not found else "more than one GPU"
     hint = "`gpuconf plan dedicated` lists the GPUs; CUDA_VISIBLE_DEVICES may hide some"
     if chosen_by_parent is not None:
@@ -150,7 +152,7 @@ def _member(
             "the others; name one of these, or let the parent's profile use more GPUs"
         )
     raise ProfileError(
-        f"gpus names {member!r}, and {what} is that; visible are {listing}",
+        f"gpus: {member!r} matches {what} (visible: {listing})",
         hint=hint,
         file=profile.source,
         key="gpus",
@@ -176,7 +178,7 @@ def rules_for(gpu: Gpu, counted: Sequence[Gpu], profile: Profile) -> GpuRules:
 def unmatched_rules(profile: Profile, visible: Sequence[Gpu]) -> list[str]:
     """Return a note for every ``per_gpu`` entry that matches no visible GPU."""
     return [
-        f"per_gpu.{member} is for no visible GPU and does nothing"
+        f"per_gpu.{member} does not match any visible GPU; ignored"
         for member, _ in profile.per_gpu
         if not any(_is(member, position, gpu) for position, gpu in enumerate(visible))
     ]

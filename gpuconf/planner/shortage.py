@@ -11,7 +11,7 @@ from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.selection import rules_for
 from gpuconf.planner.shares import larger_share
 from gpuconf.profile.model import GpuRules, OnShortage, Profile
-from gpuconf.units import short_duration, sized
+from gpuconf.units import sized
 
 
 def settle_shortages(
@@ -44,20 +44,18 @@ def settle_shortages(
 def shortage_error(
     plan: GpuPlan, profile: Profile, rules: GpuRules, choosable: Sequence[Gpu] = ()
 ) -> ShortageError:
-    """Build the error for ``plan.shortage``, with the full arithmetic and who holds the card.
+    """Build the error for ``plan.shortage``, with the full arithmetic and who uses the GPU.
 
     ``choosable`` are the GPUs that could be used instead.
     """
     policy = rules.memory.on_shortage
-    sums = "".join(f"\n  {line}" for line in plan.arithmetic)
+    sums = "".join(f"\n  {line}" for line in plan.arithmetic if (plan.shortage or "") not in line)
     held_by = _held_by(plan.gpu, profile)
-    held = f"\n  held by {held_by}" if held_by else ""
+    held = f"\n  in use or reserved by {held_by}" if held_by else ""
     waits = policy.action == "wait" and plan.can_ever_fit
-    where = f"not enough memory on {label(plan.gpu)}"
-    if plan.is_behind:
-        where = f"it must wait its turn on {label(plan.gpu)}"
+    problem = "other programs are already waiting" if plan.is_behind else "not enough GPU memory"
     return ShortageError(
-        f"profile {profile.name}: {where}: {plan.shortage}{sums}{held}",
+        f"{problem} for profile {profile.name} on {label(plan.gpu)}: {plan.shortage}{sums}{held}",
         hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, policy, choosable),
         shortage=plan.shortage,
         wait_s=policy.wait_s if waits else None,
@@ -67,13 +65,17 @@ def shortage_error(
 
 
 def _held_by(gpu: Gpu, profile: Profile) -> str:
-    """List every process that holds memory of ``gpu`` or has leased some, in words."""
+    """List every process that uses memory of ``gpu`` or has reserved some, in words.
+
+    A process in a list without names or pids of this namespace may be one that has reserved some.
+    """
     if not is_leased(gpu, profile.memory):
         gpu = gpu._replace(leases=())
-    holders = [f"{holder(each)}: {sized(each.lease_bytes)} leased" for each in gpu.leases]
+    holders = [f"{holder(each)}: {sized(each.lease_bytes)} reserved" for each in gpu.leases]
     holders += [
         f"pid {p.pid} ({p.name or 'name unknown'}) {sized(p.used_bytes) if p.used_bytes else '?'}"
         for p in gpu.unleased
+        if p.name or all(each.pids is not None for each in gpu.leases)
     ]
     return "; ".join(holders)
 
@@ -83,30 +85,15 @@ def _shortage_hint(
 ) -> str:
     if not plan.can_ever_fit:
         return (
-            "even if nothing else used it, this profile would not fit this GPU: its at_least, or "
-            "its virtual_devices, ask for more than its limit leaves; write `memory: {at_least: "
-            f"null}}`, or raise the limit: `gpuconf profiles show {profile.name}` shows the rules"
-        )
-    parts = ["`gpuconf ps` shows who holds the card"]
-    unpromised = (plan.gpu.free_bytes or 0) - plan.gpu.promised_bytes
-    if plan.least_free_bytes > unpromised:
-        parts[:0] = [f"{profile.name} needs {sized(plan.least_free_bytes)} free"]
-    if policy.action == "wait" and policy.wait_s is not None:
-        parts.append(
-            f"a program waits for this, {_at_most(policy.wait_s)}, first come first served"
-        )
-    else:
-        parts.append(
-            "to wait in line, `gpuconf run --wait 10min -- ...`, or `memory: {on_shortage: {wait: "
-            "10min}}` in a profile (`gpuconf init` makes one)"
+            "this profile cannot run on this GPU even when the GPU is idle: at_least or "
+            "virtual_devices needs more than the limit allows; write `memory: {at_least: null}`, "
+            f"or raise the limit: `gpuconf profiles show {profile.name}` shows the rules"
         )
     if any(lease.is_parent for lease in plan.gpu.leases):
-        parts.append("give a program and its workers a memory_limit each")
+        return "give this program and the one that started it a memory_limit each"
+    ways = ["see what uses the GPU with `gpuconf ps`"]
+    if policy.action != "wait":
+        ways.insert(0, "wait for memory with `gpuconf run --wait 10min -- COMMAND`")
     if len(choosable) > 1 and profile.gpus.kind != "pick":
-        parts.append("use another GPU, gpus: {pick: most-free}")
-    return "; ".join(parts)
-
-
-def _at_most(seconds: float) -> str:
-    length = short_duration(seconds)
-    return length if seconds == float("inf") else f"up to {length}"
+        ways.append("use another GPU (gpus: {pick: most-free})")
+    return ", or ".join(ways)

@@ -72,8 +72,9 @@ def settle_order(
     ``candidates``, including its logical devices.
     """
     note = (
-        f"CUDA_VISIBLE_DEVICES={value} counts unequal GPUs fastest first, which can only be "
-        "guessed at; `export CUDA_DEVICE_ORDER=PCI_BUS_ID` makes it nvidia-smi's order"
+        "CUDA numbers GPUs of different models by speed, so gpuconf cannot tell which GPU "
+        f"CUDA_VISIBLE_DEVICES={value} selects; `export CUDA_DEVICE_ORDER=PCI_BUS_ID` uses "
+        "nvidia-smi's order"
     )
     limited = [plan for plan in candidates if plan.limit_bytes is not None]
     if not limited:
@@ -91,7 +92,8 @@ def _held_to(smallest: GpuPlan, plan: GpuPlan) -> GpuPlan:
     if own == limit:
         return plan
     lines = [f"limit = {sized(limit)}, the smallest of all, as the GPUs' order is uncertain"]
-    if own is not None and plan.lease_bytes is not None:
+    # A lease below the limit is a reserve, which need not be reduced.
+    if own is not None and plan.lease_bytes is not None and plan.lease_bytes >= own:
         context = plan.lease_bytes - own
         plan = plan._replace(lease_bytes=limit + context)
         lines.append(f"lease = {sized(limit)} limit + {sized(context)} context")

@@ -158,8 +158,12 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
                 message = f"unknown key; the rule: {_SHORTAGE_SAYS}"
                 hint = "write `on_shortage: {wait: 10min}`"
                 raise problem(message, mark=entry.key_mark, key=f"{key}.{name}", hint=hint)
+        if "wait" in node.entries:
             value = scalar(
-                entry.value, f"{key}.wait", "forever, or a duration such as 10min", "10min"
+                node.entries["wait"].value,
+                f"{key}.wait",
+                "forever, or a duration such as 10min",
+                "10min",
             )
             return _wait(value, value.text, f"{key}.wait")
     node = scalar(node, key, _SHORTAGE_SAYS, "fail")

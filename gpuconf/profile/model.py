@@ -26,6 +26,7 @@ class MemoryRules(NamedTuple):
     context: Amount | None = None
     enforce: str | None = None  # auto | mps | none
     lease: bool | None = None
+    reserve: Amount | None = None
     at_least: Amount | None = None
     on_shortage: OnShortage = OnShortage()
     share: str | None = None  # ray | slurm | kai | none

@@ -20,6 +20,7 @@ def to_plain(profile: Profile) -> dict[str, Any]:
         "tensorflow": _set(tensorflow),
         "jax": _set(profile.jax._asdict()),
         "torch": _set(_with_size(profile.torch._asdict(), "max_split_size")),
+        "slurm": _set(profile.slurm._asdict()),
         "env": dict(profile.env),
     }
     return {key: value for key, value in whole.items() if value not in (None, {}, [])}

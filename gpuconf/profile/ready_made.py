@@ -56,13 +56,14 @@ PROFILES = {
         ),
         env=(("TF_CPP_MIN_LOG_LEVEL", "1"),),
     ),
-    (1435, 2186537345490423463): Profile(
+    (1696, 1781763744624564381): Profile(
         name="shared-desktop",
         description="The card also drives the display",
         memory=MemoryRules(
             allow_growth=True,
             per_process_gpu_memory_fraction=0.7,
             keep_free=Amount(size_bytes=536870912),
+            reserve=Amount(size_bytes=1073741824),
             at_least=Amount(size_bytes=1073741824),
         ),
     ),

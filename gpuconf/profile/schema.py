@@ -104,10 +104,18 @@ MEMORY = Section(
         Key(
             "lease",
             flag(),
-            "Whether to reserve limit + context on the card for as long as this process lives, and "
-            "to leave others what they have reserved.",
+            "Whether to reserve memory on the GPU until this process exits, and to leave others "
+            "what they have reserved.",
             "true where there is a limit, unless the card is in exclusive mode",
             "false",
+        ),
+        Key(
+            "reserve",
+            amount(of="of the card's total", example="1GiB"),
+            "How much of the limit is reserved for this process, in addition to its context. The "
+            "rest, up to the limit, is for whoever allocates it first.",
+            "the whole limit",
+            "1GiB",
         ),
         Key(
             "at_least",

@@ -65,15 +65,16 @@ def decision(plan: Plan, program: str) -> str:
     """Describe the decision in one line."""
     name = plan.profile.name
     if plan.hides_gpus:
-        return f"{name}: {program} sees no GPU"
+        return f"{program}: no GPU (profile {name})"
     if not plan.gpus:
         limit = plan.unknown_gpu and plan.unknown_gpu.limit_bytes
-        allowed = f"{sized(limit)} of a GPU" if limit else "GPU memory without a limit"
-        return f"{name}: {program} may take {allowed}"
+        if limit:
+            return f"{program}: limit {sized(limit)} on each GPU (profile {name})"
+        return f"warning: {program} has no GPU memory limit (profile {name})"
     allowed = ", ".join(_allowed(gpu, plan.profile.processes) for gpu in plan.gpus)
     leased = sum(gpu.lease_bytes or 0 for gpu in plan.gpus)
-    lease = f"; {sized(leased)} leased, CUDA contexts included" if leased else ""
-    return f"{name}: {program} may take {allowed}{lease}{_cut(plan)}"
+    lease = f"; {sized(leased)} reserved including the CUDA context" if leased else ""
+    return f"{program}: {allowed} (profile {name}){lease}{_cut(plan)}"
 
 
 def _cut(plan: Plan) -> str:
@@ -89,6 +90,7 @@ def _cut(plan: Plan) -> str:
 def _allowed(plan: GpuPlan, processes: int) -> str:
     gpu = f"GPU {plan.gpu.index}"
     if plan.limit_bytes is None:
-        return f"what is free of {gpu}"
+        return f"no limit on {gpu}"
     size = sized(plan.limit_bytes, cut=True)
-    return f"{size} of {gpu}" if processes == 1 else f"{processes} × {size} of {gpu}"
+    size = size if processes == 1 else f"{size} for each of {processes} processes"
+    return f"limit {size} on {gpu}"

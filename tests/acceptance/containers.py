@@ -167,7 +167,7 @@ def own_process_numbers(proof: Proof) -> None:
         proof.check("gpuconf ps in it shows a star", len(starred) == 2, starred)
         running.append(proof.engine.start("half-card"))
         got = running[2].answer().get("shortage", "")
-        proof.check("a third program is refused on the host", "not enough memory" in got, got)
+        proof.check("a third program is refused on the host", "not enough GPU memory" in got, got)
         proof.engine.output("kill", NAMES[0])
         proof.check_freed(1)
 

@@ -207,9 +207,7 @@ tell(after=limits())
 """,
         "dedicated",
     )
-    assert "the profile requires at least 5632 MiB (`at_least`)" in outcome.told["short"], (
-        outcome.log
-    )
+    assert "at_least is 5632 MiB" in outcome.told["short"], outcome.log
     assert outcome.told["after"] == ["7783 MiB"]
 
 

@@ -56,7 +56,7 @@ time.sleep(1.1)
 try:
     jax.devices()
 except gpuconf.ShortageError as error:
-    assert "not enough memory" in str(error)
+    assert "not enough GPU memory" in str(error)
 else:
     raise AssertionError
 os.environ["STANDIN_NVML"] = {nvml(HALF)["STANDIN_NVML"]!r}

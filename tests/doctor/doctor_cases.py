@@ -50,7 +50,7 @@ _WSL: dict[str, Any] = {
 _VOIDED = Setting("memory limit of tensorflow as a cap", "yes", "no", "…", "TF_GPU_ALLOCATOR")
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _KEPT = Setting(_GROWTH, "true", "false", "it was set before gpuconf", _GROWTH)
-_SHORTAGE = ShortageError("profile x: not enough memory\n  the sum", hint="stop one")
+_SHORTAGE = ShortageError("profile x: not enough GPU memory\n  the sum", hint="stop one")
 _BAD = ProfileError("unknown key", hint="write `memory`", file="a.yaml", line=3, column=1)
 _REFUSED = ProfileError(
     "env.BASH_ENV: this file was found",
@@ -192,7 +192,7 @@ TROUBLES = (
     Case("profile.choice", "warn", "gpuconf trust /w/gpuconf.yaml",
          profile(notes=(Note("gpuconf.yaml in /w belongs to another user (uid 1000)",
                              "gpuconf trust /w/gpuconf.yaml"),))),
-    Case("profile.plan", "fail", "would stop here: profile x: not enough memory",
+    Case("profile.plan", "fail", "would stop here: profile x: not enough GPU memory",
          profile(plan=None, plan_error=_SHORTAGE)),
     Case("profile.plan", "fail", "gpuconf plan shared-desktop",
          profile(plan=None, plan_error=ProfileError("there is no GPU 7"))),

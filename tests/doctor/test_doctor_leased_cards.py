@@ -64,7 +64,7 @@ def test_what_is_promised_is_said_and_not_drawn_as_used() -> None:
 
 
 def test_without_a_list_of_processes_leases_are_shown() -> None:
-    """Unknown stays None where nothing is leased either."""
+    """Unknown stays None where could not reserve GPU memory either."""
     assert report_of(processes=None).holders is None
     assert [each.pid for each in report_of(ELSEWHERE, processes=None).holders or ()] == [7]
 
@@ -72,7 +72,7 @@ def test_without_a_list_of_processes_leases_are_shown() -> None:
 def test_a_shortage_beside_leases_names_gpuconf_ps() -> None:
     """nvidia-smi does not show a lease."""
     check = next(each for each in CHECKS if each.id == "profile.plan")
-    short = profile(plan=None, plan_error=ShortageError("not enough memory"))
+    short = profile(plan=None, plan_error=ShortageError("not enough GPU memory"))
     leased = short._replace(inventory=card(leases=(IDLE,)).inventory)
     assert (run_check(check, short).fix or "").startswith("nvidia-smi ")
     assert (run_check(check, leased).fix or "").startswith("gpuconf ps ")

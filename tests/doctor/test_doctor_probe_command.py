@@ -68,6 +68,6 @@ def test_a_refusal_is_told_once(tensorflow: Mapping[str, str], nvml: Nvml, tmp_p
     assert both["probe"] == {"runs": []}
     assert alone["counts"]["fail"] == 1
     assert alone["findings"][0]["id"] == "live.start"
-    assert "not enough memory" in alone["findings"][0]["summary"]
+    assert "not enough GPU memory" in alone["findings"][0]["summary"]
     assert unknown["findings"][-1]["summary"] == "not tried: profile.choice comes first"
     assert {each["id"] for each in off["findings"]} > TENSORFLOWS

@@ -195,6 +195,6 @@ def test_a_full_card_says_who_and_what_would_be_refused(reports: dict[str, Any])
     (gpu,) = document["gpus"]
     assert gpu["bar"]["may_take_bytes"] == 0
     plan = next(each for each in document["findings"] if each["id"] == "profile.plan")
-    assert "not enough memory" in plan["summary"]
+    assert "not enough GPU memory" in plan["summary"]
     assert plan["fix"].startswith("nvidia-smi   # then stop what holds the card")
     assert any("keep_free" in line for line in plan["detail"])

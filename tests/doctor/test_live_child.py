@@ -230,7 +230,7 @@ def test_a_shortage(
     first = report.findings[0]
     assert (first.id, first.status) == ("live.start", status)
     assert first.fix
-    assert "would be left" in " ".join([first.summary, *first.detail])
+    assert "needed" in " ".join([first.summary, *first.detail])
 
 
 def test_a_profile_without_gpus(environ: dict[str, str]) -> None:

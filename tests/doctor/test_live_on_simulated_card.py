@@ -89,7 +89,7 @@ def test_a_full_card_under_a_profile_that_refuses(probe: Probe) -> None:
         report = probe(card, "shared-desktop")
     found = by_id(report)
     assert found["live.start"].status == "fail"
-    assert "not enough memory" in found["live.start"].summary
+    assert "not enough GPU memory" in found["live.start"].summary
     assert any(
         "225 MiB free - 512 MiB keep_free - 640 MiB context" in line
         for line in found["live.start"].detail

@@ -91,7 +91,7 @@ def test_what_others_have_leased_is_not_allowed(nvml: Nvml, tmp_path: Path) -> N
     with holder(ledger, card=standin.uuid(0), size_bytes=2 * GIB):
         limit, *arithmetic = run_python(program, tmp_path, environ=environ).splitlines()
     assert int(limit) == 4 * GIB - MIB
-    assert "leased to" in arithmetic[0]
+    assert "reserved by" in arithmetic[0]
 
 
 def test_logical_devices(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
             "a real GPU may",
         ),
         (
-            failed("ShortageError", "not enough memory: 0 MiB is left of what is free", "wait",
+            failed("ShortageError", "not enough GPU memory: 0 MiB is left of what is free", "wait",
                    is_ours=True),
             GPU,
             "0 MiB is left of what is free",

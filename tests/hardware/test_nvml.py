@@ -58,9 +58,9 @@ def read(directory: Path) -> Read:
 @pytest.mark.parametrize(
     ("scenario", "code", "words"),
     [
-        ("no_library", "no_library", "cannot be loaded"),
+        ("no_library", "no_library", "cannot load"),
         ("driver_not_loaded", "not_loaded", "not loaded"),
-        ("version_mismatch", "mismatch", "differ in version"),
+        ("version_mismatch", "mismatch", "version mismatch"),
         ("no_permission", "no_permission", "may not be used by this user"),
         ("driver_r390", "too_old", "too old"),
         ("unheard_of_error", "other", "NVML does not start"),
@@ -132,11 +132,21 @@ def test_cards_stand_in_nvml_order(scenario: str, count: int, read: Read) -> Non
 
 
 @pytest.mark.parametrize("scenario", ["unified_memory", "zero_memory"])
-def test_unknown_memory_is_none(scenario: str, read: Read) -> None:
-    """Unified memory, told as "not supported" or as 0 bytes, is unknown and never 0."""
+def test_unified_memory_is_the_hosts(scenario: str, read: Read) -> None:
+    """A GB10's "not supported" and a Jetson's 0 bytes: the machine's own total and free memory."""
     (gpu,) = read(scenario).gpus
-    assert (gpu.total_bytes, gpu.free_bytes, gpu.used_bytes) == (None, None, None)
-    assert gpu.compute_capability is not None
+    with open("/proc/meminfo", encoding="ascii") as file:
+        kib = int(file.readline().split()[1])
+    assert gpu.is_unified
+    assert gpu.total_bytes == kib << 10
+    assert gpu.free_bytes is not None
+    assert gpu.used_bytes == gpu.total_bytes - gpu.free_bytes > 0
+
+
+def test_the_memory_of_a_lost_gpu_is_not_the_hosts(read: Read) -> None:
+    """Only "not supported" and 0 bytes mean that the GPU has none of its own."""
+    sound, lost = read("dying_card").gpus
+    assert (sound.is_unified, lost.is_unified, lost.total_bytes) == (False, False, None)
 
 
 def test_unknown_memory_of_a_process_is_none(read: Read) -> None:

@@ -62,7 +62,7 @@ def test_a_program_and_a_huge_folder(tmp_path: Path, made_ledger: Path, nvml: Nv
     got, *notes = planned(tmp_path, nvml(ONE_CARD), 1024)
     assert got == "[1024]"
     assert len(notes) == 1
-    assert "nothing is leased" in notes[0]
+    assert "could not reserve GPU memory" in notes[0]
     assert "holds 20000 files" in notes[0]
 
 
@@ -113,11 +113,11 @@ def test_a_read_only_mount(mutex: bool, tmp_path: Path, made_ledger: Path, nvml:
         fits, *notes = planned(tmp_path, nvml(ONE_CARD), 2048, *in_mounts(mount))
         assert fits == "[2048]"
         assert len(notes) == 1
-        assert "nothing is leased" in notes[0]
+        assert "could not reserve GPU memory" in notes[0]
         assert len(files(made_ledger)) == 1
         with pytest.raises(subprocess.CalledProcessError) as error:
             planned(tmp_path, nvml(ONE_CARD), 2049, *in_mounts(mount))
-        assert "2048 MiB would be left" in error.value.stderr
+        assert "MiB needed" in error.value.stderr
 
 
 @needs_root

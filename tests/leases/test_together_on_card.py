@@ -126,7 +126,7 @@ def test_of_two_dedicated_ones_the_second_is_refused(card: Card, start: Start) -
     losers = [each for each in answers if "shortage" in each]
     assert [mib(each) for each in winners] == [FREE - 1536]
     assert len(losers) == 1
-    assert ": 9319 MiB leased" in losers[0]["message"]
+    assert ": 9319 MiB reserved" in losers[0]["message"]
     assert "gpuconf ps" in losers[0]["message"]
     assert taken(programs[answers.index(winners[0])]) == "GPU:0"
 
@@ -143,7 +143,7 @@ def test_of_two_dedicated_ones_the_second_waits(card: Card, start: Start) -> Non
     waits = next(each for each in programs if WAITS in each.said())
     first = next(each for each in programs if each is not waits)
     assert mib(first.answer()) == FREE - 1536
-    assert ": 9319 MiB leased" in waits.said()
+    assert ": 9319 MiB reserved" in waits.said()
     assert taken(first) == "GPU:0"
     first.end()
     assert mib(waits.answer()) == FREE - 1536
@@ -269,6 +269,27 @@ def test_two_half_cards_share_whatever_the_driver_says_of_processes(
         assert planned(card, tmp_path) == (1, None)
         programs[0].end()
         assert planned(card, tmp_path) == (0, 3942)
+
+
+def test_two_run_side_by_side_by_default(card: Card, start: Start) -> None:
+    """Under shared-desktop each has a gigabyte and its context for itself, and each may grow: the
+    second leaves to the first what that has reserved and not used, and both take 2 GiB."""
+    first, second = start(card, "extends: shared-desktop\n", 2, "little")
+    assert [mib(each) for each in bound_at_once([first])] == [7884]
+    assert [mib(each) for each in bound_at_once([second])] == [FREE - 1664 - 512 - 640]
+    assert [taken(each) for each in (second, first)] == ["GPU:0", "GPU:0"]
+
+
+def test_a_limit_on_a_gpu_that_shares_the_hosts_memory(start: Start) -> None:
+    """NVML reports no memory, as on a GB10: a third of the machine's, with a lease for it."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        total = int(file.readline().split()[1]) << 10
+    with simulated_card(CardSpec(total_bytes=total, unified=True)) as card:
+        (program,) = start(card, "extends: half-card\nmemory: {at_least: null}\n", 1)
+        (answer,) = bound_at_once([program])
+        assert 0 < mib(answer) <= total * 0.35 / MIB
+        (lease,) = Path(f"{card.path}.leases").rglob("lease.*")
+        assert int(lease.name.rpartition(".")[2]) // MIB == mib(answer) + 640
 
 
 def planned(card: Card, folder: Path) -> tuple[int, int | None]:

@@ -76,10 +76,10 @@ def test_a_pick_of_more_than_the_parent_chose_takes_those() -> None:
 @pytest.mark.parametrize(
     ("profile", "words"),
     [
-        (choose(1), "gpus names 1, and no visible GPU is that; visible are 0: NVIDIA"),
-        (choose(uuid(1)), f"gpus names '{uuid(1)}', and no visible GPU is that"),
-        (choose(4), "gpus names 4, and no visible GPU is that"),
-        (choose(0, uuid(3)), "names NVIDIA GeForce RTX 2080 Ti (GPU-3e8d35e3) twice"),
+        (choose(1), "gpus: 1 matches no visible GPU (visible: 0: NVIDIA"),
+        (choose(uuid(1)), f"gpus: '{uuid(1)}' matches no visible GPU"),
+        (choose(4), "gpus: 4 matches no visible GPU"),
+        (choose(0, uuid(3)), "names GPU 3 (NVIDIA GeForce RTX 2080 Ti) twice"),
     ],
 )
 def test_a_member_outside_the_parents_choice_is_refused(profile: Profile, words: str) -> None:

@@ -104,8 +104,8 @@ def test_what_others_may_still_take_is_not_free() -> None:
     """The whole sum: each lease with what is not taken of it, and our own lease at the end."""
     made = planned(leased(KNOWN, lease(5000, 2000)), keep_free=amount(512))
     assert made.arithmetic == (
-        "leased to pid 7 train.py (ann): 5000 MiB, 2000 MiB in use, 3000 MiB not taken yet",
-        "9319 MiB free - 3000 MiB leased by others - 512 MiB keep_free - 512 MiB context = "
+        "reserved by pid 7 train.py (ann): 5000 MiB, 2000 MiB in use, 3000 MiB not used yet",
+        "9319 MiB free - 3000 MiB reserved by others - 512 MiB keep_free - 512 MiB context = "
         "5295 MiB",
         "limit = 5295 MiB",
         "lease = 5295 MiB limit + 512 MiB context = 5807 MiB",
@@ -140,7 +140,7 @@ def test_an_unknown_use_is_said_to_count_in_full() -> None:
     """The sum then shows why so much goes off."""
     made = planned(leased(KNOWN, lease(3000, None)), context=amount(0))
     assert made.arithmetic[0] == (
-        "leased to pid 7 train.py (ann): 3000 MiB, an unknown part in use, so all of it counts"
+        "reserved by pid 7 train.py (ann): 3000 MiB, an unknown part in use, so all of it counts"
     )
 
 
@@ -148,9 +148,11 @@ def test_a_holder_of_which_little_is_known_has_its_pid() -> None:
     """Neither program nor user need be readable."""
     unnamed = CardLease(99, 3000 * MIB, 0)
     made = planned(leased(KNOWN, unnamed), context=amount(0))
-    assert made.arithmetic[0].startswith("leased to pid 99: 3000 MiB, 0 MiB in use")
+    assert made.arithmetic[0].startswith("reserved by pid 99: 3000 MiB, 0 MiB in use")
     parent = planned(leased(KNOWN, unnamed._replace(is_parent=True)), context=amount(0))
-    assert parent.arithmetic[0].startswith("leased to pid 99, which started this program: 3000 MiB")
+    assert parent.arithmetic[0].startswith(
+        "reserved by pid 99, which started this program: 3000 MiB"
+    )
 
 
 def test_of_many_leases_the_largest_are_shown_and_all_count() -> None:
@@ -158,9 +160,9 @@ def test_of_many_leases_the_largest_are_shown_and_all_count() -> None:
     sizes = (100, 900, 300, 800, 500, 200)
     leases = [lease(size, 50, pid=size) for size in sizes]
     made = planned(leased(KNOWN, *leases), context=amount(0))
-    shown = [line.split()[3] for line in made.arithmetic if line.startswith("leased to pid")]
+    shown = [line.split()[3] for line in made.arithmetic if line.startswith("reserved by pid")]
     assert shown == ["900", "800", "500", "300"]
-    assert made.arithmetic[4] == "2 more leases: 200 MiB not taken yet"
+    assert made.arithmetic[4] == "2 more leases: 200 MiB not used yet"
     assert mib(made.limit_bytes) == 9319 - (sum(sizes) - 6 * 50)
     nearly_used = lease(9000, 8900, pid=9000)
     made = planned(leased(KNOWN, nearly_used, *leases), context=amount(0))
@@ -173,27 +175,27 @@ def test_five_leases_name_one_more() -> None:
     four = planned(leased(KNOWN, *leases[:4]), context=amount(0)).arithmetic
     assert not any("more lease" in line for line in four)
     five = planned(leased(KNOWN, *leases), context=amount(0)).arithmetic
-    assert "1 more lease: 100 MiB not taken yet" in five
+    assert "1 more lease: 100 MiB not used yet" in five
 
 
 def test_what_is_promised_beyond_what_is_free_leaves_nothing() -> None:
     """A program without gpuconf has taken what was promised to another: a shortage, no minus."""
     made = planned(leased(card(free=2000), lease(9000, 1000)), memory_limit=share(100))
     assert made.limit_bytes == 0
-    assert "2000 MiB free - 8000 MiB leased by others - 512 MiB context = -6512 MiB" in (
+    assert "2000 MiB free - 8000 MiB reserved by others - 512 MiB context: 6512 MiB too little" in (
         made.arithmetic
     )
-    assert made.shortage == "0 MiB would be left for this program"
+    assert made.shortage == (
+        "2000 MiB free, of which other processes have reserved 2000 MiB; 513 MiB needed "
+        "(512 MiB context + 1 MiB)"
+    )
     assert made.can_ever_fit
 
 
 def test_without_a_limit_what_is_left_of_the_card_counts() -> None:
     """at_least then asks for what no other program has been promised; there is no lease."""
     made = planned(leased(KNOWN, lease(6000)), at_least=amount(4000))
-    assert made.shortage == (
-        "3319 MiB would be left for this program, "
-        "and the profile requires at least 4000 MiB (`at_least`)"
-    )
+    assert made.shortage == ("3319 MiB available; at_least is 4000 MiB")
     assert (made.limit_bytes, made.lease_bytes) == (None, None)
 
 
@@ -203,7 +205,7 @@ def test_our_own_memory_is_ours_beside_others_leases() -> None:
     made = planned(gpu, context=amount(0))
     assert mib(made.limit_bytes) == 9319 + 1000 - 2500
     assert made.arithmetic[1] == (
-        "9319 MiB free + 1000 MiB held by this process - 2500 MiB leased by others - 0 MiB "
+        "9319 MiB free + 1000 MiB held by this process - 2500 MiB reserved by others - 0 MiB "
         "context = 7819 MiB"
     )
 
@@ -290,7 +292,7 @@ def test_where_leases_count(exclusive: bool | None, rule: bool | None, counts: b
     made = planned(gpu, memory_limit=share(100), lease=rule)
     assert mib(made.limit_bytes) == 9319 - 512 - (5000 if counts else 0)
     assert (made.lease_bytes is not None) is counts
-    assert any("lease" in line for line in made.arithmetic) is counts
+    assert any("reserved" in line for line in made.arithmetic) is counts
     assert (made.shortage is not None) is counts  # two wait ahead of this one
 
 
@@ -300,7 +302,7 @@ def test_a_shortage_without_leases_names_no_leases() -> None:
     profile = asking(4096)
     with pytest.raises(ShortageError) as caught:
         plan(profile, gpu)
-    assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB leased"
+    assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB reserved"
     without = profile._replace(memory=profile.memory._replace(lease=False))
     with pytest.raises(ShortageError) as caught:
         plan(without, gpu)
@@ -396,7 +398,8 @@ def test_who_comes_later_takes_nothing_that_others_wait_for(ahead: int, words: s
     with pytest.raises(ShortageError) as caught:
         line(ROOMY, ahead)
     assert caught.value.shortage == words
-    assert f"in line: {words}" in str(caught.value)
+    assert str(caught.value).startswith("other programs are already waiting for profile asking on")
+    assert str(caught.value).count(words) == 1
     assert caught.value.wait_s is None
     with pytest.raises(ShortageError) as caught:
         line(ROOMY, ahead, action="wait", wait_s=math.inf)
@@ -408,8 +411,7 @@ def test_both_reasons_are_given() -> None:
     """Too little is left, and others wait for it."""
     made = planned(leased(card(free=612), ahead=1), memory_limit=share(100), at_least=amount(4096))
     assert made.shortage == (
-        "100 MiB would be left for this program, "
-        "and the profile requires at least 4096 MiB (`at_least`); "
+        "612 MiB free; 4608 MiB needed (512 MiB context + 4096 MiB at_least); "
         "1 program is waiting ahead of this one"
     )
 
@@ -491,10 +493,10 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
     gpu = leased(gpu, lease(8000, 2000)._replace(pids=(7, 70)))
     with pytest.raises(ShortageError) as caught:
         plan(SHARED_DESKTOP, gpu)
-    assert caught.value.held_by == "pid 7 train.py (ann): 8000 MiB leased; pid 8 (Xorg) 900 MiB"
+    assert caught.value.held_by == "pid 7 train.py (ann): 8000 MiB reserved; pid 8 (Xorg) 900 MiB"
     text = str(caught.value)
-    assert f"held by {caught.value.held_by}" in text
-    assert "leased to pid 7 train.py (ann): 8000 MiB, 2000 MiB in use, 6000 MiB not taken" in text
+    assert f"in use or reserved by {caught.value.held_by}" in text
+    assert "reserved by pid 7 train.py (ann): 8000 MiB, 2000 MiB in use, 6000 MiB not used" in text
     assert "lease = " not in text  # there is none
 
 
@@ -542,6 +544,7 @@ RULES = st.builds(
     context=st.none() | st.integers(0, 2 * GIB).map(Amount),
     at_least=st.none() | SIZES.map(Amount),
     lease=st.sampled_from([None, True]),
+    reserve=st.none() | SIZES.map(Amount),
 )
 
 
@@ -550,7 +553,7 @@ RULES = st.builds(
 def test_no_card_is_promised_twice(free: int, leases: list[CardLease], rules: MemoryRules) -> None:
     """What we lease and what others may still take are never more than what is free.
 
-    Unless there is a shortage, and then nothing is leased.
+    Unless there is a shortage, and then could not reserve GPU memory.
     """
     made = plan_gpu(leased(card(free=None)._replace(free_bytes=free), *leases), GpuRules(rules))
     if made.lease_bytes is None:
@@ -558,7 +561,10 @@ def test_no_card_is_promised_twice(free: int, leases: list[CardLease], rules: Me
     elif made.shortage is None:
         to_come = sum(max(0, each.lease_bytes - (each.used_bytes or 0)) for each in leases)
         assert made.lease_bytes + to_come <= free
-        assert made.lease_bytes == (made.limit_bytes or 0) + (context_bytes(made.gpu, rules) or 0)
+        reserved = made.limit_bytes or 0
+        if rules.reserve is not None:
+            reserved = min(reserved, rules.reserve.size_bytes or 0)
+        assert made.lease_bytes == reserved + (context_bytes(made.gpu, rules) or 0)
 
 
 def test_a_limit_cut_by_others_is_said() -> None:
@@ -568,7 +574,10 @@ def test_a_limit_cut_by_others_is_said() -> None:
     holder = CardLease(7, 5000 * MIB, 2000 * MIB)
     made = plan(profile, card(free=7000)._replace(leases=(holder,)))
     assert mib(made.gpus[0].limit_bytes) == 4000
-    assert [note for note in made.notes if "instead of 6000 MiB" in note], made.notes
+    assert made.notes == (
+        "limit on GPU 0 (NVIDIA GeForce RTX 2080 Ti) reduced from 6000 MiB to 4000 MiB: other "
+        "processes have reserved 3000 MiB that they do not use yet",
+    )
     whole = plan(profile, card(free=9319)._replace(leases=(holder,)))
     assert (mib(whole.gpus[0].limit_bytes), whole.notes) == (6000, ())
 
@@ -587,15 +596,19 @@ def test_the_hint_names_what_applies() -> None:
     full = card(free=100)._replace(leases=(CardLease(7, 5000 * MIB, 0, is_parent=True),))
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000), full)
-    hint = caught.value.hint or ""
-    assert "to wait in line, `gpuconf run --wait 10min -- ...`" in hint
-    assert hint.endswith("; give a program and its workers a memory_limit each")
+    assert caught.value.hint == "give this program and the one that started it a memory_limit each"
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000, "wait", 60.0), card(free=100), card(1, free=100))
     hint = caught.value.hint or ""
-    assert "a program waits for this, up to 1min" in hint
+    assert "--wait" not in hint
     assert "pick: most-free" in hint
     with pytest.raises(ShortageError) as caught:
+        plan(asking(4000), card(free=100))
+    assert caught.value.hint == (
+        "wait for memory with `gpuconf run --wait 10min -- COMMAND`, or see what uses the GPU "
+        "with `gpuconf ps`"
+    )
+    with pytest.raises(ShortageError) as caught:
         plan(asking(1), card()._replace(ahead=2))
-    assert "it must wait its turn on" in caught.value.message
+    assert "other programs are already waiting" in caught.value.message
     assert "half-card" not in (caught.value.hint or "")

@@ -132,7 +132,19 @@ def test_a_term_without_its_figures_drops_out_and_a_line_says_so(
     assert any(line in shown for shown in made.arithmetic)
     assert made.shortage is None
     if expected is None:
-        assert made.arithmetic[-1] == "no limit: the framework takes what it finds free"
+        assert made.arithmetic[-1] == "no limit: the framework may use all free GPU memory"
+
+
+def test_a_tenth_of_unified_memory_stays_for_the_host() -> None:
+    """It comes off what is free, and counts in what a shortage says is needed."""
+    shared = KNOWN._replace(is_unified=True)
+    made = limited(shared, context=amount(0))
+    assert made.limit_bytes == 8192 * MIB  # 9319 - 1126.4
+    assert "9319 MiB free - 1126 MiB for the host - 0 MiB context = 8192 MiB" in made.arithmetic
+    short = limited(shared, context=amount(0), at_least=amount(9000))
+    assert short.shortage == (
+        "9319 MiB free; 10126 MiB needed (1126 MiB for the host + 0 MiB context + 9000 MiB at_least)"
+    )
 
 
 SIZES = st.integers(0, 64 * GIB)
@@ -148,6 +160,7 @@ RULES = st.builds(
     keep_free=AMOUNTS,
     context=AMOUNTS,
     at_least=AMOUNTS,
+    reserve=AMOUNTS,
 )
 
 
@@ -185,19 +198,16 @@ def test_the_limit_is_never_above_any_known_term(
             KNOWN,
             amount(9320),
             {},
-            (
-                "9319 MiB would be left for this program, "
-                "and the profile requires at least 9320 MiB (`at_least`)"
-            ),
+            ("9319 MiB available; at_least is 9320 MiB"),
             True,
         ),
-        (KNOWN, amount(11264), {}, "9319 MiB would be left for this program", True),
-        (KNOWN, amount(11265), {}, "9319 MiB would be left for this program", False),
+        (KNOWN, amount(11264), {}, "9319 MiB available", True),
+        (KNOWN, amount(11265), {}, "9319 MiB available", False),
         (
             KNOWN,
             share(50),
             {"memory_limit": amount(5000)},
-            "the profile requires at least 5632 MiB (`at_least`)",
+            "5000 MiB available; at_least is 5632 MiB",
             False,
         ),
         (KNOWN, amount(8000), {"per_process_gpu_memory_fraction": 0.5}, "5632 MiB", False),
@@ -205,25 +215,25 @@ def test_the_limit_is_never_above_any_known_term(
             KNOWN,
             amount(8752),
             {"keep_free": amount(2000)},
-            "6807 MiB would be left for this program",
+            "9319 MiB free; 112",
             True,
         ),
         (
             KNOWN,
             amount(8753),
             {"keep_free": amount(2000)},
-            "6807 MiB would be left for this program",
+            "9319 MiB free; 112",
             False,
         ),
-        (KNOWN, None, {"memory_limit": amount(0)}, "0 MiB would be left for this program", False),
-        (card(free=0), None, {"memory_limit": amount(4096)}, "0 MiB would be left", True),
-        (card(free=0), None, {}, "0 MiB would be left", True),
+        (KNOWN, None, {"memory_limit": amount(0)}, "0 MiB available", False),
+        (card(free=0), None, {"memory_limit": amount(4096)}, "0 MiB free", True),
+        (card(free=0), None, {}, "0 MiB available", True),
         (NO_FIGURES, amount(9000), {}, None, True),
         (
             NO_FIGURES,
             amount(9000),
             {"memory_limit": amount(4096)},
-            "4096 MiB would be left for this program",
+            "4096 MiB available; at_least is 9000 MiB",
             False,
         ),
         (NO_FIGURES, share(50), {}, None, True),

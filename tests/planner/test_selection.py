@@ -77,11 +77,11 @@ def test_a_pick_of_more_than_there_are_takes_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("profile", "visible", "words"),
     [
-        (choose(4), None, "gpus names 4, and no visible GPU is that; visible are 0: NVIDIA"),
-        (choose(1), "2", "gpus names 1, and no visible GPU is that"),
-        (choose("GPU-f"), None, "gpus names 'GPU-f', and no visible GPU is that"),
-        (choose("GPU-0e"), "1", "gpus names 'GPU-0e', and no visible GPU is that"),
-        (choose("GPU-"), None, "gpus names 'GPU-', and more than one GPU is that"),
+        (choose(4), None, "gpus: 4 matches no visible GPU (visible: 0: NVIDIA"),
+        (choose(1), "2", "gpus: 1 matches no visible GPU"),
+        (choose("GPU-f"), None, "gpus: 'GPU-f' matches no visible GPU"),
+        (choose("GPU-0e"), "1", "gpus: 'GPU-0e' matches no visible GPU"),
+        (choose("GPU-"), None, "gpus: 'GPU-' matches more than one GPU"),
         (choose(1, "GPU-1e"), None, "twice, the second time as 'GPU-1e'"),
     ],
 )
@@ -108,7 +108,7 @@ def test_per_gpu_rules_go_to_the_gpu_they_name() -> None:
     made = plan(profile, *FOUR)
     limits = [(gpu.limit_bytes or 0) // MIB for gpu in made.gpus]
     assert limits == [2048, 1024, 2048, 512]
-    assert made.notes == ("per_gpu.7 is for no visible GPU and does nothing",)
+    assert made.notes == ("per_gpu.7 does not match any visible GPU; ignored",)
     narrowed = plan(profile, *FOUR, visible="2,0")
     assert [(gpu.limit_bytes or 0) // MIB for gpu in narrowed.gpus] == [2048, 1024]
 
@@ -164,7 +164,7 @@ def test_an_index_on_unequal_cards_is_read_as_cuda_most_likely_does(
     made = plan(Profile("all"), *gpus, visible=visible)
     assert numbers(made) == expected
     assert made.cuda_visible_devices is None
-    assert "can only be guessed at" in made.notes[0]
+    assert "cannot tell which GPU" in made.notes[0]
     assert numbers(plan(Profile("all"), *gpus, visible="0", order="PCI_BUS_ID")) == [0]
 
 
@@ -276,20 +276,20 @@ def test_without_nvml_what_needs_no_figures_still_holds() -> None:
     assert made.unknown_gpu is not None
     assert made.allow_growth is True
     assert not made.limits_memory
-    assert made.notes == (f"{PROBLEM}: no memory figures, so only allow_growth is set",)
+    assert made.notes == (f"no limit is set; only allow_growth applies: {PROBLEM}",)
     sized = Profile("sized", memory=MemoryRules(memory_limit=Amount(4 * GIB)))
     assert make_plan(sized, nothing, environ={}).limits_memory
     assert make_plan(sized, nothing, environ={}).notes == ()
     kept = Profile("kept", memory=sized.memory._replace(keep_free=Amount(GIB)))
     (note,) = make_plan(kept, nothing, environ={}).notes
-    assert note.endswith("so without free - keep_free - context the limit is 4096 MiB")
+    assert note.startswith("the limit is 4096 MiB, without free - keep_free - context: ")
     beside = Profile("beside", memory=MemoryRules(context=Amount(GIB)))
     (note,) = make_plan(beside, nothing, environ={}).notes
-    assert note.endswith("no memory figures, so no limit is set")
+    assert note.startswith("no limit is set: ")
     assert make_plan(choose(0, 2), nothing, environ={}).cuda_visible_devices == "0,2"
     odd = Profile("odd", gpus=PICK_ONE, per_gpu=((0, GpuRules()),))
     notes = make_plan(odd, nothing, environ={}).notes
-    assert [note.partition("; so ")[2].split()[0] for note in notes] == ["gpus:", "per_gpu"]
+    assert [note.split()[0] for note in notes] == ["gpus:", "per_gpu"]
 
 
 def test_gpus_none_hides_every_gpu_and_asks_nobody() -> None:

@@ -29,16 +29,15 @@ def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
     with pytest.raises(ShortageError) as caught:
         decide(asking(4096), FULL._replace(processes=holders))
     text = str(caught.value)
-    assert "profile asking: not enough memory on NVIDIA GeForce RTX 2080 Ti (GPU-0e8d35e3)" in text
-    assert (
-        "500 MiB would be left for this program, "
-        "and the profile requires at least 4096 MiB (`at_least`)" in text
+    assert text.startswith(
+        "not enough GPU memory for profile asking on GPU 0 (NVIDIA GeForce RTX 2080 Ti): "
+        "1012 MiB free; 4608 MiB needed (512 MiB context + 4096 MiB at_least)\n"
     )
+    assert text.count("4608 MiB needed") == 1
     assert "  1012 MiB free - 512 MiB context = 500 MiB" in text
-    assert "held by pid 4242 (python3) 2048 MiB; pid 900 (name unknown) ?" in text
+    assert "in use or reserved by pid 4242 (python3) 2048 MiB; pid 900 (name unknown) ?" in text
     assert "`gpuconf ps`" in text
-    assert "on_shortage: {wait: 10min}" in text
-    assert "`gpuconf run --wait 10min -- ...`" in text
+    assert "`gpuconf run --wait 10min -- COMMAND`" in text
     assert "half-card" not in text  # no smaller share of ours makes a program end that has no lease
 
 
@@ -53,7 +52,7 @@ def test_the_error_survives_pickling() -> None:
 
 def test_a_demand_beyond_the_card_says_so() -> None:
     """More than an idle card has: stopping somebody would not help, and is not proposed."""
-    with pytest.raises(ShortageError, match="even if nothing else used it") as caught:
+    with pytest.raises(ShortageError, match="even when the GPU is idle") as caught:
         decide(asking(20000), FULL)
     assert "gpuconf ps" not in str(caught.value)
     assert "`gpuconf profiles show asking`" in str(caught.value)
@@ -65,7 +64,7 @@ def test_cpu_hides_the_short_card_and_uses_the_other() -> None:
     assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
     assert made.cuda_visible_devices == uuid(1)
     (note,) = made.notes
-    assert "is skipped: 500 MiB would be left for this program" in note
+    assert "is skipped: 1012 MiB free; 4608 MiB needed" in note
     assert "(on_shortage: cpu)" in note
 
 
@@ -134,7 +133,7 @@ def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -
     assert machine.now < 1010
     said = capsys.readouterr().err
     assert said.startswith(
-        "gpuconf: waiting up to 10min for memory: profile asking: not enough memory on"
+        "gpuconf: waiting up to 10min for memory: not enough GPU memory for profile asking on"
     )
     assert said.count("\n") == 1
 
@@ -142,7 +141,7 @@ def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -
 def test_waiting_gives_up_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     """No longer than asked for, with a line every ten minutes; the error says how long it was."""
     machine = Machine(500)
-    with pytest.raises(ShortageError, match=r"gave up after 1201s: profile asking: not enough"):
+    with pytest.raises(ShortageError, match=r"gave up after 1201s: not enough"):
         machine.wait(asking(4096, "wait", 1201.0))
     assert machine.now == 2201
     assert 2 <= capsys.readouterr().err.count("waiting") <= 3

@@ -5,9 +5,22 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.errors import ProfileError
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.hardware.inventory import RAY, Gpu
+from gpuconf.planner import make_plan
 from gpuconf.profile.model import Profile
-from tests.planner.cards import FOUR, card, choose, numbers, pick, plan, small_card, uuid
+from gpuconf.shares import with_share
+from gpuconf.shares.assigned import Assigned
+from tests.planner.cards import (
+    FOUR,
+    card,
+    choose,
+    machine,
+    numbers,
+    pick,
+    plan,
+    small_card,
+    uuid,
+)
 
 EVERYTHING = Profile("everything")
 LOST = (FOUR[0], Gpu(1), FOUR[2])
@@ -21,6 +34,13 @@ def test_a_silent_card_is_left_out_and_the_sound_ones_are_named_by_uuid() -> Non
     assert set((made.cuda_visible_devices or "").split(",")) == {uuid(0), uuid(2)}
     assert made.cuda_device_order is None
     assert made.notes == (NOTE,)
+
+
+def test_a_silent_card_is_left_out_under_a_schedulers_share() -> None:
+    """The share is ours, and says nothing about a GPU that does not answer."""
+    shared = with_share(machine(*LOST), Assigned(RAY, 0.5, "0.5 of a GPU"))
+    made = make_plan(EVERYTHING, shared, environ={})
+    assert sorted(numbers(made)) == [0, 2]
 
 
 def test_a_forbidden_first_card_is_left_out() -> None:

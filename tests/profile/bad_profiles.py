@@ -185,6 +185,7 @@ CHOICES = [
     _row("context without unit", "memory: {context: 600}", (1, 19), "unit", "write 600MiB"),
     _row("context too small", "memory: {context: -1MiB}", (1, 19), "not negative", "write"),
     _row("wait misspelt", SHORTAGE % "{wiat: 1h}", (1, 24), "unknown key", "{wait: 10min}"),
+    _row("wait, then", SHORTAGE % "{wait: 1h, then: cpu}", (1, 34), "unknown key", "{wait: 10min}"),
     _row("wait empty", SHORTAGE % "{}", (1, 23), "found a mapping", "on_shortage: fail"),
     _row(
         "wait in one line",

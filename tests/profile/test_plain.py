@@ -14,7 +14,7 @@ from tests.profile.test_rules import GOOD
 
 RICH = """
 gpus: {pick: most-free, count: 2}
-memory: {allow_growth: on, memory_limit: 70%, keep_free: 1GiB, on_shortage: {wait: 90s}}
+memory: {allow_growth: on, memory_limit: 70%, keep_free: 1GiB, reserve: 2GiB, on_shortage: {wait: 90s}}
 virtual_devices: [1GiB, 12.5%]
 per_gpu:
   0: {memory: {keep_free: null}}
@@ -22,6 +22,7 @@ per_gpu:
 tensorflow: {cudnn_workspace_limit: 256MiB, session: none, allocator: bfc}
 jax: {preallocate: off}
 torch: {expandable_segments: on, garbage_collection_threshold: 80%, max_split_size: 128MiB}
+slurm: {shards_per_gpu: 8}
 env: {A: on, B: "1", C: null}
 """
 
@@ -42,6 +43,14 @@ def test_plain_data_loads_as_the_same_profile(text: str, tmp_path: Path) -> None
     assert nameless(again) == nameless(profile)
     (tmp_path / "two.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
     assert nameless(load_profile(tmp_path / "two.yaml", environ={})) == nameless(profile)
+
+
+def test_no_section_is_left_out(tmp_path: Path) -> None:
+    """The profile of the test above sets something in each, and each is in the plain data."""
+    (tmp_path / "one.yaml").write_text(RICH, encoding="utf-8")
+    plain = profile_as_dict(load_profile(tmp_path / "one.yaml", environ={}))
+    known = {key.name for key in PROFILE.keys} - {"extends", "description"}
+    assert set(plain) == known
 
 
 def test_the_reference_names_every_key() -> None:

@@ -43,7 +43,10 @@ def context_mib(name: str) -> int:
 
 
 def lease_mib(name: str, free_mib: int) -> int:
-    return limit_mib(name, free_mib) + context_mib(name)
+    """The rule's lease: the limit or, where it is less, the reserve; and the context."""
+    limit, reserve = limit_mib(name, free_mib), load(name).memory.reserve
+    whole = limit if reserve is None else min(limit, (reserve.of(TOTAL * MIB) or 0) // MIB)
+    return whole + context_mib(name)
 
 
 def at_least_mib(name: str) -> int:
@@ -118,13 +121,13 @@ def test_shared_desktop_is_the_rule_of_the_story() -> None:
     assert memory.on_shortage.action == "fail"
 
 
-def test_a_second_shared_desktop_is_a_shortage() -> None:
-    """What the first has leased leaves 795 MiB, less than keep_free and context."""
-    lease = lease_mib("shared-desktop", TOTAL - DESKTOP)
-    left = TOTAL - DESKTOP - lease
-    assert (lease, left) == (8524, 795)
-    assert limit_mib("shared-desktop", left) < at_least_mib("shared-desktop")
-    assert all(str(figure) in comments("shared-desktop") for figure in (lease, left, 8167))
+def test_a_second_shared_desktop_starts() -> None:
+    """Each has reserved 1 GiB and a context, so that five fit, and a sixth is refused."""
+    lease, free = lease_mib("shared-desktop", TOTAL - DESKTOP), TOTAL - DESKTOP
+    limits = [limit_mib("shared-desktop", free - number * lease) for number in range(5)]
+    assert (lease, limits) == (1664, [7884, 6503, 4839, 3175, 1511])
+    assert limit_mib("shared-desktop", free - 5 * lease) < at_least_mib("shared-desktop")
+    assert all(str(figure) in comments("shared-desktop") for figure in (lease, 6503, 8167))
 
 
 def test_a_second_notebook_gets_what_is_left() -> None:

@@ -124,7 +124,7 @@ def test_a_copy_to_the_card() -> None:
         ("ValueError", "a layer that only supports two inputs", "script"),
         ("ValueError", "a memory of the script's own", "script"),
         ("ResourceExhaustedError", "too many open files", "script"),
-        ("profile", "profile p: not enough memory", "refused"),
+        ("profile", "profile p: not enough GPU memory", "refused"),
     ],
 )  # fmt: skip
 def test_the_kind_of_an_error(kind: str, message: str, expected: str) -> None:

@@ -31,7 +31,7 @@ def too_late() -> TooLateError:
     likely = likely_line(MAKERS)
     where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
     return TooLateError(
-        f"JAX had already made its client of the GPUs, {where}. It keeps the limit that it has",
+        f"too late: JAX initialized its GPU client {where}. Its limit can no longer be changed",
         hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
         "after a kernel restart",
     )

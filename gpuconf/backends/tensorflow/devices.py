@@ -166,7 +166,8 @@ def _report_missing(planned: int, listed: int, record: Record) -> None:
 def refuse_hidden_before(plan: Plan) -> None:
     """Raise TooLateError: CUDA was initialized with every GPU hidden, which cannot be changed."""
     raise TooLateError(
-        f"profile {plan.profile.name} wants a GPU, and CUDA was started while all were hidden",
+        f"profile {plan.profile.name} needs a GPU, but CUDA was initialized while all GPUs were "
+        "hidden",
         hint="make `import gpuconf.auto` the first line of the script, with the profile it needs",
     )
 

@@ -110,7 +110,7 @@ class Guards:
             owner = getattr(owner, cls) if cls else owner
             original = getattr(owner, name)
         except (ImportError, AttributeError):
-            why = f"this TensorFlow has no {place}.{name}, so scripts that use it go unguarded"
+            why = f"TensorFlow has no {place}.{name}: gpuconf cannot limit code that calls it"
             self.record(Setting(f"guard of {name}", "wrapped", None, why))
             return False
 
@@ -307,9 +307,9 @@ class Guards:
     def _report_orphan(self) -> None:
         self._is_orphan = False
         say(
-            f"this process was forked after TensorFlow had made its GPU devices, at "
-            f"{self.devices_made_at}; CUDA does not work in it, and it has no limit of its own: "
-            "start workers with the method spawn, or before the first tensor"
+            f"this process was forked after TensorFlow initialized its GPUs (at "
+            f"{self.devices_made_at}), so CUDA does not work in it; use the 'spawn' start method, "
+            "or start workers before creating a tensor"
         )
 
     def _made_devices(self, read_limits: Callable[[], dict[str, int]], options: Any) -> None:

@@ -41,7 +41,7 @@ def refuse_if_too_late() -> None:
 
 
 def _too_late(where: str, *, hint: str) -> TooLateError:
-    text = f"TensorFlow had already made its GPU devices, {where}. Settings made now have no effect"
+    text = f"too late: TensorFlow initialized its GPUs {where}. A limit set now has no effect"
     return TooLateError(text, hint=hint)
 
 
