@@ -12,13 +12,9 @@ from gpuconf.profile.files import shipped_folder
 # `explain` and the batching calls recognize out-of-memory errors, and the table of Xids.
 _MESSAGES = os.path.join("gpuconf", "messages")
 _ROOT = os.path.dirname(os.path.dirname(gpuconf.__file__))
-datas = [
-    (os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs")),
-    *(
-        (os.path.join(_ROOT, folder, "*.yaml"), folder)
-        for folder in (_MESSAGES, os.path.join(_MESSAGES, "rules"))
-    ),
-]
+datas = [(os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs"))]
+_TABLES = (_MESSAGES, os.path.join(_MESSAGES, "rules"))
+datas += [(os.path.join(_ROOT, folder, "*.yaml"), folder) for folder in _TABLES]
 
 # The modules that `gpuconf.NAME` imports on first use.
 hiddenimports = sorted(set(gpuconf._PUBLIC.values()))
