@@ -44,6 +44,7 @@ class System(NamedTuple):
     and ``library_version`` the one in the file name of the user library that NVML loads.
     ``distributions`` are ID and ID_LIKE of /etc/os-release, the closest first. ``pci_cards`` are
     the PCI addresses of NVIDIA's display controllers; None if the bus cannot be read.
+    ``other_gpu`` describes a GPU that programs may use and NVML need not know: AMD's, a Jetson's.
     ``has_modprobe`` is about nvidia-modprobe, which creates missing device files. ``container`` is
     docker, podman, kubernetes, lxc or another name.  ``xids`` is None if no kernel log is readable.
     """
@@ -52,6 +53,7 @@ class System(NamedTuple):
     library_version: str | None = None
     distributions: tuple[str, ...] = ()
     pci_cards: tuple[str, ...] | None = None
+    other_gpu: str | None = None
     nouveau: bool = False
     nodes: tuple[DeviceNode, ...] = ()
     has_modprobe: bool = False

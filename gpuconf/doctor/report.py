@@ -154,7 +154,7 @@ class Report(NamedTuple):
         groups = {finding.id.partition(".")[0] for finding in self.findings}
         if groups == {"source"}:
             return "none of the patterns looked for was found"
-        return "nothing is wrong with this machine" if "source" in groups else "nothing is wrong"
+        return f"No problems found{' on this machine' if 'source' in groups else ''}."
 
     def exit_code(self, *, strict: bool = False) -> int:
         """0 fine, 1 a check failed (with ``strict`` also a warning), 3 a check crashed."""

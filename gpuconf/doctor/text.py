@@ -13,7 +13,7 @@ from gpuconf.reporting.lines import Line, broken, line_of
 from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines
 
 _STYLES = {"fail": "bold red", "warn": "yellow", "crash": "magenta", "ok": "green", "skip": "dim"}
-# Shown even if nothing is wrong: what was checked.
+# Shown even if there are no problems: what was checked.
 _SAID = ("packages.frameworks", "source.clean")
 _INDENT = 7
 _MOST_HOLDERS = 4

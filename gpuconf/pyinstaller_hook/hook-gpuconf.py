@@ -8,13 +8,13 @@ import os
 import gpuconf
 from gpuconf.profile.files import shipped_folder
 
-# Files read at run time: profiles, which are next to the package in a checkout, and the rules by
-# which `explain` and the batching calls recognize out-of-memory errors.
-_RULES = os.path.join("gpuconf", "messages", "rules")
-datas = [
-    (os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs")),
-    (os.path.join(os.path.dirname(os.path.dirname(gpuconf.__file__)), _RULES, "*.yaml"), _RULES),
-]
+# Files read at run time: profiles, which are next to the package in a checkout, the rules by which
+# `explain` and the batching calls recognize out-of-memory errors, and the table of Xids.
+_MESSAGES = os.path.join("gpuconf", "messages")
+_ROOT = os.path.dirname(os.path.dirname(gpuconf.__file__))
+datas = [(os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs"))]
+_TABLES = (_MESSAGES, os.path.join(_MESSAGES, "rules"))
+datas += [(os.path.join(_ROOT, folder, "*.yaml"), folder) for folder in _TABLES]
 
 # The modules that `gpuconf.NAME` imports on first use.
 hiddenimports = sorted(set(gpuconf._PUBLIC.values()))

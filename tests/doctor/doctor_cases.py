@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.doctor.facts import TorchBuild, Xid
+from gpuconf.doctor.facts import System, TorchBuild, Xid
 from gpuconf.errors import ProfileError, ShortageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth
@@ -16,6 +16,7 @@ from gpuconf.shares import Assigned
 from gpuconf.units import GIB, MIB
 from tests.doctor import framework_cases, lease_cases, package_cases
 from tests.doctor.doctor_machines import (
+    BARE,
     CARD,
     INVENTORY,
     NODES,
@@ -36,6 +37,8 @@ from tests.doctor.doctor_machines import (
 )
 
 _BUS_XIDS = (Xid(79, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off"),)
+_REMAP_XIDS = (Xid(63, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 63, Row Remapper: New row"),)
+_UNKNOWN_XIDS = (Xid(68, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 68, NVDEC0 Exception"),)
 _FAULT_XIDS = (Xid(31, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 31, MMU fault"),)
 _CLOSED = tuple(node._replace(may_open=False, group="video") for node in NODES)
 _FULL: dict[str, Any] = {"free_bytes": 200 * MIB, "used_bytes": 12 * GIB - 200 * MIB}
@@ -89,6 +92,14 @@ TROUBLES = (
          broken(12, container="podman", nodes=(), module_version=None)),
     Case("driver.container", "fail", "kubectl explain",
          broken(12, container="kubernetes", nodes=())),
+    Case("driver.container", "fail", "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,",
+         broken(12, container="docker")),
+    Case("driver.container", "fail", "podman run --device nvidia.com/gpu=all -e NVIDIA_DRIVER_",
+         broken(12, container="podman", module_version=None, pci_cards=None)),
+    Case("driver.container", "fail", "and add NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+         broken(12, container="kubernetes")),
+    Case("driver.present", "fail", "libnvidia-ml.so.1 cannot be opened",
+         broken(12, container="lxc")),
     Case("driver.wsl", "fail", "/dev/dxg is missing", broken(12, **_WSL)),
     Case("driver.wsl", "fail", "LD_LIBRARY_PATH=/usr/lib/wsl/lib",
          broken(12, **_WSL, has_dxg=True)),
@@ -107,6 +118,9 @@ TROUBLES = (
          cards(CARD._replace(**_FULL), SMALL._replace(**_FULL))),
     Case("cards.display", "warn", "keeps nothing free",
          card(display_active=True)._replace(profile=PROFILE_FACTS._replace(keeps_free=False))),
+    Case("cards.display", "warn", "RTX 3060) and GPU 1 (NVIDIA T400) drive the display",
+         cards(CARD._replace(display_active=True), SMALL._replace(display_active=True))._replace(
+             profile=PROFILE_FACTS._replace(keeps_free=False))),
     Case("cards.mig", "fail", "has no instances", card(mig_enabled=True)),
     Case("cards.ecc", "fail", "no longer be replaced", card(health=CardHealth(remap_failed=True))),
     Case("cards.ecc", "warn", "--gpu-reset -i 0", card(health=CardHealth(remap_pending=True))),
@@ -116,6 +130,8 @@ TROUBLES = (
     Case("cards.ecc", "warn", "sudo reboot", card(health=CardHealth(recovery="reboot"))),
     Case("cards.ecc", "warn", "RTX 3060): 3", card(health=CardHealth(uncorrected_errors=3))),
     Case("cards.xid", "warn", "Xid 79 on 0000:01:00", system(xids=_BUS_XIDS)),
+    Case("cards.xid", "warn", "sudo reboot", system(xids=(*_BUS_XIDS, *_FAULT_XIDS))),
+    Case("cards.xid", "warn", "Xid 63 on 0000:01:00", system(xids=_REMAP_XIDS)),
     Case("cards.compute_mode", "fail", "-c DEFAULT",
          card(health=CardHealth(compute_mode="prohibited"))),
     Case("cards.compute_mode", "warn", "a second program finds it busy",
@@ -165,6 +181,8 @@ TROUBLES = (
     Case("environment.legacy_keras", "fail", "pip install 'tf_keras~=2.21.0'",
          environ(TF_USE_LEGACY_KERAS="1")),
     Case("environment.legacy_keras", "warn", "is ignored", environ(TF_USE_LEGACY_KERAS="yes")),
+    Case("environment.legacy_keras", "warn", "export TF_USE_LEGACY_KERAS=0",
+         environ(TF_USE_LEGACY_KERAS="no")),
     Case("environment.mps", "warn", "limits nothing",
          environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")._replace(
              system=SYSTEM._replace(mps_is_running=False))),
@@ -192,7 +210,9 @@ TROUBLES = (
     Case("profile.choice", "warn", "gpuconf trust /w/gpuconf.yaml",
          profile(notes=(Note("gpuconf.yaml in /w belongs to another user (uid 1000)",
                              "gpuconf trust /w/gpuconf.yaml"),))),
-    Case("profile.plan", "fail", "would stop here: profile x: not enough GPU memory",
+    Case("profile.plan", "fail", "cannot start with this profile right now: profile x: not",
+         profile(plan=None, plan_error=_SHORTAGE)),
+    Case("profile.plan", "fail", "gpuconf ps   # find and stop",
          profile(plan=None, plan_error=_SHORTAGE)),
     Case("profile.plan", "fail", "gpuconf plan shared-desktop",
          profile(plan=None, plan_error=ProfileError("there is no GPU 7"))),
@@ -208,6 +228,10 @@ SOUND_CASES = (
     *framework_cases.SOUND_CASES,
     *lease_cases.SOUND_CASES,
     Case("driver.present", "ok", "driver 570.86.15, for CUDA up to 12.8", SOUND),
+    Case("driver.present", "skip", "this machine has an AMD GPU: programs may use it",
+         BARE._replace(system=System(pci_cards=(), other_gpu="an AMD GPU"))),
+    Case("driver.present", "skip", "this machine has an AMD GPU: programs may use it",
+         broken(12, pci_cards=(), other_gpu="an AMD GPU")),  # as a Jetson: a module, no NVML
     Case("driver.module", "ok", "match: 570.86.15", SOUND),
     Case("driver.devices", "ok", "3 device files", SOUND),
     Case("driver.devices", "ok", "2 device files", system(nodes=NODES[:2], has_modprobe=True)),
@@ -221,13 +245,19 @@ SOUND_CASES = (
          card(health=CardHealth(problem="forbidden"))),
     Case("cards.memory", "ok", "9216 MiB are free", SOUND),
     Case("cards.memory", "ok", "GPU 1", cards(CARD._replace(**_FULL), SMALL)),
-    Case("cards.display", "ok", "no card drives a display", SOUND),
+    Case("cards.display", "ok", "no GPU drives a display", SOUND),
+    Case("cards.display", "skip", "unknown", card(display_active=None)),
+    Case("cards.display", "skip", "unknown",
+         cards(CARD, SMALL._replace(display_active=None))),
     Case("cards.display", "ok", "drives the display", card(display_active=True)),
     Case("cards.mig", "ok", "MIG: 1 instance on 1 card",
          card(mig_enabled=True, mig_instances=(_MIG_PART,))),
     Case("cards.ecc", "ok", "no memory errors", SOUND),
     Case("cards.xid", "ok", "no Xid", SOUND),
-    Case("cards.xid", "ok", "faults of programs", system(xids=_FAULT_XIDS)),
+    Case("cards.xid", "ok", "Xid 31 since the start: not a fault of the GPU",
+         system(xids=_FAULT_XIDS)),
+    Case("cards.xid", "skip", "Xid 68 since the start: gpuconf does not know it",
+         system(xids=(*_FAULT_XIDS, *_UNKNOWN_XIDS))),
     Case("cards.compute_mode", "ok", "several programs", SOUND),
     Case("cards.leftover", "ok", "is running", SOUND),
     Case("cards.leftover", "ok", "is running", process("R", started=0.0, parent=1)),
@@ -241,7 +271,9 @@ SOUND_CASES = (
     Case("environment.allocator", "ok", "respect limits", SOUND._replace(environ=_PLATFORM)),
     Case("environment.legacy_keras", "ok", "=1",
          packages(("tf-keras", "2.21.0"))._replace(environ={"TF_USE_LEGACY_KERAS": "1"})),
-    Case("environment.mps", "ok", "an MPS daemon is there",
+    Case("environment.mps", "skip", "cannot be seen here",
+         environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")),
+    Case("environment.mps", "ok", "an MPS daemon is running",
          environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")._replace(
              system=SYSTEM._replace(mps_is_running=True))),
     Case("environment.share", "ok", "Slurm has assigned 2 shards: 0.25 of each GPU",

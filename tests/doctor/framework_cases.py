@@ -14,7 +14,7 @@ _JAX_0_4_38 = JaxBuild(
     ("default", "platform", "bfc", "cuda_async"),
     ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
 )
-_OLD_JAX = JaxBuild(("default",), ("XLA_PYTHON_CLIENT_MEM_FRACTION",))
+OLD_JAX = JaxBuild(("default",), ("XLA_PYTHON_CLIENT_MEM_FRACTION",))
 _CUPTI = CudaLibrary("cupti", "libcupti.so.12", "/nv/libcupti.so.12", "pip")
 
 
@@ -55,7 +55,9 @@ TROUBLES = (
          environ(XLA_CLIENT_MEM_FRACTION=".5", XLA_PYTHON_CLIENT_MEM_FRACTION=".5")),
     Case("environment.jax_fraction", "warn",
          "unset XLA_CLIENT_MEM_FRACTION; export XLA_PYTHON_CLIENT_MEM_FRACTION=.5",
-         jax(_OLD_JAX, XLA_CLIENT_MEM_FRACTION=".5")),
+         jax(OLD_JAX, XLA_CLIENT_MEM_FRACTION=".5")),
+    Case("environment.jax_fraction", "warn", "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.90",
+         jax(OLD_JAX, XLA_CLIENT_MEM_FRACTION="90")),
     Case("environment.allocator", "fail", "it takes default, platform, bfc, cuda_async",
          jax(_JAX_0_4_38, XLA_PYTHON_CLIENT_ALLOCATOR="vmm")),
     Case("environment.jax_platforms", "fail", "export JAX_PLATFORMS=cuda,cpu",
@@ -65,13 +67,19 @@ TROUBLES = (
     Case("environment.jax_platforms", "warn", "unset JAX_PLATFORMS", environ(JAX_PLATFORMS="cpu")),
     Case("environment.torch_allocator", "warn", "without a cap",
          torch(PYTORCH_NO_CUDA_MEMORY_CACHING="1")),
-    Case("environment.torch_allocator", "warn", "are both set and differ",
+    Case("environment.torch_allocator", "warn", "unset PYTORCH_CUDA_ALLOC_CONF",
          torch(PYTORCH_ALLOC_CONF="backend:native", PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:9")),
+    Case("environment.torch_allocator", "warn", "unset PYTORCH_ALLOC_CONF",
+         torch(PYTORCH_ALLOC_CONF="max_split_size_mb:9", PYTORCH_CUDA_ALLOC_CONF="backend:native")),
     Case("environment.torch_allocator", "fail", "it has no option per_process_memory_fraction",
          torch(unknown=("per_process_memory_fraction",),
                PYTORCH_ALLOC_CONF="per_process_memory_fraction:0.3")),
     Case("environment.torch_allocator", "fail", "export PYTORCH_CUDA_ALLOC_CONF='a:[1:2,3:4],b:c'",
          torch(PYTORCH_CUDA_ALLOC_CONF="a:[1:2, 3:4], expandable_segments:true, b:c")),
+    Case("environment.torch_allocator", "fail", "unset PYTORCH_ALLOC_CONF",
+         torch(PYTORCH_ALLOC_CONF="backend:async,max_split_size_mb:8")),
+    Case("environment.torch_allocator", "fail", "export PYTORCH_ALLOC_CONF=a:b",
+         torch(PYTORCH_ALLOC_CONF="a:b,max_split_size_mb:8")),
     Case("environment.torch_allocator", "fail", "backend is native or cudaMallocAsync",
          torch(PYTORCH_CUDA_ALLOC_CONF="backend:async")),
     Case("environment.torch_allocator", "fail", "between 0 and 1, and not 80%",

@@ -1,15 +1,29 @@
-"""Whether a fix can be pasted: a shell reads it, and each command in it is one that exists."""
+"""What a shell makes of a fix: whether it reads it and knows its commands, what it changes."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 # What a person with a GPU has, or is told to get; `source.*` rewrites Python and is not checked.
 _COMMANDS = frozenset(
-    {"apt", "bash", "cd", "chmod", "df", "dmesg", "dnf", "docker", "export", "free", "fuser"}
+    {
+        "apt",
+        "bash",
+        "cd",
+        "chmod",
+        "compute-sanitizer",
+        "df",
+        "dmesg",
+        "dnf",
+        "docker",
+        "export",
+        "free",
+        "fuser",
+    }
     | {"gpuconf", "grep", "head", "kill", "kubectl", "ldconfig", "ls", "mkdir", "mknod", "modprobe"}
     | {"mount", "nvidia-cuda-mps-control", "nvidia-smi", "pacman", "pip", "podman", "printf", "ps"}
     | {"python", "reboot", "rm", "rmmod", "systemctl", "tail", "ubuntu-drivers", "ulimit", "unset"}
@@ -26,6 +40,17 @@ def can_be_pasted(fix: str) -> bool:
         return False
     first_words = list(_first_words(fix))
     return bool(first_words) and set(first_words) <= _COMMANDS
+
+
+def environment_after(fix: str, environ: Mapping[str, str]) -> dict[str, str] | None:
+    """The variables after bash has run ``fix``; None if it also runs programs."""
+    if not set(_first_words(fix)) <= {"export", "unset"}:
+        return None
+    bash = ["bash", "-c", f"set -e; unset _ PWD SHLVL; {fix}\nprintenv -0 || true"]
+    path = {"PATH": os.defpath}
+    done = subprocess.run(bash, check=True, capture_output=True, text=True, env={**environ, **path})
+    found = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
+    return {name: value for name, value in found.items() if name not in ("PATH", "_")}
 
 
 def _first_words(fix: str) -> Iterator[str]:

@@ -127,7 +127,7 @@ def test_a_machine_without_a_gpu_is_told_calmly(done: dict[str, Done]) -> None:
     text, document = done["text"], done["document"]
     assert text.out.splitlines()[:2] == [
         "no NVIDIA GPU here: programs run on the CPU",
-        "nothing is wrong",
+        "No problems found.",
     ]
     assert f"\n{sys.executable} (Python 3." in text.out
     assert (text.code, text.err, document.code, document.err) == (0, "", 0, "")
@@ -172,14 +172,14 @@ def cuda(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> str:
 
 
 def test_a_sound_desktop(cuda: str, tmp_path: Path, nvml: Nvml) -> None:
-    """A card, a driver and all libraries: nothing is wrong, and the card is shown with its bar."""
+    """A card, a driver and all libraries: no problems, and the card is shown with its bar."""
     root = str(machine(tmp_path / "root"))
     environ = {**nvml("desktop"), "LD_LIBRARY_PATH": cuda}
     jobs = [Job(["doctor", "--root", root, *more]) for more in ([], ["-v"], ["--json"])]
     text, verbose, document = run_jobs(tmp_path, *jobs, environ=environ)
     assert troubles(checked(document)) == {}
     assert (text.code, document.code) == (0, 0)
-    assert text.out.startswith("nothing is wrong\n\nGPU  CARD")
+    assert text.out.startswith("No problems found.\n\nGPU  CARD")
     assert "GeForce RTX 3060" in text.out
     assert "pid 4242 python3 holds 2048 MiB" in text.out
     assert text.out.splitlines()[-1].startswith("profile shared-desktop (nothing else is set); ")

@@ -80,6 +80,29 @@ def test_cards_on_the_bus_are_nvidias_display_controllers(tmp_path: Path) -> Non
     assert read(tmp_path / "c").pci_cards is None
 
 
+AMD_CARD = {path: text.replace("10de", "1002") for path, text in pci_card().items()}
+
+
+@pytest.mark.parametrize(
+    ("files", "platform", "other"),
+    [
+        ({"/dev/kfd": ""}, "linux", "an AMD GPU"),
+        (AMD_CARD, "linux", "an AMD GPU"),
+        ({"/etc/nv_tegra_release": "# R35 (release)\n"}, "linux", "the GPU of a Jetson"),
+        ({"/proc/version": "Linux version 5.10.120-tegra (x@y)\n"}, "linux", "the GPU of a Jetson"),
+        ({}, "darwin", "the GPU of a Mac"),
+        (pci_card(), "linux", None),
+        ({}, "linux", None),
+    ],
+)
+def test_a_gpu_that_nvml_does_not_know(
+    files: dict[str, str], platform: str, other: str | None, tmp_path: Path
+) -> None:
+    """AMD's by its driver's interface or on the bus, a Jetson by its release file or its kernel."""
+    root = str(machine(tmp_path, **files))
+    assert read_system(root=root, environ={}, platform=platform).other_gpu == other
+
+
 @pytest.mark.parametrize(
     ("files", "environ", "kind"),
     [

@@ -56,6 +56,10 @@ SCENARIOS = (
             files={**pci_card(), "/sys/module/nouveau/x": ""}),
     failing("a container without --gpus", "no_library", "driver.container",
             files={**LOADED, "/.dockerenv": ""}),
+    failing("a container without the capability utility", "no_library", "driver.container",
+            files={**LOADED, **NODES, "/.dockerenv": ""}),
+    Scenario("AMD", "no_library", {"/dev/kfd": ""}),
+    Scenario("Jetson", "no_library", {"/etc/nv_tegra_release": "", "/dev/nvhost-gpu": ""}),
     failing("driver not loaded", "driver_not_loaded", "driver.present", files=pci_card()),
     Scenario("an image with a driver, a machine without a card", "driver_not_loaded"),
     failing("mismatch", "version_mismatch", "driver.module", files={**LOADED, **NODES}),
@@ -196,5 +200,5 @@ def test_a_full_card_says_who_and_what_would_be_refused(reports: dict[str, Any])
     assert gpu["bar"]["may_take_bytes"] == 0
     plan = next(each for each in document["findings"] if each["id"] == "profile.plan")
     assert "not enough GPU memory" in plan["summary"]
-    assert plan["fix"].startswith("nvidia-smi   # then stop what holds the card")
+    assert plan["fix"].startswith("gpuconf ps   # ")
     assert any("keep_free" in line for line in plan["detail"])

@@ -75,10 +75,10 @@ def test_lines_fit_the_terminal_except_what_is_pasted(width: int) -> None:
     assert [line for line in lines if len(line) > width and FIX not in line] == []
 
 
-def test_a_machine_where_nothing_is_wrong() -> None:
+def test_a_machine_without_problems() -> None:
     """It says so, and that there is no GPU."""
-    assert text(Report((OK, SKIP)))[:2] == ["no NVIDIA GPU here", "nothing is wrong"]
-    assert text(Report((OK,)))[0] == "nothing is wrong"
+    assert text(Report((OK, SKIP)))[:2] == ["no NVIDIA GPU here", "No problems found."]
+    assert text(Report((OK,)))[0] == "No problems found."
 
 
 def test_that_there_is_no_gpu_is_always_said() -> None:
@@ -87,10 +87,10 @@ def test_that_there_is_no_gpu_is_always_said() -> None:
 
 
 def test_a_script_in_which_nothing_was_found() -> None:
-    """It was read for some patterns, which is not to say that nothing is wrong in it."""
+    """It was read for some patterns, which does not show that it has no problems."""
     clean = Finding("source.clean", "ok", "a.py: read; none of the 10 patterns was found")
     assert text(Report((clean,)))[0] == "none of the patterns looked for was found"
-    assert text(Report((OK, clean)))[0] == "nothing is wrong with this machine"
+    assert text(Report((OK, clean)))[0] == "No problems found on this machine."
     for report in (Report((OK, clean)), REPORT._replace(findings=(*REPORT.findings, clean))):
         assert text(report)[-2] == clean.summary
         assert (

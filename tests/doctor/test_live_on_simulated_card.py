@@ -94,7 +94,7 @@ def test_a_full_card_under_a_profile_that_refuses(probe: Probe) -> None:
         "225 MiB free - 512 MiB keep_free - 640 MiB context" in line
         for line in found["live.start"].detail
     )
-    assert "nvidia-smi" in (found["live.start"].fix or "")
+    assert "gpuconf ps" in (found["live.start"].fix or "")
     ((_, _, (start,), _),) = report.runs
     assert (start.seconds or 0) < 2
 

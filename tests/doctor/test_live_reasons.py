@@ -85,7 +85,7 @@ def test_a_refusal_speaks_for_itself() -> None:
     reason = reason_of(FailedStep("start", error, record()))
     assert reason.summary == "profile x: not enough"
     assert reason.detail == ("0.7 × 8", "held by pid 3", "hint: stop 3")
-    assert reason.fix.startswith("nvidia-smi  #")
+    assert reason.fix.startswith("gpuconf ps   #")
     assert can_be_pasted(reason.fix)
 
 

@@ -43,6 +43,15 @@ def test_tensors(message: str) -> None:
     assert (tensor.shape, tensor.dtype, tensor.size_bytes) == (shape, dtype, size)
 
 
+@pytest.mark.parametrize(
+    "frame", ['"scripts/img2img.py", line 7, in <module>', '"a.py", line 7, in test_step']
+)
+def test_a_program_that_infers_is_known_by_one_frame(frame: str) -> None:
+    """Digits count in no word of a line: `img2img` is looked for as the one word that it is."""
+    log = f"Traceback (most recent call last):\n  File {frame}\nCUDA out of memory."
+    assert "infers" in explain(log).facts.signs
+
+
 def test_a_type_without_a_size() -> None:
     """Strings and resources have no fixed size: nothing is said of them."""
     assert tensor_in("OOM when allocating tensor with shape[10] and type string") is None

@@ -143,7 +143,8 @@ def test_a_tenth_of_unified_memory_stays_for_the_host() -> None:
     assert "9319 MiB free - 1126 MiB for the host - 0 MiB context = 8192 MiB" in made.arithmetic
     short = limited(shared, context=amount(0), at_least=amount(9000))
     assert short.shortage == (
-        "9319 MiB free; 10126 MiB needed (1126 MiB for the host + 0 MiB context + 9000 MiB at_least)"
+        "9319 MiB free; 10126 MiB needed "
+        "(1126 MiB for the host + 0 MiB context + 9000 MiB at_least)"
     )
 
 

@@ -14,7 +14,8 @@ from tests.profile.test_rules import GOOD
 
 RICH = """
 gpus: {pick: most-free, count: 2}
-memory: {allow_growth: on, memory_limit: 70%, keep_free: 1GiB, reserve: 2GiB, on_shortage: {wait: 90s}}
+memory:
+  {allow_growth: on, memory_limit: 70%, keep_free: 1GiB, reserve: 2GiB, on_shortage: {wait: 90s}}
 virtual_devices: [1GiB, 12.5%]
 per_gpu:
   0: {memory: {keep_free: null}}

@@ -6,27 +6,7 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.messages.reading import LogFacts
-
-# The common errors of NVIDIA's Xid list: the meaning and the fix of each.
-_XIDS: dict[int, tuple[str, str]] = {
-    13: ("a kernel of the program failed", "CUDA_LAUNCH_BLOCKING=1 python train.py"),
-    31: ("a kernel accessed memory that is not its own", "compute-sanitizer python train.py"),
-    43: (
-        "the program was stopped for its own error",
-        "CUDA_LAUNCH_BLOCKING=1 python train.py",
-    ),
-    45: ("the program was ended; an earlier Xid shows why", "sudo dmesg | grep -i xid"),
-    48: ("a double bit error in the card's memory", "nvidia-smi -q -d ECC"),
-    63: ("a row of the card's memory is to be replaced: reset the card", "sudo nvidia-smi -r"),
-    64: ("a row of the card's memory could not be replaced", "nvidia-smi -q -d ROW_REMAPPER"),
-    74: ("a fault of NVLink", "nvidia-smi nvlink --status"),
-    79: ("the card fell off the bus: power, cooling or its seat", "sudo reboot"),
-    94: ("an error in the card's memory, contained in one program", "nvidia-smi -q -d ECC"),
-    95: ("an error in the card's memory, not contained: reset the card", "sudo nvidia-smi -r"),
-    119: ("the card's own processor (GSP) does not answer: update the driver", "sudo reboot"),
-    120: ("the card's own processor (GSP) failed: update the driver", "sudo reboot"),
-}
-
+from gpuconf.messages.xids import known_xids
 
 _BLOCKING = Proposal(
     "run it once more with CUDA waiting after each kernel",
@@ -58,10 +38,10 @@ _HEALTH = Proposal(
 def for_fault(facts: LogFacts) -> Iterator[Proposal]:
     """The meaning of an Xid; otherwise the operation that failed."""
     xids = facts.details.get("xid")
-    known = [xid for xid in xids if xid in _XIDS] if isinstance(xids, list) else []
+    known = [xid for xid in xids if xid in known_xids()] if isinstance(xids, list) else []
     for xid in known:
-        means, command = _XIDS[xid]
-        yield Proposal(f"Xid {xid}: {means}", "NVIDIA's list of Xid errors", "command", command)
+        meaning = known_xids()[xid]
+        yield Proposal(f"Xid {xid}: {meaning.means}", meaning.remedy, "command", meaning.command)
     assertion = facts.details.get("assertion")
     if assertion is not None:
         yield Proposal(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
+
 from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
 from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
@@ -43,18 +46,22 @@ def _jax_fraction(facts: Facts) -> Finding:
     found = {name: facts.environ[name] for name in JAX_FRACTIONS if facts.environ.get(name)}
     if not found:
         return skip("no fraction is set for JAX")
+    build = facts.packages.jax
+    read = (build.fractions if build else ()) or JAX_FRACTIONS
+    if unread := [name for name in found if name not in read]:
+        name = unread[0]
+        share = meant_share(found[name]) if why_not_share(name, found[name]) else found[name]
+        export = "" if read[0] in found else f"; export {read[0]}={share.strip()}"
+        return warn(
+            f"{name} is not read by jaxlib {facts.packages.version('jaxlib')}",
+            fix=f"unset {name}{export}",
+        )
     if len(found) == 2:
         return fail(
             f"{' and '.join(found)} are both set: {_ON_THE_CPU}",
             fix=f"unset {JAX_FRACTIONS[1]}",
         )
     ((name, value),) = found.items()
-    build = facts.packages.jax
-    if build is not None and build.fractions and name not in build.fractions:
-        return warn(
-            f"{name} is not read by jaxlib {facts.packages.version('jaxlib')}",
-            fix=f"unset {name}; export {build.fractions[0]}={value}",
-        )
     if (why := why_not_share(name, value)) is not None:
         return fail(why, fix=f"export {name}={meant_share(value)}")
     return ok(f"{name}={value}")
@@ -124,28 +131,32 @@ def _torch_allocator(facts: Facts) -> Finding:
         )
     if not given:
         return skip("no variable sets torch's allocator")
+    refused = {name: why for name, value in given.items() if (why := _refusals(value, facts))}
     if len(set(given.values())) > 1:
         return warn(
             f"{' and '.join(given)} are both set and differ: which one torch takes depends on "
             "its release",
-            fix=f"unset {OPTION_VARIABLES[0]}",
+            fix=f"unset {next(iter(refused), OPTION_VARIABLES[0])}",
         )
-    (name, value), *_ = given.items()
-    version = facts.packages.version("torch")
-    for option, text in options_in(value):
-        why = _why_not(option, text, facts)
-        if why is not None:
-            return fail(f"{name}: torch {version} does not start with it: {why}",
-                        fix=f"export {name}={_without(value, option)}")  # fmt: skip
-    return ok(f"{name}={value}")
+    if refused:
+        name, reasons = next(iter(refused.items()))
+        return fail(
+            f"{name}: torch {facts.packages.version('torch')} does not start with it: "
+            f"{'; '.join(reasons.values())}",
+            fix=_without(name, given[name], reasons),
+        )
+    return ok(", ".join(f"{name}={value}" for name, value in given.items()))
 
 
-def _why_not(option: str, value: str, facts: Facts) -> str | None:
-    """Why torch rejects an option; None if it accepts it."""
+def _refusals(value: str, facts: Facts) -> dict[str, str]:
+    """The options in ``value`` that torch rejects, each with the reason."""
     build = facts.packages.torch
-    if build is not None and option in build.unknown_options:
-        return f"it has no option {option}"
-    return why_not_value(option, value)
+    unknown = build.unknown_options if build else ()
+    reasons = [
+        (option, f"it has no option {option}" if option in unknown else why_not_value(option, text))
+        for option, text in options_in(value)
+    ]
+    return {option: why for option, why in reasons if why is not None}
 
 
 def meant_option(name: str) -> str | None:
@@ -180,10 +191,10 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def _without(value: str, option: str) -> str:
-    """The variable's value without one option, quoted for a shell."""
-    kept = [f"{name}:{text}" for name, text in options_in(value) if name != option]
-    return f"'{','.join(kept)}'"
+def _without(name: str, value: str, refused: Iterable[str]) -> str:
+    """The command that sets the variable to its value without these options."""
+    kept = [f"{option}:{text}" for option, text in options_in(value) if option not in refused]
+    return f"export {name}={shlex.quote(','.join(kept))}" if kept else f"unset {name}"
 
 
 CHECKS = (

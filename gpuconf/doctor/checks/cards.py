@@ -91,17 +91,20 @@ def _display(facts: Facts) -> Finding:
         return skip(NO_GPU)
     active = [gpu for gpu in facts.inventory.gpus if gpu.display_active]
     if not active:
-        return ok("no card drives a display")
+        if any(gpu.display_active is None for gpu in facts.inventory.gpus):  # WSL2, a lost card
+            return skip("unknown: the driver does not say whether a GPU drives the display")
+        return ok("no GPU drives a display")
     profile = facts.profile
-    names = ", ".join(named(gpu) for gpu in active)
+    names = " and ".join(named(gpu) for gpu in active)
+    drive = f"{names} drive{'s' if len(active) == 1 else ''} the display"
     used = {plan.gpu.uuid for plan in profile.plan.gpus} if profile.plan else set()
     if profile.keeps_free is False and any(gpu.uuid in used for gpu in active):
         return warn(
-            f"{names} drives the display, and profile {profile.name} keeps nothing free for it",
+            f"{drive}, and profile {profile.name} keeps nothing free for it",
             "a desktop without memory stutters or crashes",
             fix="export GPUCONF_PROFILE=shared-desktop",
         )
-    return ok(f"{names} drives the display")
+    return ok(drive)
 
 
 def _mig(facts: Facts) -> Finding:

@@ -26,6 +26,13 @@ _WITH_GPU = {
     "podman": "podman run --device nvidia.com/gpu=all IMAGE",
     "kubernetes": "kubectl explain pod.spec.containers.resources.limits   # and add nvidia.com/gpu",
 }
+# Without `utility`, NVIDIA's container toolkit leaves out libnvidia-ml.so.1; an image may set that.
+_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+_WITH_NVML = {
+    "docker": f"docker run --gpus all -e {_CAPABILITIES} IMAGE",
+    "podman": f"podman run --device nvidia.com/gpu=all -e {_CAPABILITIES} IMAGE",
+    "kubernetes": f"kubectl explain pod.spec.containers.env   # and add {_CAPABILITIES}",
+}
 _NOUVEAU = "the kernel has loaded nouveau, which must give way to NVIDIA's own driver"
 # NVIDIA, "CUDA compatibility", table 1: the minimum driver for each major version of CUDA.
 _OLDEST_DRIVER = {11: "450", 12: "525", 13: "580"}
@@ -45,7 +52,9 @@ def _present(facts: Facts) -> Finding:
 def _does_not_answer(facts: Facts, problem: str) -> Finding:
     cause = cause_of(facts)
     if cause == "none":
-        return skip("no NVIDIA GPU here: programs run on the CPU", problem)
+        other = facts.system.other_gpu
+        sees = f"this machine has {other}: programs may use it, but gpuconf cannot limit it"
+        return skip(sees if other else "no NVIDIA GPU here: programs run on the CPU", problem)
     if cause in EXPLAINED_BY:
         return skip(f"the driver cannot be queried: see {EXPLAINED_BY[cause]}", problem)
     seen = _what_tells_of_a_gpu(facts)
@@ -131,6 +140,12 @@ def _container(facts: Facts) -> Finding:
     kind = facts.system.container
     if kind is None:
         return skip("this is not a container")
+    if cause_of(facts) == "container" and facts.system.nodes:
+        return fail(
+            f"this {kind} container was given the GPU without the library libnvidia-ml.so.1",
+            "TensorFlow lists no GPU without it; it belongs to the driver capability `utility`",
+            fix=_WITH_NVML.get(kind, _WITH_NVML["docker"]),
+        )
     if cause_of(facts) == "container":
         host = facts.system.module_version
         driver = f" with driver {host}" if host else ""

@@ -7,7 +7,7 @@ from typing import Literal
 from gpuconf.doctor.facts import Facts
 
 Cause = Literal[
-    "none",  # nothing is wrong, or there is no sign of a GPU
+    "none",  # no problem, or no sign of a GPU that NVML should know
     "mismatch",
     "lost",
     "wsl",
@@ -53,16 +53,28 @@ def _reported_by_nvml(facts: Facts) -> Cause | None:
 
 
 def _seen_around(facts: Facts) -> Cause:
-    system = facts.system
+    system, code = facts.system, facts.inventory.problem_code
     if system.is_wsl:
         return "wsl" if system.has_wsl_library else "none"
-    if system.container and not system.nodes and (system.module_version or system.pci_cards):
+    if system.other_gpu and code == "no_library" and not system.pci_cards:
+        return "none"  # a Jetson may have NVIDIA's kernel module, and no NVML
+    if _is_incomplete_container(facts):
         return "container"
-    if facts.inventory.problem_code == "no_permission" or any(
-        not node.may_open for node in system.nodes
-    ):
+    if code == "no_permission" or any(not node.may_open for node in system.nodes):
         return "permission"
     return _without_driver(facts)
+
+
+def _is_incomplete_container(facts: Facts) -> bool:
+    """Whether this container lacks its host's GPU, or only NVIDIA's libraries.
+
+    LXC gives a container the device files, and leaves the libraries to it.
+    """
+    system = facts.system
+    if system.nodes:
+        code = facts.inventory.problem_code
+        return system.container not in (None, "lxc") and code == "no_library"
+    return bool(system.container and (system.module_version or system.pci_cards))
 
 
 def _without_driver(facts: Facts) -> Cause:

@@ -136,16 +136,19 @@ def _legacy_keras(facts: Facts) -> Finding:
     version = facts.packages.version(tensorflow_name(facts.packages) or "")
     if value is None:
         return skip("TF_USE_LEGACY_KERAS is not set")
+    install = None
+    if version and facts.packages.version("tf-keras") is None:
+        install = f"pip install 'tf_keras~={'.'.join(version.split('.')[:2])}.0'"
     if value not in (*_TRUE, "0", "false", "False", ""):
+        meant = int(meant_growth(value) == "true")
+        export = f"export TF_USE_LEGACY_KERAS={meant}"
         return warn(
             f"TF_USE_LEGACY_KERAS={value} is ignored: TensorFlow takes true, True and 1",
-            fix="export TF_USE_LEGACY_KERAS=1",
+            fix=f"{install} && {export}" if meant and install else export,
         )
-    if value in _TRUE and version and facts.packages.version("tf-keras") is None:
-        minor = ".".join(version.split(".")[:2])
+    if value in _TRUE and install:
         return fail(
-            f"TF_USE_LEGACY_KERAS={value} asks for tf_keras, which is not installed",
-            fix=f"pip install 'tf_keras~={minor}.0'",
+            f"TF_USE_LEGACY_KERAS={value} asks for tf_keras, which is not installed", fix=install
         )
     return ok(f"TF_USE_LEGACY_KERAS={value}")
 
@@ -160,7 +163,9 @@ def _mps(facts: Facts) -> Finding:
             f"{mps.LIMIT}={value} limits nothing: no MPS daemon is running",
             fix="nvidia-cuda-mps-control -d",
         )
-    return ok(f"{mps.LIMIT}={value}, and an MPS daemon is there")
+    if facts.system.mps_is_running is None:
+        return skip(f"{mps.LIMIT}={value}: whether an MPS daemon is running cannot be seen here")
+    return ok(f"{mps.LIMIT}={value}, and an MPS daemon is running")
 
 
 def _disabled(facts: Facts) -> Finding:

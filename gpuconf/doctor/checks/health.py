@@ -11,21 +11,7 @@ from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.health import CardHealth
 
-# Hardware or driver trouble, as opposed to a fault of the program: NVIDIA, "XID errors".
-_HARDWARE_XIDS = {
-    48: "a memory error that could not be corrected",
-    62: "the card's own controller stopped",
-    64: "a bad memory row could not be recorded for replacement",
-    74: "an error of NVLink",
-    79: "the card has fallen off the bus",
-    92: "many corrected memory errors",
-    94: "a memory error that was contained",
-    95: "a memory error that was not contained",
-    119: "the card's system processor does not answer",
-    120: "an error of the card's system processor",
-    140: "a memory error that could not be corrected",
-    143: "the card did not start",
-}
+_XID_LIST = "NVIDIA's list: https://docs.nvidia.com/deploy/xid-errors/"
 
 
 def _ecc(facts: Facts) -> Finding:
@@ -68,19 +54,32 @@ def _xid(facts: Facts) -> Finding:
         return skip(NO_GPU)
     if xids is None:
         return skip("the kernel's log is closed to this user", "sudo dmesg | grep -i xid")
-    serious = [xid for xid in xids if xid.number in _HARDWARE_XIDS]
+    if not xids:
+        return ok("no Xid errors since the start")
+    from gpuconf.messages.xids import known_xids  # slow import, and Xids are rare
+
+    known = known_xids()
+    serious = [xid for xid in xids if xid.number in known and known[xid.number].gpu_fault]
     if serious:
         last = serious[-1]
         where = f" on {last.pci_bus_id}" if last.pci_bus_id else ""
+        meaning = known[last.number]
         return warn(
-            f"Xid {last.number}{where} since the start: {_HARDWARE_XIDS[last.number]}",
+            f"Xid {last.number}{where} since the start: {meaning.means}",
+            meaning.remedy,
             *[xid.line for xid in serious[-3:]],
-            fix="sudo dmesg -T | grep -i xid; nvidia-smi -q -d ECC,PERFORMANCE",
+            fix=meaning.command,
         )
-    if xids:
-        numbers = ", ".join(str(number) for number in sorted({xid.number for xid in xids}))
-        return ok(f"Xid {numbers} since the start: faults of programs, not of the card")
-    return ok("no Xid errors since the start")
+    numbers = sorted({xid.number for xid in xids})
+    unknown = [str(number) for number in numbers if number not in known]
+    if unknown:
+        return skip(
+            f"Xid {', '.join(unknown)} since the start: gpuconf does not know it", _XID_LIST
+        )
+    meanings = [f"Xid {number}: {known[number].means}" for number in numbers]
+    return ok(
+        f"Xid {', '.join(map(str, numbers))} since the start: not a fault of the GPU", *meanings
+    )
 
 
 def _compute_mode(facts: Facts) -> Finding:

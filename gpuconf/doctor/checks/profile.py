@@ -11,8 +11,6 @@ from gpuconf.errors import GpuconfError, ProfileError, ShortageError
 from gpuconf.planner import Plan
 from gpuconf.units import sized
 
-_AFTER_SHORTAGE = "{look}   # then stop what holds the card; the sum: gpuconf plan {profile}"
-
 
 def _choice(facts: Facts) -> Finding:
     profile = facts.profile
@@ -54,30 +52,21 @@ def _plan(facts: Facts) -> Finding:
         hint = (f"hint: {error.hint}",) if error.hint else ()
         if isinstance(error, ShortageError) and error.wait_s is not None:
             return warn(
-                f"a program that imports a framework would wait here: {lines[0]}",
+                f"programs have to wait with this profile right now: {lines[0]}",
                 *[line.strip() for line in lines[1:]],
                 fix="gpuconf ps   # shows who holds the card, and who waits",
             )
         return fail(
-            f"a program that imports a framework would stop here: {lines[0]}",
+            f"programs cannot start with this profile right now: {lines[0]}",
             *[line.strip() for line in lines[1:]],
             *hint,
-            fix=_AFTER_SHORTAGE.format(
-                look="gpuconf ps" if _is_leased(facts) else "nvidia-smi",
-                profile=shlex.quote(profile.wanted),
-            )
+            fix="gpuconf ps   # find and stop what is using the GPU"
             if isinstance(error, ShortageError)
             else f"gpuconf plan {shlex.quote(profile.wanted)}",
         )
     if profile.plan is None:
         return skip("there is no profile to plan with")
     return _judge(profile.plan, facts)
-
-
-def _is_leased(facts: Facts) -> bool:
-    """Whether any memory is leased; nvidia-smi does not show leases."""
-    every = [each for gpu in facts.inventory.gpus for each in (gpu, *gpu.mig_instances)]
-    return any(each.leases for each in every)
 
 
 def _judge(plan: Plan, facts: Facts) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Mapping
 
 from gpuconf.doctor.facts import DeviceNode, System, Xid
@@ -17,7 +18,7 @@ from gpuconf.hardware.host_memory import available_bytes
 # Module for x86_64  570.86.15  …".
 _MODULE = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)")
 _LIBRARY = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
-_NVIDIA = "0x10de"
+_NVIDIA, _AMD = "0x10de", "0x1002"
 _DISTRIBUTION = re.compile(r"""^(ID|ID_LIKE)=["']?([^"'\n]*)""", re.MULTILINE)
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 _CONTAINERS = ("docker", "kubepods", "containerd", "libpod", "lxc", "garden")
@@ -28,7 +29,7 @@ _BOOT = "Linux version "
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)")
 
 
-def read_system(*, root: str, environ: Mapping[str, str]) -> System:
+def read_system(*, root: str, environ: Mapping[str, str], platform: str = sys.platform) -> System:
     """Gather the facts that are in files."""
     kernel = read_text(under(root, "/proc/version")) or ""
     shm_bytes, shm_free_bytes = _shared_memory(root)
@@ -36,7 +37,8 @@ def read_system(*, root: str, environ: Mapping[str, str]) -> System:
         module_version=_found(_MODULE, read_text(under(root, "/proc/driver/nvidia/version"))),
         library_version=_library_version(root, environ),
         distributions=_distributions(root),
-        pci_cards=_pci_cards(root),
+        pci_cards=_pci_cards(root, _NVIDIA),
+        other_gpu=_other_gpu(root, kernel, platform),
         nouveau=os.path.isdir(under(root, "/sys/module/nouveau")),
         nodes=_nodes(root),
         has_modprobe=os.path.exists(under(root, "/usr/bin/nvidia-modprobe")),
@@ -70,14 +72,25 @@ def _distributions(root: str) -> tuple[str, ...]:
     return tuple(f"{found.get('ID', '')} {found.get('ID_LIKE', '')}".split())
 
 
-def _pci_cards(root: str) -> tuple[str, ...] | None:
+def _other_gpu(root: str, kernel: str, platform: str) -> str | None:
+    """/etc/nv_tegra_release is in every Jetson's system, its kernel's name also in containers."""
+    if platform == "darwin":
+        return "the GPU of a Mac"
+    if "tegra" in kernel or os.path.exists(under(root, "/etc/nv_tegra_release")):
+        return "the GPU of a Jetson"
+    # /dev/kfd is amdgpu's interface for ROCm, also for accelerators without a display.
+    is_amd = os.path.exists(under(root, "/dev/kfd")) or _pci_cards(root, _AMD)
+    return "an AMD GPU" if is_amd else None
+
+
+def _pci_cards(root: str, vendor: str) -> tuple[str, ...] | None:
     folder = under(root, "/sys/bus/pci/devices")
     if not os.path.isdir(folder):
         return None
     found = []
     for name in names_in(folder):
         device = os.path.join(folder, name)
-        if (read_text(os.path.join(device, "vendor")) or "").strip() == _NVIDIA:
+        if (read_text(os.path.join(device, "vendor")) or "").strip() == vendor:
             kind = (read_text(os.path.join(device, "class")) or "")[:6]
             if kind in _DISPLAY_CLASSES:
                 found.append(name)

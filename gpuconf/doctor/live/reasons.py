@@ -44,7 +44,7 @@ def _refused(failed: FailedStep) -> Reason:
     profile = record.fact("profile")
     fix = f"gpuconf plan {shlex.quote(profile)}" if profile else "gpuconf plan"
     if error.kind == "ShortageError":
-        fix = f"nvidia-smi  # then stop what holds the card; the sum: {fix}"
+        fix = "gpuconf ps   # find and stop what is using the GPU"
     elif error.kind == "ProfileNotFoundError":
         fix = "gpuconf profiles list"
     if error.kind == "TooLateError":  # its hint is about scripts; this one already starts that way

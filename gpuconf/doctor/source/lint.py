@@ -259,6 +259,6 @@ def in_one(findings: Sequence[Finding], files: int) -> list[Finding]:
     if files == 1:
         return list(findings)
     clean = [each for each in findings if each.id == "source.clean"]
-    none = f"none of the {_PATTERNS} patterns looked for was found"
-    what = f"{files} files read; in {len(clean)} of them {none}"
+    found = files - len(clean) or "none"
+    what = f"{files} files read for {_PATTERNS} patterns, {found} with findings"
     return [*(each for each in findings if each not in clean), Finding("source.clean", "ok", what)]

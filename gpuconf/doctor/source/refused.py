@@ -55,17 +55,21 @@ def _why_not(name: str, value: str) -> tuple[str, str] | None:
 
 def _why_not_torch(name: str, value: str) -> tuple[str, str] | None:
     """The same for the options of torch's allocator."""
-    options, stops = options_in(value), f"PyTorch does not start with this {name}"
-    for option, text in options:
-        if meant_option(option) is not None:
-            spelled = [(meant_option(each) or each, its) for each, its in options]
-            corrected = ",".join(f"{each}:{its}" if its else each for each, its in spelled)
-            why = f"{stops}: no release has an option {option}"
-            return why, f'os.environ["{name}"] = "{corrected}"'
-        if (refusal := why_not_value(option, text)) is not None:
-            kept = [f"{each}:{its}" for each, its in options if each != option]
-            return f"{stops}: {refusal}", f'os.environ["{name}"] = "{",".join(kept)}"'
-    return None
+    reasons, kept = [], []
+    for option, text in options_in(value):
+        meant = meant_option(option) or option
+        refusal = why_not_value(meant, text)
+        if meant != option:
+            reasons.append(f"no release has an option {option}")
+        if refusal is not None:
+            reasons.append(refusal)
+        else:
+            kept.append(f"{meant}:{text}" if text else meant)
+    if not reasons:
+        return None
+    fix = f'os.environ["{name}"] = "{",".join(kept)}"'
+    why = f"PyTorch does not start with this {name}: {'; '.join(reasons)}"
+    return why, fix if kept else f'os.environ.pop("{name}", None)'
 
 
 def _fraction(script: Script, call: ast.Call) -> Iterator[ScriptProblem]:

@@ -84,7 +84,7 @@ class ProgramReader:
     phrases: Sequence[str] = (
         "backward", "optimizer", "optimiser", "scaler step", "fit", "apply gradients", "minimize",
         "epoch", "finetune", "gradienttape", "demo", "test py", "sample", "decode", "txt2img",
-        "img img", "grad mode py", "contextlib py", "decorate context", "no grad",
+        "img2img", "test step", "grad mode py", "contextlib py", "decorate context", "no grad",
         "keras", "evaluate", "sess run", "contrib", "dnnlib", "stylegan", "object detection",
         "tf slim", "estimator", "tfutil", "stable", "diffusers", "comfy", "comfyui", "k diffusion",
         "ldm", "fooocus", "sdxl", "invokeai", "vae", "vllm", "gpu memory utilization", "sglang",

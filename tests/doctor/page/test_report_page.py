@@ -39,7 +39,7 @@ def test_everything_that_was_found_is_on_it() -> None:
     assert "gpuconf doctor --script train.py" in text
     assert "2026-11-21T09:14:00+01:00" in text
     assert "Taken out of this page" in text
-    assert "Nothing is wrong" in Outline(page_text(CALM)).text
+    assert "No problems found." in Outline(page_text(CALM)).text
 
 
 def test_what_means_harm_is_shown_as_text() -> None:

@@ -36,6 +36,14 @@ REFUSED: tuple[tuple[Any, ...], ...] = (
         _SET.format("PYTORCH_CUDA_ALLOC_CONF", "max_split_size:64,expandable_segment:True"), 2,
     ),
     (
+        "refused_value", "torch's option, misspelt, with a value that torch refuses",
+        _SET.format("PYTORCH_CUDA_ALLOC_CONF", "max_split_size:8,expandable_segment:True"), 2,
+    ),
+    (
+        "refused_value", "two values that torch refuses",
+        _SET.format("PYTORCH_ALLOC_CONF", "backend:async,max_split_size_mb:8"), 2,
+    ),
+    (
         "refused_value", "an option of a torch to come",
         _SET.format("PYTORCH_ALLOC_CONF", "compress_idle_blocks:True"),
     ),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.source import SOURCE_CHECKS, findings_in
+from gpuconf.doctor.source import SOURCE_CHECKS, findings_in, in_one
 from tests.doctor.source.source_cases import CASES, Case
 
 _PLACE = re.compile(r"train\.py:(\d+)")
@@ -61,11 +61,12 @@ def test_problems_have_a_place_a_quote_and_a_fix_that_is_python() -> None:
 
 
 def test_the_fix_mends_it() -> None:
-    """The rewrite alone does not bring the finding that it mends."""
+    """The rewrite alone, with what it names, does not bring the finding that it mends."""
     for case in CASES:
         for finding in found(case.script, case.id):
             if finding.fix and finding.status in ("warn", "fail"):
-                assert not found(finding.fix, case.id), finding
+                fix = f"import os\n{finding.fix}"
+                assert not found(fix, case.id), finding
 
 
 def test_a_fix_brings_the_variables_that_it_uses() -> None:
@@ -131,6 +132,13 @@ def test_a_script_without_findings_is_not_called_sound() -> None:
     missing, clean = findings_in("import keras\n", "train.py")
     assert clean.summary == "train.py: read; none of the 13 patterns looked for was found"
     assert (missing.id, missing.status, missing.fix) == ("source.auto_missing", "ok", None)
+
+
+@pytest.mark.parametrize(("clean", "counted"), [(0, "2 with findings"), (2, "none with findings")])
+def test_several_files_are_counted_by_their_findings(clean: int, counted: str) -> None:
+    """Not by the files without any, which reads as its opposite if there are none."""
+    without = Finding("source.clean", "ok", "a.py: read")
+    assert in_one([without] * clean, 2)[-1].summary == f"2 files read for 13 patterns, {counted}"
 
 
 @pytest.mark.parametrize(
