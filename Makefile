@@ -75,6 +75,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin gpuconf
 	$(SCHEMA)github-workflows .github/workflows/*.yml
 	$(SCHEMA)github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
 	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml

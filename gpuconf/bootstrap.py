@@ -7,6 +7,7 @@ framework's hook runs when the program imports the framework, or now if it alrea
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from gpuconf import environ as environment
@@ -18,6 +19,7 @@ from gpuconf.profile import Profile, load_profile
 from gpuconf.report import Activation
 from gpuconf.state_note import STATE_VARIABLE, encode
 from gpuconf.terminal import say
+from gpuconf.worker_process import is_worker
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     imported, and binds when the framework creates its devices.  A second call with the same
     arguments changes nothing, so a notebook cell can be rerun.  A call that results in another
     profile applies that profile, unless TensorFlow has already created its devices.  In a program
-    started by `gpuconf run`, the run's plan applies whatever the arguments.
+    started by `gpuconf run`, the run's plan applies whatever the arguments.  On Windows nothing is
+    applied, and a line on stderr says so.
 
     Raises ProfileError for a bad profile, UsageError for a bad gpuconf variable, and TooLateError
     once TensorFlow has created its devices.  If a framework is already imported, it also raises
@@ -60,6 +63,10 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     """
     global _off  # noqa: PLW0603  # one process has one set of devices
     disabled = environment.switched_off(os.environ)
+    if disabled is None and sys.platform == "win32":
+        disabled = "it sets no limit on Windows"
+        if _off is None and not is_worker():
+            say("GPU memory is not limited on Windows; to limit it, run the script in WSL2")
     if disabled is not None:
         _off = _off or Activation(disabled=disabled)
         return _binding.activation or _off
@@ -124,7 +131,8 @@ def install_session() -> object:
     """
     made = _binding.activation or configure()
     if made.disabled is not None:
-        raise BackendError(f"gpuconf is off ({made.disabled})", hint="unset GPUCONF_DISABLE")
+        hint = None if sys.platform == "win32" else "unset GPUCONF_DISABLE"
+        raise BackendError(f"gpuconf is off ({made.disabled})", hint=hint)
     return framework_hooks.install_session(_binding)
 
 
@@ -158,4 +166,5 @@ def _load(profile: str | os.PathLike[str] | None, overrides: dict[str, object]) 
     )
 
 
-os.register_at_fork(after_in_child=lambda: framework_hooks.after_fork(_binding))
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=lambda: framework_hooks.after_fork(_binding))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -140,6 +142,14 @@ class MissingDependencyError(GpuconfError, ImportError):
 
 class BackendError(GpuconfError, RuntimeError):
     """A framework rejected a setting, or accepted it and did something else."""
+
+
+def refuse_on_windows(what: str) -> None:
+    """Raise GpuconfError on Windows, where ``what`` cannot work."""
+    if sys.platform == "win32":
+        raise GpuconfError(
+            f"{what} does not work on Windows", hint="run it in WSL2, which `wsl --install` sets up"
+        )
 
 
 def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:

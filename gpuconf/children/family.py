@@ -97,6 +97,8 @@ class ProcessFamily:
         memory.
         """
         processes = list(_processes())
+        if not processes:  # the children themselves are all that is known
+            return {pid for pid, child in self._started.items() if child.poll() is None}
         found = {process.pid for process in processes if self._is_ours(process)}
         new = found
         while new:
@@ -122,7 +124,10 @@ class _Process(NamedTuple):
 
 
 def _processes() -> Iterator[_Process]:
-    for name in os.listdir("/proc"):
+    names: list[str] = []
+    with contextlib.suppress(FileNotFoundError):  # macOS has no /proc
+        names = os.listdir("/proc")
+    for name in names:
         if name.isdecimal():
             with contextlib.suppress(OSError):
                 text = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -73,7 +75,14 @@ def run_recorded(
 
 @contextmanager
 def memory_file(name: str) -> Iterator[int]:
-    """A file in memory: a full disk cannot block it, and its content survives the writer."""
+    """A file in memory: a full disk cannot block it, and its content survives the writer.
+
+    Only Linux has such files; elsewhere it is a temporary file.
+    """
+    if sys.platform != "linux":
+        with tempfile.TemporaryFile(prefix=f"gpuconf-{name}") as file:
+            yield file.fileno()
+        return
     descriptor = os.memfd_create(f"gpuconf-{name}")
     try:
         yield descriptor

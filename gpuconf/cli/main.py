@@ -17,8 +17,8 @@ from typing import Any
 
 from gpuconf import __version__
 from gpuconf.cli.output import Output, drop_unwritten
-from gpuconf.command_line import COMMANDS, CommandParser
-from gpuconf.errors import GpuconfError
+from gpuconf.command_line import COMMANDS, WORK_ON_WINDOWS, CommandParser
+from gpuconf.errors import GpuconfError, refuse_on_windows
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -125,6 +125,8 @@ class _Parser(CommandParser):
         """Import the command's module, once, and let it add its arguments."""
         module, self.module = self.module, None
         if module is not None:
+            if module.rpartition(".")[2] not in WORK_ON_WINDOWS:
+                refuse_on_windows(f"`{self.prog}`")
             importlib.import_module(module).add_arguments(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

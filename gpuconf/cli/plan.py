@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ def show(plan: Plan, options: argparse.Namespace, output: Output) -> None:
     output.lines(report_lines(plan, changes, settings))
     for note in notes_of(plan, settings):
         output.note(f"note: {note}")
-    if plan.unknown_gpu is not None and plan.notes:
+    if plan.unknown_gpu is not None and plan.notes and sys.platform == "linux":
         command = shlex.join(["gpuconf", "plan", *filter(None, [options.profile])])
         simcard = f"python -m gpuconf.simcard run --total 8GiB -- {command}"
         output.note(f"  hint: try it on a simulated card: {simcard}")

@@ -12,6 +12,7 @@ imports too.  The import happens inside a function, and only if memory figures a
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 
 from gpuconf.hardware import patience
@@ -126,6 +127,8 @@ def _ask_between(
 
 def _import_binding() -> ModuleType | NvmlProblem:
     """Import ``pynvml``; return it, or the reason why it cannot be used."""
+    if sys.platform == "darwin":
+        return NvmlProblem("no_library", "macOS has no NVIDIA driver")
     try:
         import pynvml
     except ImportError as error:

@@ -167,8 +167,7 @@ class ImageRequest:
             cached=isinstance(self.cache, str) and self.cache == IN_MEMORY,
         )
         limit_bytes = check_host_limit(self.host_limit) // sharers
-        cpus = len(os.sched_getaffinity(0))
-        plan = plan_memory(demand, host_limit_bytes=limit_bytes, cpus=cpus)
+        plan = plan_memory(demand, host_limit_bytes=limit_bytes, cpus=_cpus())
         debug(f"images: {plan}")
         steps = (make_augment(self.augment) if training else None, make_scale(self.scale))
         return Part(
@@ -210,6 +209,13 @@ class Part:
         made.memory_plan = self.plan
         made.skipped = self.failures
         return made
+
+
+def _cpus() -> int:
+    """The processors that this process may use; macOS knows only those of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _drawn_seed() -> int:

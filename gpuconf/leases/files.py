@@ -17,7 +17,8 @@ from gpuconf.leases.folder import NoLedgerError
 from gpuconf.leases.lease import Lease
 from gpuconf.terminal import printable
 
-_FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux
+# struct flock of 64-bit Linux.  macOS has another, and no NVIDIA GPU, so nothing is leased there.
+_FLOCK = "hhqqi4x"
 _OWN_LACKS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK))
 _LONGEST_NOTE = 4096
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 
 from gpuconf.hardware.ancestry import stat_of
@@ -87,7 +88,9 @@ def next_ticket() -> int:
     It is in nanoseconds of a clock that cannot be set.  Drawn under the mutex, the numbers are in
     order of arrival.
     """
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    if sys.platform == "linux":
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return time.monotonic_ns()
 
 
 def this_process() -> Owner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gpuconf.errors import ProfileError, ProfileNotFoundError
+from gpuconf.errors import ProfileError, ProfileNotFoundError, refuse_on_windows
 from gpuconf.profile import search
 from gpuconf.profile.files import fingerprint, read_shipped
 from gpuconf.profile.model import Profile
@@ -60,6 +60,7 @@ def load_profile(
 
     Raises ProfileNotFoundError, or ProfileError for the first broken rule.
     """
+    refuse_on_windows("loading a profile")
     found = _find(name_or_path, environ, directory, script_folder, parent)
     profile = None if overrides else _ready_made(found.location)
     if profile is not None:

@@ -122,6 +122,8 @@ def start(leases: Mapping[str, str]) -> None:
     The watcher is detached, so that the command has no unexpected child, and has no
     terminal.  Raises OSError.
     """
+    if sys.platform != "linux":
+        return  # nothing is leased without an NVIDIA GPU
     end = os.pidfd_open(os.getpid())
     watch = Watch(os.getpid(), leases)
     try:

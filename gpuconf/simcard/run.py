@@ -15,10 +15,6 @@ from gpuconf.simcard.card import Card
 from gpuconf.simcard.wheels import NO_SUPPORT, WheelSupport
 from gpuconf.simcard.xla import XlaSupport
 
-# Signals that a terminal or supervisor sends to this process, intended for the command.
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
-_FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
-
 
 def run_command(
     card: Card,
@@ -56,11 +52,15 @@ def _signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
     The handlers are set before the child starts, so that no signal can end this process and leave
     the child running.  A signal that arrives before the child is known is sent to it later.
     """
+    # Signals that a terminal or supervisor sends to this process, intended for the command.  They
+    # are named here because Windows, where this module is imported too, lacks three of them.
+    from_the_keyboard = (signal.SIGINT, signal.SIGQUIT)
+    passed_on = (*from_the_keyboard, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        if number in _FROM_THE_KEYBOARD and _in_foreground():
+        if number in from_the_keyboard and _in_foreground():
             return  # ^C at a terminal has already reached the command
         if children:
             children[0].send_signal(number)
@@ -72,7 +72,7 @@ def _signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
         for number in early:
             child.send_signal(number)
 
-    before = {number: signal.signal(number, handle) for number in _PASSED_ON}
+    before = {number: signal.signal(number, handle) for number in passed_on}
     try:
         yield started
     finally:

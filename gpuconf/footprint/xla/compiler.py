@@ -28,6 +28,7 @@ from gpuconf.footprint.xla.program import ERROR, assignments, ended_by, modules
 from gpuconf.messages import full_disk
 from gpuconf.messages.unsupported import hint_of_refusal, refused_by_xla
 from gpuconf.simcard import CardSpec, XlaSupport, simulated_card
+from gpuconf.simcard.compiling import check_platform
 from gpuconf.simcard.installed import find_frameworks
 from gpuconf.simcard.xla import xla_support
 from gpuconf.units import MIB, parse_duration, short_duration, sized
@@ -190,6 +191,7 @@ class Compiler:
 
     def _card_environment(self) -> dict[str, str]:
         """The environment of a simulated card like the target, for TensorFlow's XLA."""
+        check_platform()
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:
             raise BackendError(

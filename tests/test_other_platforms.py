@@ -1,0 +1,292 @@
+"""What gpuconf does on Windows and macOS, in the emulation of `tests.other_platforms`.
+
+Nothing here has run on a real Windows or macOS.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from gpuconf.command_line import COMMANDS, WORK_ON_WINDOWS
+from tests.other_platforms import names_in
+from tests.processes import run, write_package
+
+ON_WINDOWS = "gpuconf: GPU memory is not limited on Windows; to limit it, run the script in WSL2\n"
+ON_MACOS = "gpuconf: macOS has no NVIDIA driver: no memory figures, so only allow_growth is set\n"
+
+
+def run_on(
+    platform: str, folder: Path, *words: str, environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python words...`` as on ``platform``."""
+    command = [sys.executable, "-m", "tests.other_platforms", platform, *words]
+    return run(command, folder, environ=environ, timeout_s=120)
+
+
+def program_on(
+    platform: str, folder: Path, program: str, *, environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of a few lines as on ``platform``; it must succeed."""
+    file = folder / "program.py"
+    file.write_text(dedent(program), encoding="utf-8")
+    done = run_on(platform, folder, str(file), environ=environ)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    ("platform", "absent", "present"),
+    [
+        ("win32", ["os.getuid", "os.register_at_fork", "signal.SIGHUP"], ["os.getpid", "os.kill"]),
+        (
+            "darwin",
+            ["os.memfd_create", "os.sched_getaffinity", "time.CLOCK_BOOTTIME"],
+            ["os.getuid", "os.register_at_fork", "signal.SIGHUP"],
+        ),
+    ],
+)
+def test_the_emulation_lacks_what_the_platform_lacks(
+    tmp_path: Path, platform: str, absent: list[str], present: list[str]
+) -> None:
+    """Names, modules, NVIDIA's library and /proc; all of the names exist here, and none remains
+    that typeshed lists for Linux only.
+    """
+    program = f"""
+        import ctypes, importlib, os, signal, sys, time
+        assert sys.platform == {platform!r}
+        for dotted in {absent!r} + {present!r}:
+            module, name = dotted.split(".")
+            assert hasattr(globals()[module], name) is (dotted in {present!r}), dotted
+        for attempt in (
+            lambda: ctypes.CDLL("libnvidia-ml.so.1"),
+            lambda: open("/proc/self/stat"),
+            lambda: os.listdir("/proc"),
+        ):
+            try:
+                attempt()
+            except OSError:
+                continue
+            raise AssertionError("it can be opened")
+        try:
+            import fcntl
+        except ImportError:
+            assert sys.platform == "win32"
+        else:
+            assert sys.platform == "darwin"
+    """
+    program_on(platform, tmp_path, program)
+    for dotted in absent:
+        module, name = dotted.split(".")
+        assert hasattr(sys.modules[module], name)
+        assert name in names_in(module, "linux") - names_in(module, platform)
+
+
+@pytest.mark.parametrize(
+    ("platform", "line"), [("win32", ON_WINDOWS), ("darwin", ON_MACOS)], ids=["win32", "darwin"]
+)
+def test_a_script_runs_and_prints_one_line_at_most(
+    tmp_path: Path, platform: str, line: str
+) -> None:
+    """Also with a profile that needs figures, and none with GPUCONF_DISABLE=1."""
+    write_package(tmp_path, {"cupy.py": "value = 1\n"})
+    program = "import gpuconf.auto\nimport cupy\nprint(cupy.value)\n"
+    assert program_on(platform, tmp_path, program).stderr == line
+    off = {"GPUCONF_DISABLE": "1", "GPUCONF_PROFILE": "no-such-profile"}
+    done = program_on(platform, tmp_path, program, environ=off)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_nothing_is_set_or_hooked_on_windows(tmp_path: Path) -> None:
+    """configure() reports itself as off, whatever its profile; a pool's worker prints no line."""
+    program = """
+        import multiprocessing.process, os, sys
+        multiprocessing.process.current_process()._inheriting = True  # as a worker imports it
+        before, finders = dict(os.environ), list(sys.meta_path)
+        import gpuconf.auto
+        made = gpuconf.configure("half-card", gpus=[0])
+        assert made is gpuconf.activation()
+        assert str(made) == "gpuconf is off: it sets no limit on Windows"
+        assert made.plan is None and made.settings == ()
+        assert dict(os.environ) == before
+        assert sys.meta_path == finders
+    """
+    assert program_on("win32", tmp_path, program).stderr == ""
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_every_public_name_can_be_imported(tmp_path: Path, platform: str) -> None:
+    """Functions, subpackages, and what `%load_ext gpuconf` looks up."""
+    program = """
+        import gpuconf
+        for name in (*gpuconf.__all__, *gpuconf._PACKAGES, *gpuconf._OF_IPYTHON):
+            getattr(gpuconf, name)
+    """
+    assert program_on(platform, tmp_path, program).stderr == ""
+
+
+def test_functions_that_cannot_work_on_windows_say_so(tmp_path: Path) -> None:
+    """An error of ours with what to do, not an AttributeError of the standard library."""
+    program = """
+        import gpuconf
+        for call in (gpuconf.plan, gpuconf.load_profile, gpuconf.install_session):
+            try:
+                call()
+            except gpuconf.GpuconfError as error:
+                print(error)
+    """
+    no_profile = [
+        "loading a profile does not work on Windows",
+        "  hint: run it in WSL2, which `wsl --install` sets up",
+    ]
+    done = program_on("win32", tmp_path, program)
+    assert done.stdout.splitlines() == [
+        *no_profile,
+        *no_profile,
+        "gpuconf is off (it sets no limit on Windows)",
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("--help",)], ids=["bare", "help"])
+def test_a_command_works_on_windows_or_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Exit code 1 and two lines for each that needs Linux; none ends as a bug in gpuconf."""
+    program = f"""
+        import json
+        from gpuconf.cli.main import main
+        from gpuconf.command_line import COMMANDS
+        print(json.dumps({{name: main([name, *{options!r}]) for name in COMMANDS}}))
+    """
+    done = program_on("win32", tmp_path, program)
+    refused = [name for name in COMMANDS if name not in WORK_ON_WINDOWS]
+    codes = json.loads(done.stdout.splitlines()[-1])
+    assert [name for name, code in codes.items() if code == 1] == refused
+    lines = [line for line in done.stderr.splitlines() if "does not work on Windows" in line]
+    assert lines == [
+        f"gpuconf: error: `gpuconf {name}` does not work on Windows" for name in refused
+    ]
+    assert "bug" not in done.stderr
+
+
+def test_the_commands_for_windows_do_their_work_there(tmp_path: Path) -> None:
+    """A log is explained, a page shown, a shell's completion printed; so are version and help."""
+    log = tmp_path / "train.log"
+    log.write_text("failed to allocate: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n", "utf-8")
+    for words, expected in (
+        (["explain", str(log)], "oom-device-startup"),
+        (["docs", "get-started"], "# Get started"),
+        (["completion", "bash"], "gpuconf"),
+        (["--version"], "gpuconf "),
+        (["--help"], "usage: gpuconf"),
+    ):
+        done = run_on("win32", tmp_path, "-m", "gpuconf", *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert expected in done.stdout
+
+
+def test_a_refusal_on_windows_is_json_if_asked(tmp_path: Path) -> None:
+    """A script that calls gpuconf reads the reason like that of any other error."""
+    done = run_on("win32", tmp_path, "-m", "gpuconf", "doctor", "--json")
+    assert done.returncode == 1
+    error = json.loads(done.stdout)["error"]
+    assert error["message"] == "`gpuconf doctor` does not work on Windows"
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_xla_for_an_estimate_is_refused_before_anything_starts(
+    tmp_path: Path, platform: str
+) -> None:
+    """An estimate then counts without XLA, as where XLA's tools are missing."""
+    program = """
+        import subprocess
+        from gpuconf.errors import BackendError
+        from gpuconf.footprint.compile_target import CompileTarget
+        from gpuconf.footprint.xla.compiler import Compiler
+        del subprocess.Popen
+        try:
+            Compiler(CompileTarget()).start()
+        except BackendError as error:
+            print(error.message)
+    """
+    done = program_on(platform, tmp_path, program)
+    assert done.stdout == f"a simulated card needs Linux, and this is {platform}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["plan"], "note: macOS has no NVIDIA driver: no memory figures"),
+        (["doctor"], "nothing is wrong"),
+        (["ps"], "macOS has no NVIDIA driver"),
+        (["profiles"], "shared-desktop"),
+        (["run", "--help"], "usage: gpuconf run"),
+    ],
+)
+def test_commands_on_macos(tmp_path: Path, words: list[str], expected: str) -> None:
+    """They work without figures; none names a library of Linux, or advises what needs Linux."""
+    done = run_on("darwin", tmp_path, "-m", "gpuconf", *words)
+    assert done.returncode == 0, done.stderr
+    output = done.stdout + done.stderr
+    assert expected in output
+    assert not re.search("libnvidia-ml|simulated card", output)
+
+
+def test_run_on_macos(tmp_path: Path) -> None:
+    """The command runs, and its exit code is gpuconf's."""
+    command = [sys.executable, "-c", "print('trained'); raise SystemExit(7)"]
+    done = run_on("darwin", tmp_path, "-m", "gpuconf", "run", "--", *command)
+    assert (done.returncode, done.stdout) == (7, "trained\n"), done.stderr
+    assert done.stderr.startswith(ON_MACOS)
+
+
+def test_children_on_macos(tmp_path: Path) -> None:
+    """As `gpuconf doctor --probe` uses them: a child's report is read, and the child is ended."""
+    program = """
+        import os, sys, time
+        from gpuconf.children.family import ProcessFamily
+        from gpuconf.children.run import memory_file, whole_text_of
+        with memory_file("test") as descriptor:
+            code = f"import os, time; os.write({descriptor}, b'done'); time.sleep(600)"
+            with ProcessFamily() as family:
+                command = [sys.executable, "-c", code]
+                child = family.start(command, os.environ, pass_fds=[descriptor])
+                while whole_text_of(descriptor) != "done":
+                    time.sleep(0.01)
+                assert child.poll() is None
+            print(family.is_gone, child.poll())
+    """
+    assert program_on("darwin", tmp_path, program).stdout == "True -9\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", ["win32:keras", "darwin"])
+def test_keras_trains_and_reads_images(tmp_path: Path, platform: str) -> None:
+    """On JAX, with images from files: Keras's fit and ours, evaluate, predict, a callback."""
+    program = """
+        import os
+        import gpuconf.auto
+        import keras
+        import gpuconf
+        from PIL import Image
+        for number in range(8):
+            folder = f"pictures/{number % 2}"
+            os.makedirs(folder, exist_ok=True)
+            Image.new("RGB", (40, 30), (number * 30, 0, 0)).save(f"{folder}/{number}.png")
+        images = gpuconf.images.sequence("pictures", size=(8, 8), batch_size=4)
+        layers = [keras.Input((8, 8, 3)), keras.layers.Flatten(), keras.layers.Dense(2)]
+        model = keras.Sequential(layers)
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        x, y = images[0]
+        model.fit(x, y, verbose=0, callbacks=[gpuconf.callbacks.MemoryUsage()])
+        gpuconf.fit(model, x, y, verbose=0)
+        gpuconf.evaluate(model, x, y, verbose=0)
+        print(keras.backend.backend(), len(images), gpuconf.predict(model, x, verbose=0).shape)
+    """
+    done = program_on(platform, tmp_path, program, environ={"KERAS_BACKEND": "jax"})
+    assert done.stdout == "jax 2 (4, 2)\n"
+    assert (ON_MACOS if platform == "darwin" else ON_WINDOWS) in done.stderr
