@@ -42,9 +42,10 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
 
     If part of a batch does not fit in the card's memory, it is undone, including metrics and the
     seeds of random layers, and halved.  The metrics are therefore those of one pass over the data,
-    whatever the batches were.  The size is remembered for this model and card (`forget`).  After
-    ``max_retries`` further failures, or if one sample does not fit, the original error is raised,
-    with its diagnosis printed to stderr.
+    whatever the batches were.  TensorFlow's steps run without XLA, even with ``jit_compile=True``:
+    TensorFlow does not survive an out-of-memory error in a compiled step.  The size is remembered
+    for this model and card (`forget`).  After ``max_retries`` further failures, or if one sample
+    does not fit, the original error is raised, with its diagnosis printed to stderr.
 
     Raises UsageError if ``model`` is not a Keras model or the data cannot be cut, BackendError for
     a backend other than TensorFlow, PyTorch and JAX, and Keras's own errors.

@@ -43,12 +43,12 @@ def fit(  # noqa: PLR0917  # Keras's signature
 ) -> Any:
     """Keras's ``model.fit``, which splits a batch that does not fit the card into parts.
 
-    Arguments, callbacks and result are Keras's.  Data are handled as in `evaluate`, in the order in
-    which Keras would shuffle them.  ``batch_size`` (32) is the number of samples per update,
-    whatever fits the card.  If a batch does not fit, gradients are accumulated over parts of at
-    most ``card_batch_size`` samples, and the weights are updated once.  ``"auto"`` finds this size.
-    A step that runs out of memory is undone, and callbacks never see it.  BatchNormalization and
-    dropout see the parts.  A model with its own ``train_step`` cannot be split.
+    Arguments, callbacks and result are Keras's.  Steps run and data are handled as in `evaluate`,
+    in the order in which Keras would shuffle them.  ``batch_size`` (32) is the number of samples
+    per update, whatever fits the card.  If a batch does not fit, gradients are accumulated over
+    parts of at most ``card_batch_size`` samples, and the weights are updated once.  ``"auto"``
+    finds this size.  A step that runs out of memory is undone, and callbacks never see it.
+    BatchNormalization and dropout see the parts.  A model with its own ``train_step`` is not split.
 
     Raises the errors of `evaluate`, and UsageError for ``batch_size="auto"``, because the result of
     training depends on the batch size.
@@ -69,7 +69,7 @@ def fit(  # noqa: PLR0917  # Keras's signature
     test = EvaluationStep(model, engine, is_auto=is_auto, max_retries=max_retries)
     options = {"validation_freq": validation_freq, **kwargs}
     options |= {"initial_epoch": initial_epoch, "verbose": verbose, "callbacks": callbacks}
-    steps = {"train": train and found.train.reading(train), "test": found.test.reading(test)}
+    steps = {"train": found.train.reading(train), "test": found.test.reading(test)}
     with engine.calling(**steps), found.train.building(model):
         try:
             return explained("fit", partial(model.fit, **found.arguments, epochs=epochs, **options))
@@ -79,7 +79,7 @@ def fit(  # noqa: PLR0917  # Keras's signature
 
 def _train_step(
     model: Any, engine: Engine, most: int | None, max_retries: int
-) -> Callable[[Any], Any] | None:
+) -> Callable[[Any], Any]:
     """Our step, in parts of at most ``most`` samples, or the model's own if it has one."""
     if not has_own_step(model, "train_step"):
         return TrainStep(model, engine, card_batch_size=most, max_retries=max_retries)

@@ -38,10 +38,10 @@ def predict(  # noqa: PLR0917  # Keras's signature
 ) -> Any:
     """Keras's ``model.predict``, in batches that fit the card.
 
-    Arguments and result are Keras's, and data are handled as in `evaluate`.  Outputs leave the card
-    after each batch, whereas Keras keeps them there to the end.  They are written into ``out`` if
-    given, otherwise into new arrays.  ``out`` is an array or memmap for the outputs of all samples,
-    or a nest of them like the model's outputs.
+    Arguments and result are Keras's.  Data are handled and steps run as in `evaluate`.  Outputs
+    leave the card after each batch, whereas Keras keeps them there to the end.  They are written
+    into ``out`` if given, otherwise into new arrays.  ``out`` is an array or memmap for the outputs
+    of all samples, or a nest of them like the model's outputs.
 
     Raises the errors of `evaluate`, and UsageError if ``out`` does not have the outputs' shape.
     """

@@ -16,15 +16,14 @@ Step = Callable[[Any], Any]
 _COUNTERS = {"train": "_train_counter", "test": "_test_counter"}  # Keras 2's, for TensorBoard
 
 
-def stepping(model: Any, **steps: Step | None) -> AbstractContextManager[None]:
+def stepping(model: Any, **steps: Step) -> AbstractContextManager[None]:
     """Within the context, Keras's ``fit`` and ``evaluate`` call these steps for each batch.
 
     Steps are ``train=`` and ``test=``, and take a batch. See `calling` for backends that
     pass something else.
     """
-    given = {kind: step for kind, step in steps.items() if step is not None}
     return calling(
-        model, **{kind: _over_iterator(model, kind, step) for kind, step in given.items()}
+        model, **{kind: _over_iterator(model, kind, step) for kind, step in steps.items()}
     )
 
 
@@ -50,6 +49,11 @@ def calling(model: Any, **functions: Callable[..., Any]) -> Iterator[None]:
         for name in attributes:
             own.pop(name, None)
         own.update(dict.fromkeys(names.values()) | before)
+
+
+def is_called_by_us(model: Any) -> bool:
+    """Whether Keras's ``fit`` is called within `calling`, as by ``gpuconf.fit``."""
+    return "make_train_function" in vars(model)
 
 
 @contextmanager
@@ -122,7 +126,11 @@ def without_optionals(data: Any) -> Any:
 
 
 def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step as Keras would run it: a graph, with XLA if the model says so, or eagerly."""
+    """The step as Keras would run it, a graph or eagerly, but never compiled by XLA.
+
+    TensorFlow 2.21 does not survive an out-of-memory error in a compiled step.  No model is refused
+    for its ``jit_compile=True``: on a GPU, Keras 3 makes that of its default, "auto".
+    """
     import tensorflow as tf
 
     if model.run_eagerly:
@@ -133,11 +141,8 @@ def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
 
     if family_of(model).is_keras_3:  # Keras 2 lets users write ``if tensor:``
         function = tf.autograph.experimental.do_not_convert(function)
-    is_jit = bool(getattr(model, "jit_compile", False))
     # A partial, because TensorFlow counts traces by a function's code, and warns.
-    made: Callable[..., Any] = tf.function(
-        partial(function), reduce_retracing=True, jit_compile=True if is_jit else None
-    )
+    made: Callable[..., Any] = tf.function(partial(function), reduce_retracing=True)
     return made
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import importlib
 import math
 import pickle
 import time
@@ -21,6 +22,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import tensorflow as tf
+from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 import gpuconf
 from gpuconf import batching
@@ -30,6 +32,7 @@ from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 from tests.batching.batching_models import (
     BATCH,
+    HALVES,
     IS_KERAS_3,
     SAMPLES,
     WORDS,
@@ -337,6 +340,85 @@ class Counting(keras.callbacks.Callback):
         found = [each for each in gc.get_objects() if isinstance(each, tf.Variable)]
         self.last = sum(tuple(each.shape) == (7, 8) for each in found)
         self.most = max(self.most, self.last)
+
+
+def check_own_steps_are_traced_again_after_compile() -> None:
+    """What they read from the model is read anew after ``compile``, though nothing else changed."""
+
+    class Own(keras.Model):
+        told = 1.0
+
+        def train_step(self, data: Any) -> Any:  # noqa: ARG002  # Keras's signature
+            return {"told": tf.constant(self.told)}
+
+        test_step = train_step
+
+    network = Own(inputs := keras.Input((6,)), layers.Dense(1)(inputs))
+    optimizer = keras.optimizers.SGD(0.1)
+    for told in (1.0, 2.0):
+        network.told = told
+        network.compile(optimizer)
+        assert batching.fit(network, X, HALVES, verbose=0).history["told"] == [told]
+        assert batching.evaluate(network, X, HALVES, verbose=0, return_dict=True)["told"] == told
+
+
+def _seeing_xla(keras: Any) -> tuple[Any, Any, list[bool]]:
+    """A layer, an optimizer, and for each of their traces whether XLA compiles it."""
+    seen: list[bool] = []
+
+    def look() -> None:
+        seen.append(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+
+    class Seeing(keras.layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            look()
+            return inputs
+
+    class Optimizer(keras.optimizers.SGD):
+        def update_step(self, *arguments: Any) -> None:
+            look()
+            super().update_step(*arguments)
+
+    return Seeing(), Optimizer(0.1), seen
+
+
+@pytest.mark.parametrize("name", ["keras", "tf_keras"])
+@pytest.mark.parametrize("is_scaled", [False, True])
+def check_xla_compiles_no_step(
+    name: str, is_scaled: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Our steps run without XLA in spite of ``jit_compile=True``, and Keras's own with it.
+
+    So does the update of a Keras 2 optimizer, which is compiled by default on a GPU.  One line says
+    so for a model of Keras 2, whose default is to compile none.
+    """
+    keras = importlib.import_module(name)
+
+    class Own(keras.Model):
+        def train_step(self, data: Any) -> Any:
+            return super().train_step(data)
+
+    for kind in (keras.Model, Own):
+        layer, optimizer, seen = _seeing_xla(keras)
+        if name == "tf_keras" and kind is not Own:
+            optimizer.jit_compile = True  # its default where there is a GPU
+        chosen = keras.mixed_precision.LossScaleOptimizer(optimizer) if is_scaled else optimizer
+        inputs = keras.Input((6,))
+        network = kind(inputs, keras.layers.Dense(1)(layer(inputs)))
+        network.compile(chosen, "mse", jit_compile=True)
+        seen.clear()
+        batching.fit(network, X[:BATCH], HALVES[:BATCH], verbose=0)
+        if kind is keras.Model:
+            batching.fit(network, X[:BATCH], HALVES[:BATCH], card_batch_size=5, verbose=0)
+        batching.evaluate(network, X[:BATCH], HALVES[:BATCH], verbose=0)
+        batching.predict(network, X[:BATCH], verbose=0)
+        assert seen
+        assert not any(seen)
+        seen.clear()
+        network.fit(X[:BATCH], HALVES[:BATCH], verbose=0)
+        assert all(seen), "Keras's own"
+    said = capsys.readouterr().err.count("run this model without XLA, in spite of its jit_compile")
+    assert said == (2 if name == "tf_keras" else 0)  # once a model
 
 
 def check_memory_is_given_back() -> None:

@@ -111,10 +111,17 @@ for _ in range(1000):
     model.train_on_batch(np.zeros((24, 28, 28, 1)), np.zeros(24), sample_weight=np.ones(24))
 """
 
+_BATCHED = """
+import gpuconf, numpy as np
+model.compile("adam", loss)
+gpuconf.fit(model, np.zeros((60, 28, 28, 1)), np.zeros(60, "uint8"), batch_size=20)
+"""
+
 SCRIPTS = {
     "main.py": _START + _MODEL + _MAIN,
     "pipeline.py": _START + _MODEL + _PIPELINE,
     "batches.py": _START + _MODEL + _BATCHES,
+    "batched.py": _START + _MODEL + _BATCHED,
     "loop.py": _START + _MODEL + _LOOP + _SAVED,
     "eager.py": _START + _MODEL + _LOOP.replace("@tf.function", "#") + _SAVED,
     "function_loss.py": _START.replace("from tensorflow import keras", "import keras")

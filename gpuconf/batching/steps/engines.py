@@ -42,14 +42,13 @@ class Engine(Protocol):
     def gradients(self) -> GradientSums:
         """The gradients of the model's loss."""
 
-    @property
-    def own_train(self) -> Callable[[Any], Any] | None:
-        """The model's own ``train_step``, or None if Keras's loop calls it without our help."""
+    def own_train(self, data: Any) -> Any:
+        """Return the logs of the model's own ``train_step``."""
 
     def begin(self, kind: str, data: Any) -> None:
         """Create all variables that this kind of step (train, test, predict) needs for a batch."""
 
-    def calling(self, **steps: Callable[[Any], Any] | None) -> AbstractContextManager[None]:
+    def calling(self, **steps: Callable[[Any], Any]) -> AbstractContextManager[None]:
         """Within the context, Keras's loops call these (``train=``, ``test=``) for each batch."""
 
     def batch(self, data: Any) -> Any:

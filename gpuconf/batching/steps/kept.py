@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gpuconf.batching.failures import attempt
 from gpuconf.keras_api import nests
-from gpuconf.keras_api.compiled import compiled_parts
+from gpuconf.keras_api.compiled import compiled_parts, loss_tracker
 from gpuconf.keras_api.layers import layers_of
 from gpuconf.keras_api.variables import build_optimizer
 
@@ -50,6 +50,7 @@ def _traced_with(model: Any) -> list[Any]:
         model,
         getattr(model, "optimizer", None),
         *compiled_parts(model),
+        loss_tracker(model),
         bool(model.run_eagerly),
         bool(getattr(model, "jit_compile", False)),
         tuple(map(id, _trainable(model))),

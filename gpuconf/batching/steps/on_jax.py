@@ -50,9 +50,9 @@ class JaxEngine:
         self.values = self._values_of(kind)
         self._written_at_end = ("non_trainable",)
 
-    def calling(self, **steps: Step | None) -> AbstractContextManager[None]:
+    def calling(self, **steps: Step) -> AbstractContextManager[None]:
         """Keras's loops pass the state and an iterator, and expect the new state."""
-        given = {kind: self._in_loop(kind, step) for kind, step in steps.items() if step}
+        given = {kind: self._in_loop(kind, step) for kind, step in steps.items()}
         return calling(self._model, **given)
 
     def _in_loop(self, kind: str, step: Step) -> Callable[[Any, Iterator[Any]], Any]:

@@ -12,7 +12,15 @@ from gpuconf.batching.steps.kept import kept, make_optimizer_variables, make_var
 from gpuconf.batching.steps.part_losses import saying_why
 from gpuconf.batching.steps.state import Reader, UndoableState, learnt_state, small_state
 from gpuconf.batching.steps.update import GuardedUpdate, update_function
+from gpuconf.keras_api.families import family_of
+from gpuconf.keras_api.jit import is_compiled
 from gpuconf.keras_api.stepping import Step, compiled, stepping, without_optionals
+from gpuconf.terminal import say
+
+_WITHOUT_XLA = (
+    "fit, evaluate and predict run this model without XLA, in spite of its jit_compile=True: "
+    "TensorFlow does not survive an out-of-memory error in a compiled step"
+)
 
 
 class TensorFlowEngine:
@@ -20,6 +28,8 @@ class TensorFlowEngine:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        if is_compiled(model) and not family_of(model).is_keras_3:  # whose default it may be
+            kept(model, "said", partial(say, _WITHOUT_XLA))
         self.state = UndoableState(model, lambda: Reader(model, small_state(model)))
         self._test = kept(model, "test", partial(compiled, model, model.test_step))
         make_of_part = partial(compiled, model, partial(evaluated_part, model))
@@ -34,7 +44,7 @@ class TensorFlowEngine:
             step = self._test if kind == "test" else self._predict
             make_variables(self._model, step, data)
 
-    def calling(self, **steps: Step | None) -> AbstractContextManager[None]:
+    def calling(self, **steps: Step) -> AbstractContextManager[None]:
         """Keras's loops, with these steps."""
         return stepping(self._model, **steps)
 
@@ -46,7 +56,11 @@ class TensorFlowEngine:
         """A null context: steps change the variables directly."""
         return nullcontext()
 
-    own_train = None  # Keras's own function runs
+    @cached_property
+    def own_train(self) -> Step:
+        """A graph of the model's own ``train_step``."""
+        make = partial(compiled, self._model, self._model.train_step)
+        return kept(self._model, "own train", make)
 
     def test(self, data: Any) -> Any:
         """Run a graph of ``test_step``."""

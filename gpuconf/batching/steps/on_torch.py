@@ -37,10 +37,9 @@ class TorchEngine:
         if kind == "predict" and not self._model.built:
             self.predict(nests.part(data, 0, 1))
 
-    def calling(self, **steps: Step | None) -> AbstractContextManager[None]:
+    def calling(self, **steps: Step) -> AbstractContextManager[None]:
         """Keras's loops pass a list of one batch: ``steps_per_execution`` is 1 here."""
-        given = {kind: _of_first(step) for kind, step in steps.items() if step is not None}
-        return calling(self._model, **given)
+        return calling(self._model, **{kind: _of_first(step) for kind, step in steps.items()})
 
     def batch(self, data: Any) -> Any:
         """PyTorch tensors unchanged, everything else as arrays on the host."""

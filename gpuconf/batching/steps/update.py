@@ -82,8 +82,18 @@ def update_function(model: Any) -> Callable[..., Any]:
 
 
 def _in_replica(model: Any, values: Any, divisor: Any) -> None:
-    """Update in a replica context of the strategy: Keras 2 requires it, Keras 3 accepts it."""
-    model.distribute_strategy.run(partial(_update, model), args=(values, divisor))
+    """Update in a replica context of the strategy: Keras 2 requires it, Keras 3 accepts it.
+
+    Keras 2's optimizers compile updates with XLA where there is a GPU, but not here.
+    """
+    own = vars(getattr(model.optimizer, "inner_optimizer", model.optimizer))
+    if compiles := own.get("jit_compile"):
+        own["jit_compile"] = False
+    try:
+        model.distribute_strategy.run(partial(_update, model), args=(values, divisor))
+    finally:
+        if compiles:
+            own["jit_compile"] = compiles
 
 
 def _update(model: Any, values: Any, divisor: Any) -> None:

@@ -9,6 +9,7 @@ from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.data import Spec, shown
 from gpuconf.keras_api import batches, nests
 from gpuconf.keras_api.families import family_on_any_backend
+from gpuconf.keras_api.stepping import is_called_by_us
 from gpuconf.keras_api.variables import bytes_of
 from gpuconf.units import MIB, sized
 
@@ -43,6 +44,7 @@ def of_fit(arguments: dict[str, Any], place: str) -> Training:
     found = _of_model(arguments["self"], data, f"fit() at {place}")
     x = arguments.get("x")
     return found._replace(
+        jit=False if is_called_by_us(arguments["self"]) else None,  # `compiled`: without XLA
         notes=(*found.notes, *_on_arrays(arguments)),
         examples=batches.examples(x) if _is_cut_by_fit(x) else None,
     )
