@@ -19,7 +19,7 @@ from tests.other_platforms import names_in
 from tests.processes import run, write_package
 
 ON_WINDOWS = "gpuconf: GPU memory is not limited on Windows; to limit it, run the script in WSL2\n"
-ON_MACOS = "gpuconf: macOS has no NVIDIA driver: no memory figures, so only allow_growth is set\n"
+ON_MACOS = "gpuconf: no limit is set; only allow_growth applies: macOS has no NVIDIA driver\n"
 
 
 def run_on(
@@ -220,8 +220,8 @@ def test_xla_for_an_estimate_is_refused_before_anything_starts(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["plan"], "note: macOS has no NVIDIA driver: no memory figures"),
-        (["doctor"], "nothing is wrong"),
+        (["plan"], "note: no limit is set; only allow_growth applies: macOS has no NVIDIA driver"),
+        (["doctor"], "No problems found."),
         (["ps"], "macOS has no NVIDIA driver"),
         (["profiles"], "shared-desktop"),
         (["run", "--help"], "usage: gpuconf run"),

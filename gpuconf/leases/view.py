@@ -183,7 +183,7 @@ def _with_growth(
         each = found[lease]
         if each.used_bytes is None:
             used = min(rest, each.lease_bytes)
-            found[lease] = each._replace(used_bytes=used, is_estimate=True)
+            found[lease] = each._replace(used_bytes=used, is_estimate=used > 0)
             rest -= used
     return tuple(found.values())
 

@@ -192,7 +192,7 @@ TROUBLES = (
     Case("environment.share", "warn", "gpuconf docs clusters",
          profile(assigned=Assigned("slurm", None, "312 % by MPS", "no limit for it: 312"))),
     Case("environment.disabled", "warn", "unset GPUCONF_DISABLE", environ(GPUCONF_DISABLE="1")),
-    Case("environment.disabled", "fail", "neither yes nor no", environ(GPUCONF_DISABLE="maybe")),
+    Case("environment.disabled", "fail", "invalid value GPUCONF_DISABLE", environ(GPUCONF_DISABLE="maybe")),
     Case("host.memory", "warn", "only 900 MiB", system(available_bytes=900 * MIB)),
     Case("host.shared_memory", "warn", "docker run --shm-size",
          system(shm_bytes=64 * MIB, shm_free_bytes=64 * MIB, container="docker")),

@@ -316,7 +316,7 @@ def test_use_that_the_driver_does_not_attribute(
     card = GPU._replace(used_bytes=used_mib * MIB, processes=processes)
     (gpu,) = with_leases(Inventory((card,)), {UUID: CardLeases(leases)}, READER).gpus
     assert [each.used_bytes and each.used_bytes // MIB for each in gpu.leases] == expected
-    assert [each.is_estimate for each in gpu.leases] == [each is not None for each in expected]
+    assert [each.is_estimate for each in gpu.leases] == [bool(each) for each in expected]
 
 
 def test_what_others_use_is_noted_with_a_lease() -> None:

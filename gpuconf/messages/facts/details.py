@@ -83,7 +83,7 @@ class Details(TypedDict, total=False):
     allocator_asked_for: str
     """The value of TF_GPU_ALLOCATOR."""
     freed_twice: str
-    """The check in TensorFlow's allocator that fails if memory is freed twice."""
+    """The check in TensorFlow's allocator that fails after a refusal in a step of XLA."""
     slurm_step: str
     """The job step that Slurm killed."""
     full_folder: str
@@ -148,7 +148,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA)")),
     ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
     ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
-    ("freed_twice", re.compile(r"Check failed: (c->in_use\(\))")),
+    ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip
 _OF_DISKS = ("full_folder", "unwritten")  # as `full_disk` returns them
