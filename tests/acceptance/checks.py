@@ -75,15 +75,21 @@ def with_us_both_run(stage: Stage) -> list[Row]:
 
 
 def nobody_is_over_committed(stage: Stage) -> list[Row]:
-    """What the first may still take is not the second's: that one stops at once and says why."""
+    """By default two run side by side; under dedicated the second stops at once and says why."""
     with stage.holding("hold_memory.py", profile="shared-desktop", MIB_NEEDED="256") as first:
         second = stage.run("hold_memory.py", profile="shared-desktop", MIB_NEEDED="256")
-    refused = all(word in second.log for word in ("ShortageError", "held by pid", "MiB leased"))
+    with stage.holding("hold_memory.py", profile="dedicated", MIB_NEEDED="256") as alone:
+        third = stage.run("hold_memory.py", profile="dedicated", MIB_NEEDED="256")
+    refused = all(
+        word in third.log for word in ("ShortageError", "reserved by pid", "MiB reserved")
+    )
     return [
         Row("shared-desktop: the first script, which may take 70 %", "runs", _end(first[0]),
             first[0].code == 0),
-        Row("shared-desktop: a second beside it", "is refused, with the first one's lease",
-            _brief(second.last_error, stage), second.code == 1 and refused),
+        Row("shared-desktop: a second next to it", "runs", _end(second), second.code == 0),
+        Row("dedicated: the first script", "runs", _end(alone[0]), alone[0].code == 0),
+        Row("dedicated: a second next to it", "is refused, with what the first one has reserved",
+            _brief(third.last_error, stage), third.code == 1 and refused),
     ]  # fmt: skip
 
 
