@@ -228,7 +228,7 @@ if pid == 0:
 os.waitpid(pid, 0)
 """
     )
-    assert outcome.log.count("was forked after TensorFlow had made its GPU devices") == 1
+    assert outcome.log.count("was forked after TensorFlow initialized its GPUs") == 1
     assert "program" in outcome.log
     assert "method spawn" in outcome.log
 

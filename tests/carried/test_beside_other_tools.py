@@ -57,7 +57,7 @@ def test_devices_of_a_pth_file_end_the_program(tmp_path: Path) -> None:
     python = str(tmp_path / "env" / "bin" / "python")
     done = run_in(python, "print('computes')", run_environment(variable()), tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "JAX had made its devices before the plan could reach it" in done.stderr
+    assert "JAX initialized its GPUs before gpuconf could set the limit" in done.stderr
 
 
 @pytest.mark.parametrize("way", ["variable", "patch"])

@@ -79,7 +79,7 @@ def test_each_process_has_one_place(version: str, leases: tuple[Path, Path]) -> 
     show(in_child(lambda: attempt("a", processes=2)))
     show(attempt("a", "c"))
     """
-    two = "hint: `gpuconf run --processes 2 -- ...` plans for one more, each with a smaller part"
+    two = "hint: `gpuconf run --processes 2 -- ...` splits the memory between 2"
     assert run(version, program, *leases) == ["taken taken", two, "taken", "taken"]
 
 
@@ -124,7 +124,7 @@ def test_a_refusal_names_the_card_and_the_way_out(version: str, leases: tuple[Pa
     taken, refused, hint, again, in_shell = run(version, program, *leases)
     assert taken == "taken"
     assert refused == again
-    assert refused.startswith("1 process of this run computes on GPU 3 already")
+    assert refused.startswith("GPU 3 already has the 1 process this run was planned for")
     assert "`gpuconf run --processes 2 -- ...`" in hint
     assert "leave this shell (exit); `gpuconf shell --processes 2`" in in_shell
 

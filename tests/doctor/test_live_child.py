@@ -197,7 +197,7 @@ def test_tensorflow_before_us(environ: dict[str, str], tmp_path: Path) -> None:
     report = measure(None, timeout_s=60, progress=lambda _: None, environ=early)
     first = report.findings[0]
     assert (first.id, first.status) == ("live.start", "fail")
-    assert "already made its GPU devices" in first.summary
+    assert "too late: TensorFlow initialized its GPUs" in first.summary
     assert "importtime" in (first.fix or "")
 
 

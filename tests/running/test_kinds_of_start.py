@@ -178,7 +178,7 @@ def test_a_program_has_the_plans_limit(run: Run, words: tuple[str, ...], count: 
     assert done.code == 0, done.err
     assert len(done.limits) == count
     assert all(abs(limit - LIMIT) < 1 for limit in done.limits), done.limits
-    assert f"may take {LIMIT} MiB of GPU 0" in done.err
+    assert f"limit {LIMIT} MiB on GPU 0" in done.err
     assert "computed" not in done.err
 
 

@@ -69,8 +69,8 @@ def test_the_command_is_the_same_process_with_its_lease(
     assert out == "read hello\n"
     assert child.returncode == 42
     assert err == (
-        "gpuconf: half-card: bash may take 3942 MiB of GPU 0; 4582 MiB leased, CUDA contexts "
-        "included\n"
+        "gpuconf: bash: limit 3942 MiB on GPU 0 (profile half-card); 4582 MiB reserved including "
+        "the CUDA context\n"
     )
 
 
@@ -345,5 +345,5 @@ def test_no_gpu_at_all(tmp_path: Path) -> None:
     done = run([*RUN, "sh", "-c", "exit 6"], tmp_path)
     assert done.returncode == 6
     why, decided = done.stderr.splitlines()
-    assert why.endswith("no memory figures, so no limit is set")
-    assert decided == "gpuconf: half-card: sh may take GPU memory without a limit"
+    assert why.startswith("gpuconf: no limit is set: no NVIDIA driver")
+    assert decided == "gpuconf: warning: sh has no GPU memory limit (profile half-card)"
