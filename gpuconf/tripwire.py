@@ -77,6 +77,8 @@ class Tripwire:
         self._catch_up: Callable[[str], None] = lambda _name: None
         self._watched: set[str] = set()
         self._is_set = False
+        self._copies = False
+        self._earlier: dict[str, set[str | None]] = {}  # values that variables had before a plan
         self._busy = _Busy()
 
     def arm(self, before_program: Callable[[], None], catch_up: Callable[[str], None]) -> None:
@@ -85,6 +87,8 @@ class Tripwire:
         if not self._is_set:
             self._is_set = True
             sys.addaudithook(_only(_IMPORT_EVENTS | _PROGRAM_EVENTS, self._on_event))
+            if "subprocess" in sys.modules:
+                self._copy_environments()
 
     def after_fork(self) -> None:
         """Resume watching in a forked child, even if its parent was catching up."""
@@ -109,21 +113,42 @@ class Tripwire:
             for name in import_hook.unmet():
                 self._on_unmet(name)
         elif event in _PROGRAM_EVENTS:
-            self._on_program(args)
+            self._on_program(args[-1] if event == "subprocess.Popen" else None)
 
     def _on_import(self, name: str) -> None:
         import_hook.keep_first(name)
+        if name == "subprocess":
+            self._copy_environments()
         if name.rpartition(".")[2] in _STARTERS:
-            self._on_program(())
+            self._on_program(None)
 
-    def _on_program(self, args: tuple[Any, ...]) -> None:
+    def _on_program(self, environ: object) -> None:
         before_program = self._before_program
         if before_program is None:
             return
         before = {name: os.environ.get(name) for name in list(os.environ)}
         before_program()
-        if args:
-            _bring_up_to_date(args[-1], before)
+        for name in (*set_by_gpuconf(os.environ), STATE_VARIABLE, "GPUCONF_PROFILE"):
+            self._earlier.setdefault(name, set()).add(before.get(name))
+        _bring_up_to_date(environ, self._earlier)
+
+    def _copy_environments(self) -> None:
+        """Make `subprocess` pass on a copy of the dict that it is given as environment.
+
+        The audit event has that copy, to which the plan is added; the caller's dict stays as it is.
+        """
+        if self._copies:
+            return
+        self._copies = True  # first: the import below is an event too
+        import subprocess
+
+        popen: Any = subprocess.Popen
+        start = popen._execute_child
+
+        def _execute_child(self: Any, *args: Any) -> Any:
+            return start(self, *(dict(each) if type(each) is dict else each for each in args))
+
+        popen._execute_child = _execute_child
 
     def _on_unmet(self, name: str) -> None:
         if import_hook.is_whole(name):
@@ -184,16 +209,18 @@ def _only(events: frozenset[str], handle: AuditHook) -> AuditHook:
     return watch
 
 
-def _bring_up_to_date(environ: object, before: Mapping[str, str | None]) -> None:
+def _bring_up_to_date(environ: object, earlier: Mapping[str, set[str | None]]) -> None:
     """Add the variables that a program's environment was copied too early to contain.
 
-    ``{**os.environ, "SEED": "1"}`` was built before the plan; our note in it shows that it is a
-    copy. ``before`` is os.environ at that time, so values that the caller has set or omitted stay
-    as they are.
+    ``{**os.environ, "SEED": "1"}`` was built before the plan; an earlier note of ours in it shows
+    that.  ``earlier`` has the values that os.environ had before the plans, so values that the
+    caller has set or omitted stay as they are.
     """
-    if type(environ) is not dict or STATE_VARIABLE not in environ:
+    if type(environ) is not dict:
         return
-    names = {*set_by_gpuconf(os.environ), STATE_VARIABLE, "GPUCONF_PROFILE"} & set(os.environ)
-    for name in names:
-        if environ.get(name) == before.get(name):
+    note = environ.get(STATE_VARIABLE)
+    if note in (None, os.environ.get(STATE_VARIABLE)) or note not in earlier[STATE_VARIABLE]:
+        return
+    for name, values in earlier.items():
+        if environ.get(name) in values and name in os.environ:
             environ[name] = os.environ[name]

@@ -207,6 +207,23 @@ def show():
     assert out.split() == ["SEEN", standin.uuid(1), "0.699928939"]
 
 
+@pytest.mark.parametrize("first", ["import subprocess", "import gpuconf.auto"])
+def test_a_callers_environment_is_not_changed(first: str, tmp_path: Path, nvml: Nvml) -> None:
+    """The program gets the plan, and the dict stays what it was, whichever is imported first."""
+    program = f"""
+{first}
+import gpuconf.auto, os, subprocess, sys
+mine = {{**os.environ, "X": "1"}}
+before = dict(mine)
+show = "import os; print('SEEN', os.environ['XLA_CLIENT_MEM_FRACTION'], flush=True)"
+for _ in range(2):
+    subprocess.run([sys.executable, "-c", show], env=mine, check=True)
+    assert mine == before, set(mine) ^ set(before)
+"""
+    out = run_python(program, tmp_path, environ=nvml(ROOMY))
+    assert out.split() == ["SEEN", "0.699928939"] * 2
+
+
 @pytest.mark.parametrize("library", ["multiprocessing", "multiprocess"])
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_a_pool_inherits_the_plan(method: str, library: str, tmp_path: Path, nvml: Nvml) -> None:
