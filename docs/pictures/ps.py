@@ -44,7 +44,8 @@ PROGRAMS = {
     "old_script.py": GROWS + TAKES.format(mib=1800),
     "sweep.py": "import gpuconf.auto\n" + TAKES.format(mib=100),
 }
-PROFILES = {"train.py": "shared-desktop", "sweep.py": "./sweep.yaml"}
+PROFILES = {"train.py": "./lab.yaml", "sweep.py": "./sweep.yaml"}
+LAB = "extends: shared-desktop\nmemory: {reserve: null}\n"  # the whole limit is reserved
 WAITS = "extends: half-card\nmemory: {at_least: 6GiB, on_shortage: {wait: forever}}\n"
 
 
@@ -64,6 +65,7 @@ def output() -> str:
 @contextmanager
 def _running(folder: Path, environ: Mapping[str, str]) -> Iterator[None]:
     """The programs, of which the last waits in line."""
+    Path(folder, "lab.yaml").write_text(LAB)
     Path(folder, "sweep.yaml").write_text(WAITS)
     running = []
     try:
