@@ -207,7 +207,7 @@ tell(after=limits())
 """,
         "dedicated",
     )
-    assert "at_least is 5632 MiB" in outcome.told["short"], outcome.log
+    assert "5632 MiB at_least" in outcome.told["short"], outcome.log
     assert outcome.told["after"] == ["7783 MiB"]
 
 
@@ -230,7 +230,7 @@ os.waitpid(pid, 0)
     )
     assert outcome.log.count("was forked after TensorFlow initialized its GPUs") == 1
     assert "program" in outcome.log
-    assert "method spawn" in outcome.log
+    assert "'spawn' start method" in outcome.log
 
 
 def test_an_interrupt_while_the_plan_goes_to_tensorflow(run_on_card: RunOnCard) -> None:

@@ -41,7 +41,7 @@ def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
         "  fraction 0.7 × 11264 MiB total = 7884 MiB",
         "  9319 MiB free - 512 MiB keep_free - 512 MiB context = 8295 MiB",
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
-        "  lease = 7884 MiB limit + 512 MiB context = 8396 MiB",
+        "  lease = 1024 MiB reserve + 512 MiB context = 1536 MiB",
         "  allow_growth on: memory is taken step by step",
         "  TensorFlow: memory_limit 7884 MiB",
         "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
@@ -71,7 +71,7 @@ def test_the_document_has_the_promised_keys(tmp_path: Path, nvml: Nvml) -> None:
     (gpu,) = document["gpus"]
     assert gpu.pop("arithmetic")[-2:] == [
         "virtual_devices 3942 + 3942 = 7884 MiB ≤ 7884 MiB limit",
-        "lease = 7884 MiB limit + 512 MiB context = 8396 MiB",
+        "lease = 2048 MiB reserve + 512 MiB context = 2560 MiB",
     ]
     limits = gpu["limits"]
     assert gpu == {
@@ -81,7 +81,7 @@ def test_the_document_has_the_promised_keys(tmp_path: Path, nvml: Nvml) -> None:
         "total_bytes": 11264 * MIB,
         "free_bytes": 9319 * MIB,
         "limit_bytes": 7884 * MIB,
-        "lease_bytes": 8396 * MIB,
+        "lease_bytes": 2560 * MIB,
         "promised_bytes": 0,
         "ahead": 0,
         "allow_growth": True,

@@ -205,7 +205,7 @@ def test_a_launcher_and_its_processes(run: Run) -> None:
     assert done.code == 0, done.err
     each = (9319 - 128) // 2 - 640
     assert done.limits == [each, each]
-    assert f"2 × {each} MiB of GPU 0" in done.err
+    assert f"limit {each} MiB for each of 2 processes on GPU 0" in done.err
     refused = run(PYTHON, "starts_another.py")
     assert refused.limits == [LIMIT]
     assert refused.code == 1

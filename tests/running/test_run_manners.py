@@ -287,7 +287,7 @@ def test_a_limit_that_other_rules_cut_is_said(card: Card, tmp_path: Path) -> Non
     """Whoever asks for 9 GiB and gets 0.35 of the card learns that, and nobody else does."""
     words = [*RUN[:-1], "--set", "memory.memory_limit=9GiB", "--", "true"]
     cut = run(words, tmp_path, environ=environ(card))
-    assert "may take 3942 MiB of GPU 0" in cut.stderr
+    assert "limit 3942 MiB on GPU 0" in cut.stderr
     assert "(memory_limit 9GiB is more than its other rules allow: see gpuconf plan)" in cut.stderr
     words[-3] = "memory.memory_limit=3GiB"
     assert "other rules" not in run(words, tmp_path, environ=environ(card)).stderr

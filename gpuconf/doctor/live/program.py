@@ -26,7 +26,7 @@ from gpuconf.doctor.live.steps import Bench
 from gpuconf.doctor.live.torch_cards import TorchCards
 from gpuconf.environ import switched_off
 from gpuconf.hardware import Gpu, Inventory, read_inventory, resolve
-from gpuconf.planner import GpuPlan, Plan, label
+from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.context import context_bytes
 from gpuconf.units import exact_size
 
@@ -141,7 +141,7 @@ def _card(place: int, planned: GpuPlan, framework: ProbedFramework) -> dict[str,
     limit = planned.limit_of(framework.package)
     return {
         "place": place,
-        "label": f"GPU {place} {label(gpu)}",
+        "label": f"GPU {place} {gpu.name or ''} ({(gpu.uuid or '')[:12]})",
         "uuid": gpu.uuid,
         "total_bytes": gpu.total_bytes,
         "free_bytes": gpu.free_bytes,
