@@ -17,7 +17,6 @@ from gpuconf.footprint.document import EstimateDocument
 from gpuconf.holdings.document import Holdings
 from gpuconf.messages.causes import CAUSES
 from gpuconf.nodes.document import NodesReport
-from gpuconf.profile import key_reference
 from gpuconf.profile.documentation import schema_text
 from gpuconf.rehearsal.document import InterruptedDocument, RehearsalDocument
 from gpuconf.reporting.problems import ErrorDocument
@@ -25,6 +24,7 @@ from gpuconf.reporting.problems import ErrorDocument
 sys.path.insert(0, str(Path(__file__).parent))
 import cause_pages  # beside this file, which no package holds
 import command_pages
+from key_tables import key_reference
 from ready_made import module_text
 from schemas import schema_of
 

@@ -6,9 +6,8 @@ Pure: nothing here inspects the machine.
 from __future__ import annotations
 
 from gpuconf.hardware.inventory import Inventory
-from gpuconf.planner.hidden import hidden_plan
 from gpuconf.planner.leases import is_within, wants_leases
-from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, label
+from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, hidden_plan, label
 from gpuconf.profile.model import Profile
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds

@@ -134,3 +134,13 @@ def label(gpu: Gpu) -> str:
     if gpu.mig_ids and gpu.uuid:
         return f"{gpu.name or 'MIG instance'} ({gpu.uuid[:12]})"
     return f"GPU {gpu.index} ({gpu.name})" if gpu.name else f"GPU {gpu.index}"
+
+
+def hidden_plan(
+    profile: Profile, visible: tuple[Gpu, ...] = (), *, notes: tuple[str, ...] = ()
+) -> Plan:
+    """Return the plan that hides all GPUs from every framework.
+
+    ``visible`` are the GPUs visible without us, and ``notes`` say why none is now.
+    """
+    return Plan(profile, visible=visible, cuda_visible_devices="-1", hides_gpus=True, notes=notes)

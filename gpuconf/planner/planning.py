@@ -13,7 +13,6 @@ from gpuconf.hardware.inventory import Inventory
 from gpuconf.planner.caps import with_caps, with_mps_limit
 from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
-from gpuconf.planner.hidden import hidden_plan
 from gpuconf.planner.inheritance import (
     Inherited,
     hidden_note,
@@ -22,7 +21,7 @@ from gpuconf.planner.inheritance import (
 )
 from gpuconf.planner.leases import lease_notes
 from gpuconf.planner.limits import plan_gpu
-from gpuconf.planner.plan import GpuPlan, Plan, label
+from gpuconf.planner.plan import GpuPlan, Plan, hidden_plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
 from gpuconf.planner.shares import share_notes
 from gpuconf.planner.shortage import settle_shortages

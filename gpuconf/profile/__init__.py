@@ -45,7 +45,6 @@ __all__ = [
     "chosen_profile",
     "find_profile",
     "json_schema",
-    "key_reference",
     "list_profiles",
     "load_profile",
     "profile_as_dict",
@@ -58,13 +57,6 @@ def json_schema() -> dict[str, Any]:
     from gpuconf.profile.documentation import build_schema
 
     return build_schema()
-
-
-def key_reference() -> str:
-    """Return every key with its rule, default and example, as a Markdown table."""
-    from gpuconf.profile.documentation import build_reference
-
-    return build_reference()
 
 
 def profile_as_dict(profile: Profile) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from gpuconf.profile.schema import PROFILE, Section
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -18,6 +20,17 @@ def test_the_page_has_the_reference_as_generated() -> None:
     page = generate.PAGE.read_text(encoding="utf-8")
     assert generate.MARK in page
     assert page == generate.page_text(page)
+
+
+def test_the_reference_names_every_key() -> None:
+    """Each key of the schema has a row with an example."""
+    table = (ROOT / "docs" / "profiles.md").read_text(encoding="utf-8")
+    sections = [key.rule for key in PROFILE.keys if isinstance(key.rule, Section)]
+    inner = [key for section in sections for key in section.keys]
+    single = [key for key in PROFILE.keys if not isinstance(key.rule, Section)]
+    for key in [*single, *inner]:
+        assert f"| `{key.name}` |" in table
+        assert f"`{key.name}: {key.example}`" in table
 
 
 def test_every_shipped_profile_is_in_the_table() -> None:

@@ -1,4 +1,4 @@
-"""A profile as plain data, and the table of keys."""
+"""A profile as plain data, and the examples of keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuconf.profile import Profile, key_reference, load_profile, profile_as_dict
+from gpuconf.profile import Profile, load_profile, profile_as_dict
 from gpuconf.profile.schema import PROFILE, Section
 from tests.profile.test_rules import GOOD
 
@@ -52,17 +52,6 @@ def test_no_section_is_left_out(tmp_path: Path) -> None:
     plain = profile_as_dict(load_profile(tmp_path / "one.yaml", environ={}))
     known = {key.name for key in PROFILE.keys} - {"extends", "description"}
     assert set(plain) == known
-
-
-def test_the_reference_names_every_key() -> None:
-    """Each key of the schema has a row with an example."""
-    table = key_reference()
-    sections = [key.rule for key in PROFILE.keys if isinstance(key.rule, Section)]
-    inner = [key for section in sections for key in section.keys]
-    single = [key for key in PROFILE.keys if not isinstance(key.rule, Section)]
-    for key in [*single, *inner]:
-        assert f"| `{key.name}` |" in table
-        assert f"`{key.name}: {key.example}`" in table
 
 
 SECTIONS = [PROFILE, *(key.rule for key in PROFILE.keys if isinstance(key.rule, Section))]
