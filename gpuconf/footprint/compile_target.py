@@ -15,16 +15,21 @@ from gpuconf.units import GIB, sized
 
 # Threads and shared memory in bytes, per multiprocessor and the opt-in maximum per block.  Source:
 # the table "Technical Specifications per Compute Capability" in NVIDIA's CUDA C++ Programming
-# Guide.
+# Guide, and cuda::arch_traits in NVIDIA's CCCL.  JAX 0.10.2 compiles for each of these.
 _LIMITS = {
+    (6, 0): (2048, 65536, 49152),
+    (6, 1): (2048, 98304, 49152),
     (7, 0): (2048, 98304, 98304),
     (7, 5): (1024, 65536, 65536),
     (8, 0): (2048, 167936, 166912),
     (8, 6): (1536, 102400, 101376),
+    (8, 7): (1536, 167936, 166912),
     (8, 9): (1536, 102400, 101376),
     (9, 0): (2048, 233472, 232448),
     (10, 0): (2048, 233472, 232448),
+    (10, 3): (2048, 233472, 232448),
     (12, 0): (1536, 102400, 101376),
+    (12, 1): (1536, 102400, 101376),
 }
 _USUAL = (8, 6)
 _USUAL_BYTES = 24 * GIB  # as on a GeForce RTX 3090
@@ -79,17 +84,26 @@ class CompileTarget(NamedTuple):
 
 
 def target_of(inventory: Inventory) -> CompileTarget:
-    """Return this machine's first GPU; a common one if there is none or it is unknown here."""
+    """Return this machine's first GPU; a common one if there is none or NVML does not say."""
     for gpu in inventory.gpus:
-        if gpu.total_bytes is not None and gpu.compute_capability in _LIMITS:
+        if gpu.total_bytes is not None and gpu.compute_capability is not None:
             return CompileTarget(gpu.total_bytes, gpu.compute_capability, is_here=True)
     return CompileTarget()
 
 
+def described_capability(target: CompileTarget) -> tuple[int, int]:
+    """Return the target's compute capability if it is in the table; else the nearest, mostly older.
+
+    XLA ends the process over some that it cannot compile for.
+    """
+    older = [known for known in _LIMITS if known <= target.compute_capability]
+    return max(older, default=min(_LIMITS))
+
+
 def target_text(target: CompileTarget) -> str:
     """Return the target in XLA's text format."""
-    major, minor = target.compute_capability
-    threads, shared, optin = _LIMITS[target.compute_capability]
+    major, minor = described_capability(target)
+    threads, shared, optin = _LIMITS[major, minor]
     return _TEXT.format(
         major=major,
         minor=minor,

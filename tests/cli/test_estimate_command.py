@@ -18,9 +18,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gpuconf.units import GIB
 from tests.cli.commands import Done, gpuconf, run_commands, schema
 from tests.cli.estimated_scripts import PROGRAM, SCRIPTS
-from tests.processes import clean_environment, run, run_python
+from tests.hardware import standin
+from tests.processes import Nvml, clean_environment, run, run_python
 
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
@@ -178,6 +180,22 @@ def test_reports(folder: Path) -> None:
     assert "<svg" in (folder / "a.svg").read_text(encoding="utf-8")
     assert "does not fit 2 MiB" in small.out
     assert "training with Adam and mse" in small.out
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_a_card_of_this_machines_compute_capability(folder: Path, nvml: Nvml) -> None:
+    """On a GTX 1080, TensorFlow's reserve and XLA's target are that GPU's, and so is the memory."""
+    gtx = standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, major=6, minor=1)
+    smaller, own = run_commands(
+        folder,
+        ["estimate", "nets:make", "--card", "4GiB"],
+        ["estimate", "nets:make"],
+        environ=nvml(standin.Machine((gtx,))),
+    )
+    assert "4096 MiB - 450 MiB context - 500 MiB reserve" in smaller.out, smaller.err
+    assert "XLA for an assumed GPU, compute capability 6.1 with 4096 MiB" in smaller.out
+    assert "XLA for this machine's GPU, compute capability 6.1 with 8192 MiB" in own.out, own.err
 
 
 @pytest.mark.slow

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.units import GIB
 from tests.backends.on_card import RunOnCard
 from tests.frameworks.installed import folder_of
+from tests.hardware import standin
 from tests.inside_tensorflow import PLAIN
-from tests.processes import run
+from tests.processes import Nvml, run
 
 pytestmark = pytest.mark.slow
 
@@ -106,11 +108,13 @@ def test_peaks_are_those_of_the_allocator(run_on_card: RunOnCard) -> None:
     assert "runs operation by operation on JAX" in done.told["eager"]
 
 
-def _estimate(folder: Path, *arguments: str, backend: str, framework: str | None = None) -> str:
+def _estimate(
+    folder: Path, *arguments: str, backend: str, framework: str | None = None, **more: str
+) -> str:
     """What the command prints, its exit code first."""
     (folder / "models.py").write_text(_MODELS, encoding="utf-8")
     paths = [str(folder_of(framework))] if framework is not None else []
-    environ = {**PLAIN, "KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(paths)}
+    environ = {**PLAIN, "KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(paths), **more}
     command = [sys.executable, "-m", "gpuconf", "estimate", *arguments]
     done = run(command, folder, environ=environ, timeout_s=300)
     return f"{done.returncode} {done.stdout}{done.stderr}"
@@ -128,6 +132,15 @@ def test_command(tmp_path: Path) -> None:
     assert "compute capability 8.6 with 24576 MiB; nothing was run" in said
     assert "a workspace that cuDNN chooses on the GPU: it is not in these figures" in said
     assert "absl" not in said
+
+
+def test_a_gpu_newer_than_xla(tmp_path: Path, nvml: Nvml) -> None:
+    """The process does not end: the nearest capability is compiled for, which a note says."""
+    new = standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, major=11, minor=0)
+    machine = nvml(standin.Machine((new,)))
+    said = _estimate(tmp_path, "models:perceptron", backend="jax", framework="jax", **machine)
+    assert "XLA for this machine's GPU, compute capability 11.0 with 8192 MiB" in said
+    assert "compiled as for compute capability 10.3, the nearest that gpuconf knows" in said
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ def test_a_card_that_is_not_here() -> None:
     assert budget.gpu is None
     small, _ = limit_and_budget(None, None, card_bytes=GIB, read=machine)
     assert small == (1024 - 450 - 225) * MIB
+    old = lambda: machine(GPU._replace(compute_capability=(6, 1)))  # noqa: E731
+    of_old, _ = limit_and_budget(None, None, card_bytes=4 * GIB, read=old)
+    assert of_old == (4096 - 450 - 500) * MIB, "the reserve is that of the machine's GPU"
     of_jax, _ = limit_and_budget(None, None, card_bytes=4 * GIB, read=machine, backend="jax")
     assert of_jax == 3 * GIB
     assert limit_and_budget(GIB, None, card_bytes=4 * GIB, read=machine)[0] == GIB

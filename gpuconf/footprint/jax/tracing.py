@@ -7,7 +7,7 @@ from typing import Any
 
 import gpuconf.hardware
 from gpuconf.errors import BackendError
-from gpuconf.footprint.compile_target import target_of
+from gpuconf.footprint.compile_target import described_capability, target_of
 from gpuconf.footprint.jax.compiling import CompiledStep, compiled_step
 from gpuconf.footprint.keras_models.data import Batch, Spec
 from gpuconf.footprint.keras_models.layer_calls import LayerCalls, variables_of
@@ -23,6 +23,7 @@ _BATCHES = 2
 _NO_WORKSPACE = (
     "convolutions take a workspace that cuDNN chooses on the GPU: it is not in these figures"
 )
+_NEAREST = "compiled as for compute capability {}.{}, the nearest that gpuconf knows"
 
 
 def trace(
@@ -45,6 +46,8 @@ def trace(
     known = variables_of(model, calls.by_variable(), training=choice.training)
     name = "train_step" if choice.training else "predict_step"
     notes = [f"compiled by XLA for {target}; nothing was run"]
+    if (described := described_capability(target)) != target.compute_capability:
+        notes.append(_NEAREST.format(*described))
     if compiled.has_convolutions:
         notes.append(_NO_WORKSPACE)
     return Step(

@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "driver.h"
 #include "refusal.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/node_properties.h"
 #include "tensorflow/core/framework/op.h"
@@ -77,6 +79,37 @@ class AsyncHostKernel : public tensorflow::AsyncOpKernel {
   const std::unique_ptr<OpKernel> cpu_kernel_;
 };
 
+// For an operation that XLA compiles when it is called, such as XlaDynamicUpdateSlice.  Its kernel
+// is of the same class on every device and compiles for the one that it is given: here the CPU.
+class XlaHostKernel : public OpKernel {
+ public:
+  XlaHostKernel(OpKernelConstruction* construction, tensorflow::Device* cpu,
+                std::unique_ptr<OpKernel> cpu_kernel)
+      : OpKernel(construction), cpu_(cpu), cpu_kernel_(std::move(cpu_kernel)) {}
+
+  void Compute(OpKernelContext* context) override {
+    std::vector<tensorflow::TensorValue> inputs(num_inputs());
+    for (int i = 0; i < num_inputs(); ++i) inputs[i].tensor = const_cast<Tensor*>(&context->input(i));
+    const std::vector<tensorflow::AllocatorAttributes> attributes(num_outputs());
+    OpKernelContext::Params params;
+    params.op_kernel = cpu_kernel_.get();
+    params.device = cpu_;
+    params.resource_manager = cpu_->resource_manager();
+    params.function_library = context->function_library();
+    params.inputs = inputs;
+    params.output_attr_array = attributes.data();
+    OpKernelContext on_host(&params, num_outputs());
+    cpu_kernel_->Compute(&on_host);
+    OP_REQUIRES_OK(context, on_host.status());
+    for (int i = 0; i < num_outputs(); ++i) context->set_output(i, *on_host.mutable_output(i));
+    BringResultsToCard(context);
+  }
+
+ private:
+  tensorflow::Device* const cpu_;
+  const std::unique_ptr<OpKernel> cpu_kernel_;
+};
+
 // What TensorFlow's CPU kernels find out only while computing that they cannot do; null for nothing.
 const char* WhatNoCpuKernelDoes(const tensorflow::NodeDef& node) {
   bool is_windowed = false;
@@ -98,7 +131,8 @@ const char* WhatNoCpuKernelDoes(const tensorflow::NodeDef& node) {
   return nullptr;
 }
 
-absl::Status MakeCpuKernel(OpKernelConstruction* construction, std::unique_ptr<OpKernel>* made) {
+absl::Status MakeCpuKernel(OpKernelConstruction* construction, tensorflow::DeviceBase* device,
+                           std::unique_ptr<OpKernel>* made) {
   const char* reason = WhatNoCpuKernelDoes(construction->def());
   if (reason != nullptr) return CannotCompute(construction->def(), reason);
   std::shared_ptr<const tensorflow::NodeProperties> properties;
@@ -107,8 +141,7 @@ absl::Status MakeCpuKernel(OpKernelConstruction* construction, std::unique_ptr<O
   if (!status.ok()) return status;
   OpKernel* kernel = nullptr;
   status = tensorflow::CreateOpKernel(
-      tensorflow::DeviceType("CPU"), construction->device(),
-      construction->device()->GetAllocator(tensorflow::AllocatorAttributes()),
+      tensorflow::DeviceType("CPU"), device, device->GetAllocator(tensorflow::AllocatorAttributes()),
       construction->function_library(), construction->resource_manager(), properties,
       construction->graph_def_version(), &kernel);
   made->reset(kernel);
@@ -122,12 +155,20 @@ absl::Status MakeCpuKernel(OpKernelConstruction* construction, std::unique_ptr<O
 }  // namespace
 
 OpKernel* MakeHostKernel(OpKernelConstruction* construction) {
+  tensorflow::Device* cpu = nullptr;  // only for what compiles for its device
   std::unique_ptr<OpKernel> cpu_kernel;
-  const absl::Status status = MakeCpuKernel(construction, &cpu_kernel);
+  absl::Status status;
+  if (absl::StartsWith(construction->def().op(), "Xla")) {
+    status = construction->function_library()->device_mgr()->LookupDevice("CPU:0", &cpu);
+  }
+  if (status.ok()) {
+    status = MakeCpuKernel(construction, cpu ? cpu : construction->device(), &cpu_kernel);
+  }
   if (!status.ok()) {
     construction->SetStatus(status);
     return nullptr;
   }
+  if (cpu) return new XlaHostKernel(construction, cpu, std::move(cpu_kernel));
   if (cpu_kernel->AsAsync() != nullptr) {
     return new AsyncHostKernel(construction, std::move(cpu_kernel));
   }

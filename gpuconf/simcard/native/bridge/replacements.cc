@@ -28,6 +28,7 @@ using Registered = std::map<std::pair<std::string, std::string>, std::vector<Ker
 constexpr char kGpu[] = "GPU";
 constexpr char kCpu[] = "CPU";
 constexpr char kDefault[] = "DEFAULT";
+constexpr char kCompiling[] = "XlaCompileOnDemandOp";
 
 // Kernels that move data between devices, or are not computations on tensors of one device.
 bool IsPlumbing(absl::string_view op) {
@@ -38,7 +39,7 @@ bool IsPlumbing(absl::string_view op) {
   for (absl::string_view part : {"Nccl", "Collective", "Dataset", "Iterator"}) {
     if (absl::StrContains(op, part)) return true;
   }
-  return absl::StartsWith(op, "Xla");
+  return false;
 }
 
 // The kernels registered for one type of device, by operation and label.
@@ -147,7 +148,8 @@ void AddTwinsOf(const KernelDef& original, const std::vector<KernelDef>& cpu_ker
     const Choice gpu = ChoiceFor(kGpu, original, both);
     const Choice cpu = ChoiceFor(kCpu, original, both);
     if (gpu.device_type != original.device_type() || cpu.device_type != kCpu) continue;
-    if (gpu.class_name == cpu.class_name) continue;  // the CPU's own class launches nothing
+    // The CPU's own class launches nothing, but for the one that compiles for its device.
+    if (gpu.class_name == cpu.class_name && gpu.class_name != kCompiling) continue;
     replacements->push_back({RegistrationInPlaceOf(original, kTwin, both),
                              absl::StrCat(cpu.class_name, " [simulated]"), true});
   }
