@@ -189,7 +189,7 @@ def _bar(gpu: Gpu, processes: list[Holding]) -> LeaseBar | None:
 
 def _unlisted_bytes(gpu: Gpu) -> int | None:
     """Return the memory in use beyond the driver's list; None if the list lacks a size."""
-    if gpu.total_bytes is None or gpu.free_bytes is None or gpu.processes is None:
+    if gpu.total_bytes is None or gpu.free_bytes is None or gpu.processes is None or gpu.is_unified:
         return None
     listed = _sum([each.used_bytes for each in gpu.processes])
     return None if listed is None else max(gpu.total_bytes - gpu.free_bytes - listed, 0)

@@ -235,7 +235,8 @@ def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     if limit is None or context is None or not is_known or not is_leased(plan.gpu, rules.memory):
         return plan
     wanted, _ = _least_free(plan.gpu, rules, max(_needed(plan.gpu, rules) or 0, MIB))
-    reserve = rules.memory.reserve.of(plan.gpu.total_bytes) if rules.memory.reserve else None
+    amount = None if plan.gpu.share else rules.memory.reserve  # a scheduler's share is kept whole
+    reserve = None if amount is None else amount.of(plan.gpu.total_bytes)
     reserved = limit if reserve is None else min(limit, reserve)
     lease = rules.processes * (reserved + context)
     name = "limit" if reserved == limit else "reserve"

@@ -99,7 +99,7 @@ except gpuconf.TooLateError as error:
 tell(still=gpuconf.activation().profile)
 """
     )
-    assert "all were hidden" in outcome.told["error"], outcome.log
+    assert "all GPUs were hidden" in outcome.told["error"], outcome.log
     assert outcome.told["still"] == "cpu-only"
 
 

@@ -184,9 +184,9 @@ def test_eight_cards_and_mig_instances(reports: dict[str, Any]) -> None:
 
 
 def test_unknown_stays_unknown(reports: dict[str, Any]) -> None:
-    """No memory figures are null, never 0, and a lost card says so."""
+    """A lost card has no figures, never 0; where the host's memory is the GPU's, it has those."""
     (gpu,) = checked(reports["unified memory"])["gpus"]
-    assert (gpu["total_bytes"], gpu["bar"], gpu["remarks"]) == (None, None, ["memory unknown"])
+    assert sum(gpu["bar"].values()) == gpu["total_bytes"] > 0
     lost = checked(reports["lost GPU"])["gpus"][1]
     assert (lost["name"], lost["remarks"]) == (None, ["lost"])
     (r440,) = checked(reports["R440"])["gpus"]
