@@ -148,10 +148,15 @@ class Gpu(NamedTuple):
 
     @property
     def unleased(self) -> tuple[GpuProcess, ...]:
-        """The processes that hold memory without a lease."""
+        """The processes that hold memory without a lease.
+
+        Where a holder's processes are unknown, a nameless one in the driver's list may be it.
+        """
         leasing = {lease.pid for lease in self.leases if not lease.is_elsewhere}
         leasing |= {pid for lease in self.leases for pid in lease.pids or ()}
-        return tuple(each for each in self.processes or () if each.pid not in leasing)
+        is_whole = all(lease.pids is not None for lease in self.leases)
+        others = [each for each in self.processes or () if each.pid not in leasing]
+        return tuple(each for each in others if is_whole or each.name)
 
     @property
     def holders(self) -> tuple[tuple[GpuProcess | None, CardLease | None], ...]:

@@ -49,7 +49,8 @@ def shortage_error(
     ``choosable`` are the GPUs that could be used instead.
     """
     policy = rules.memory.on_shortage
-    sums = "".join(f"\n  {line}" for line in plan.arithmetic if (plan.shortage or "") not in line)
+    said = ("shortage: ", "in the queue: ")  # in the first line too
+    sums = "".join(f"\n  {line}" for line in plan.arithmetic if not line.startswith(said))
     held_by = _held_by(plan.gpu, profile)
     held = f"\n  in use or reserved by {held_by}" if held_by else ""
     waits = policy.action == "wait" and plan.can_ever_fit
@@ -65,17 +66,13 @@ def shortage_error(
 
 
 def _held_by(gpu: Gpu, profile: Profile) -> str:
-    """List every process that uses memory of ``gpu`` or has reserved some, in words.
-
-    A process in a list without names or pids of this namespace may be one that has reserved some.
-    """
+    """List every process that uses memory of ``gpu`` or has reserved some, in words."""
     if not is_leased(gpu, profile.memory):
         gpu = gpu._replace(leases=())
     holders = [f"{holder(each)}: {sized(each.lease_bytes)} reserved" for each in gpu.leases]
     holders += [
         f"pid {p.pid} ({p.name or 'name unknown'}) {sized(p.used_bytes) if p.used_bytes else '?'}"
         for p in gpu.unleased
-        if p.name or all(each.pids is not None for each in gpu.leases)
     ]
     return "; ".join(holders)
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gpuconf.backends.jax.lateness import too_late
 from gpuconf.diagnosis import explain
+from gpuconf.errors import ShortageError
+from gpuconf.hardware.nvml import PROBLEMS
 from gpuconf.messages.causes import CAUSES
+from gpuconf.planner import make_plan
+from tests.planner.cards import asking, card, machine
 
 # A line for each cause that a line tells.
 LINES: dict[str, str] = {
@@ -142,18 +147,20 @@ def test_a_broken_line_is_read_on() -> None:
 
 def test_a_card_that_is_there_disproves_that_there_is_none() -> None:
     """What gpuconf says without NVIDIA's library, above a real out-of-memory."""
-    notice = "gpuconf: no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded)"
+    notice = f"gpuconf: no limit is set: {PROBLEMS[12].sentence}"
     assert explain(notice).severity == "silent-cpu-fallback"
     for cause in ("oom-device-tensor", "torch-oom", "jax-oom"):
         assert explain(f"{notice}\n{LINES[cause]}").cause == cause
 
 
 def test_gpuconfs_own_errors() -> None:
-    """The next logs that its users have."""
-    shortage = "gpuconf.errors.ShortageError: not enough memory on NVIDIA T4: 312 MiB free"
-    assert explain(shortage).cause == "oom-device-startup"
-    late = "gpuconf.errors.TooLateError: TensorFlow has already made its devices"
-    assert explain(late).cause == "late-config"
+    """The next logs that its users have: in a traceback, and as the commands print them."""
+    with pytest.raises(ShortageError) as shortage:
+        make_plan(asking(4096), machine(card(free=312)), environ={})
+    for error, cause in ((shortage.value, "oom-device-startup"), (too_late(), "late-config")):
+        name = type(error).__name__
+        assert explain(f"gpuconf.errors.{name}: {error}").cause == cause
+        assert explain(f"gpuconf: error: {error}").cause == cause
 
 
 def test_one_old_card_beside_a_new_one() -> None:

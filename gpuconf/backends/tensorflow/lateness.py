@@ -43,7 +43,7 @@ def devices_exist() -> DeviceEvidence | None:
     from tensorflow.python.eager import context
 
     if getattr(context.context(), "_context_handle", None) is not None:
-        return DeviceEvidence("the eager context is initialised", EAGER_MAKERS)
+        return DeviceEvidence("its eager context exists", EAGER_MAKERS)
     if cuda_driver.has_primary_context() and not _others_use_cuda():
         how = "this process has a CUDA context, as list_local_devices or a Session makes it"
         return DeviceEvidence(how, SILENT_MAKERS)
