@@ -17,7 +17,7 @@ from gpuconf.footprint.document import EstimateDocument
 from gpuconf.holdings.document import Holdings
 from gpuconf.messages.causes import CAUSES
 from gpuconf.nodes.document import NodesReport
-from gpuconf.profile.documentation import schema_text
+from gpuconf.profile import json_schema
 from gpuconf.rehearsal.document import InterruptedDocument, RehearsalDocument
 from gpuconf.reporting.problems import ErrorDocument
 
@@ -74,7 +74,7 @@ def made_pages() -> Iterator[tuple[Path, str]]:
 def schemas() -> Iterator[tuple[Path, str]]:
     """Every schema's file, and the text that belongs into it."""
     folder = ROOT / "configs"
-    yield folder / "profile.schema.json", schema_text()
+    yield folder / "profile.schema.json", json.dumps(json_schema(), indent=2) + "\n"
     for command, printed in DOCUMENTS.items():
         schema = schema_of(command, *printed, ErrorDocument)
         yield folder / f"{command}.schema.json", json.dumps(schema, indent=2) + "\n"

@@ -146,7 +146,7 @@ def waiting_line(error: ShortageError, left_s: float) -> str:
     time_left = "" if left_s == float("inf") else f" up to {short_duration(round(left_s))}"
     where = error.message.partition("\n")[0]
     return f"waiting{time_left} for memory: {where}" + (
-        f"; in use or reserved by {error.held_by}" if error.held_by else ""
+        f"; used or reserved by {error.held_by}" if error.held_by else ""
     )
 
 

@@ -18,7 +18,7 @@ from gpuconf.hardware import Gpu, Inventory, read_inventory
 from gpuconf.leases.folder import VARIABLE, LedgerFolder, NoLedgerError, find_folder
 from gpuconf.leases.lease import Lease, folder_of, next_ticket
 from gpuconf.leases.ledger import Ledger
-from gpuconf.leases.view import note_of_others, read_ledger, read_with_leases, with_leases
+from gpuconf.leases.view import note_of_use, read_ledger, read_with_leases, with_leases
 from gpuconf.machine_plan import REPORT_EVERY_S, wait_for_plan, waited_in_vain, waiting_line
 from gpuconf.planner import Plan
 from gpuconf.terminal import say
@@ -133,8 +133,9 @@ class OwnLeases:
                             ledger.take(turn.wanted, note, ticket, waiting=True, keep=before)
                             turn.is_queued = True
                     else:
-                        others = note_of_others(each.gpu for each in plan.gpus)
-                        ledger.take(_sizes(plan), {**others, **note}, ticket, keep=before)
+                        # Figures first: a long note is cut at its end.
+                        use = note_of_use({each.gpu: each.most_bytes for each in plan.gpus})
+                        ledger.take(_sizes(plan), {**use, **note}, ticket, keep=before)
                         self._superseded = before
                         turn.say_end()
                         return _noted(plan, ledger.folder)

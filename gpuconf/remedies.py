@@ -37,7 +37,8 @@ def _candidates(profile: Profile, environ: Mapping[str, str]) -> Iterator[tuple[
     for name in _PROFILES:
         if name != profile.name:
             try:
-                yield f"`GPUCONF_PROFILE={name}`", load_profile(name, environ=environ)
+                other = load_profile(name, environ=environ)
+                yield f"`GPUCONF_PROFILE={name}`", other._replace(processes=profile.processes)
             except GpuconfError:  # a project's own profile of that name, which is refused
                 continue
     if profile.memory.at_least is not None and not profile.per_gpu:

@@ -129,7 +129,8 @@ class Tripwire:
         before = {name: os.environ.get(name) for name in list(os.environ)}
         before_program()
         for name in (*set_by_gpuconf(os.environ), STATE_VARIABLE, "GPUCONF_PROFILE"):
-            self._earlier.setdefault(name, set()).add(before.get(name))
+            if os.environ.get(name) != before.get(name):
+                self._earlier.setdefault(name, set()).add(before.get(name))
         _bring_up_to_date(environ, self._earlier)
 
     def _copy_environments(self) -> None:
@@ -142,13 +143,15 @@ class Tripwire:
         self._copies = True  # first: the import below is an event too
         import subprocess
 
-        popen: Any = subprocess.Popen
-        start = popen._execute_child
+        popen: Any = getattr(subprocess, "Popen", None)
+        start: Any = getattr(popen, "_execute_child", None)  # private; it raises the audit event
 
-        def _execute_child(self: Any, *args: Any) -> Any:
-            return start(self, *(dict(each) if type(each) is dict else each for each in args))
+        def _execute_child(process: Any, *args: Any, **kwargs: Any) -> Any:
+            args = tuple(dict(each) if type(each) is dict else each for each in args)
+            return start(process, *args, **kwargs)
 
-        popen._execute_child = _execute_child
+        if start is not None:
+            popen._execute_child = _execute_child
 
     def _on_unmet(self, name: str) -> None:
         if import_hook.is_whole(name):
@@ -219,7 +222,9 @@ def _bring_up_to_date(environ: object, earlier: Mapping[str, set[str | None]]) -
     if type(environ) is not dict:
         return
     note = environ.get(STATE_VARIABLE)
-    if note in (None, os.environ.get(STATE_VARIABLE)) or note not in earlier[STATE_VARIABLE]:
+    if note in (None, os.environ.get(STATE_VARIABLE)) or note not in earlier.get(
+        STATE_VARIABLE, ()
+    ):
         return
     for name, values in earlier.items():
         if environ.get(name) in values and name in os.environ:

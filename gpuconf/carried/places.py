@@ -108,7 +108,7 @@ def _take(path, name, processes):
             if not os.fstat(descriptor).st_nlink:  # removed in the meantime: its holder had ended
                 raise _ended(path, name)
             return descriptor, place
-    those = "1 process" if processes == 1 else ("%d processes" % processes)
+    those = "%d process%s" % (processes, "" if processes == 1 else "es")
     anew = "`gpuconf run --processes %d -- ...`"
     if "GPUCONF_SHELL" in os.environ:  # its plan cannot be changed from inside
         anew = "leave this shell (exit); `gpuconf shell --processes %d`"

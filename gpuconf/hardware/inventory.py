@@ -112,7 +112,7 @@ class Gpu(NamedTuple):
     ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for
     this GPU ahead of the current one.  ``caps`` are the kernel's limits for this process's group.
     ``share`` is what a scheduler has assigned of it.  With ``is_unified`` the GPU uses the host's
-    memory, whose figures ``total_bytes``, ``free_bytes`` and ``used_bytes`` are.
+    memory: total and free are the host's, and what is in use is unknown.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is unused here

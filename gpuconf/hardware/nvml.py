@@ -261,8 +261,7 @@ def _read_memory(nvml: ModuleType, handle: Any) -> tuple[int | None, int | None,
 def _with_host_memory(nvml: ModuleType, handle: Any, gpu: Gpu) -> Gpu:
     """Return ``gpu`` with the host's figures if both share their memory, as on GB10 and Jetson.
 
-    There NVML supports no memory query, or reports a total of 0; other errors, such as a lost GPU
-    or missing permission, mean nothing of the kind.
+    There NVML supports no memory query, or reports a total of 0; a lost GPU has other errors.
     """
     from gpuconf.hardware import host_memory
 
@@ -273,12 +272,7 @@ def _with_host_memory(nvml: ModuleType, handle: Any, gpu: Gpu) -> Gpu:
     total_bytes, free_bytes = host_memory.total_bytes(), host_memory.available_bytes()
     if not is_unified or total_bytes is None or free_bytes is None:
         return gpu
-    return gpu._replace(
-        total_bytes=total_bytes,
-        free_bytes=free_bytes,
-        used_bytes=max(total_bytes - free_bytes, 0),
-        is_unified=True,
-    )
+    return gpu._replace(total_bytes=total_bytes, free_bytes=free_bytes, is_unified=True)
 
 
 def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:

@@ -35,7 +35,7 @@ class Holding(NamedTuple):
     profile: str | None = None
     """Its gpuconf profile; None also for a program without gpuconf."""
     lease_bytes: Bytes | None = None
-    """The memory it may take; None without a lease."""
+    """The memory reserved for it; None without a lease."""
     used_bytes: Bytes | None = None
     """The memory it and its children have taken; None if unknown."""
     since: str | None = None
@@ -51,7 +51,7 @@ class Holding(NamedTuple):
     task: SchedulerTask | None = None
     """Its task in the scheduler requested with --ray or --slurm."""
     is_estimate: bool = False
-    """Whether ``used_bytes`` follows from the growth of the GPU's use, for lack of the driver's."""
+    """Whether ``used_bytes`` is estimated from the growth of the GPU's use."""
 
 
 class UserHoldings(NamedTuple):
@@ -62,7 +62,7 @@ class UserHoldings(NamedTuple):
     process_count: FromOne
     """The number of processes."""
     lease_bytes: Bytes | None
-    """The memory they may take; None if none of them has a lease."""
+    """The memory reserved for them; None if none of them has a lease."""
     used_bytes: Bytes | None
     """The memory they have taken; None if the driver does not report it for each of them."""
 

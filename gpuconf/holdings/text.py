@@ -30,8 +30,7 @@ _UNSAID = (
     "counts"
 )
 _ESTIMATED = (
-    "~ estimated from how the GPU's use has grown, up to the lease: the driver does not report it "
-    "(WSL2, containers)"
+    "~ estimated from how the GPU's use has grown: the driver does not report it (WSL2, containers)"
 )
 _ALL_USERS = "`gpuconf ps --all-users` lists each process of other users"
 

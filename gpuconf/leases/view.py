@@ -3,8 +3,7 @@
     free for a lease = free - sum over the other leases of max(0, lease - what its holder uses)
 
 Under WSL2, in containers and in vGPU guests the driver does not say what each holder uses.  There
-the memory in use beyond what others used at the latest grant is attributed to the holders, the
-oldest first, each up to its lease.
+the memory in use beyond what others used at the latest grant is attributed to the holders.
 
 The order of the queries matters: first which leases are alive, then who uses how much, then what is
 free.  A holder that takes memory in between is counted twice, which is safe; in another order it
@@ -14,7 +13,7 @@ would not be counted at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from gpuconf.hardware.ancestry import exists, lineage_of, stat_of
 from gpuconf.hardware.holders import Process, read_processes, user_name
@@ -27,7 +26,9 @@ from gpuconf.leases.ledger import Ledger
 from gpuconf.records import NamedTuple
 from gpuconf.terminal import debug
 
-_OTHERS = "others."  # in a lease's note, before the name of the card's folder: bytes in use
+# In a lease's note, before the name of the card's folder, in bytes.
+_OTHERS = "others."  # in use without a lease
+_MOST = "most."  # what the holder may take
 
 
 class CardLeases(NamedTuple):
@@ -108,9 +109,9 @@ def with_leases(
         leases = found.get(folder_of(gpu.uuid) if gpu.uuid else "", CardLeases())
         ahead = len({each.owner for each in leases.waiting})
         here = [each.pid for each in gpu.processes or () if is_here(each.pid)]
-        described = describe_leases(leases.granted, gpu.processes, here, reader)
-        if gpu.processes == () and gpu.used_bytes:  # a driver that lists nobody says nothing
-            described = tuple(each._replace(used_bytes=None) for each in described)
+        # A driver that lists nobody, though memory is in use, says nothing about the holders.
+        listed = None if gpu.used_bytes and not gpu.processes else gpu.processes
+        described = describe_leases(leases.granted, listed, here, reader)
         described = _with_growth(described, leases.granted, gpu.used_bytes)
         return gpu._replace(mig_instances=instances, leases=described, ahead=ahead)
 
@@ -145,18 +146,18 @@ def describe_leases(
     return tuple(_described(each, used.get(each.owner), reader, parents) for each in granted)
 
 
-def note_of_others(gpus: Iterable[Gpu]) -> dict[str, str]:
-    """Return what the note of a new lease says of ``gpus``: what is in use there without a lease.
+def note_of_use(most: Mapping[Gpu, int | None]) -> dict[str, str]:
+    """Return what the note of a new lease says of each GPU, for readers of a silent driver.
 
-    Later readers need it where the driver does not say what each holder uses.
+    It is what is in use there without a lease, and ``most``, the bytes that the holder may take.
     """
-    return {
-        f"{_OTHERS}{folder_of(gpu.uuid)}": str(
-            max(0, gpu.used_bytes - sum(each.used_bytes or 0 for each in gpu.leases))
-        )
-        for gpu in gpus
-        if gpu.used_bytes is not None and gpu.uuid is not None
-    }
+    note = {}
+    for gpu, most_bytes in most.items():
+        if gpu.used_bytes is not None and gpu.uuid is not None:
+            others = gpu.used_bytes - sum(each.used_bytes or 0 for each in gpu.leases)
+            note[f"{_OTHERS}{folder_of(gpu.uuid)}"] = str(max(0, others))
+            note[f"{_MOST}{folder_of(gpu.uuid)}"] = str(most_bytes)
+    return note
 
 
 def _with_growth(
@@ -164,28 +165,27 @@ def _with_growth(
 ) -> tuple[CardLease, ...]:
     """Attribute the use that the driver does not, by the note of the latest lease that has one.
 
-    What others have begun to use since then counts as the holders', but no more than they leased.
+    It goes first to the holders that may take most beyond their leases, so that what the others
+    have reserved stays theirs.  What processes without a lease have begun to use since counts too.
     """
-    if used_bytes is None or all(each.used_bytes is not None for each in described):
+    others = {lease: size for lease in granted if (size := _noted(lease, _OTHERS)) is not None}
+    if used_bytes is None or not others or all(each.used_bytes is not None for each in described):
         return described
-    latest_first = sorted(granted, key=lambda lease: -lease.ticket)
-    notes = (
-        read_note(lease).get(f"{_OTHERS}{os.path.basename(lease.folder)}", "")
-        for lease in latest_first
-    )
-    others = next((int(note) for note in notes if note.isdecimal()), None)
-    if others is None:
-        return described
-    known = sum(each.used_bytes or 0 for each in described)
-    rest = max(0, used_bytes - others - known)
-    found = dict(zip(granted, described, strict=True))
-    for lease in reversed(latest_first):
-        each = found[lease]
-        if each.used_bytes is None:
-            used = min(rest, each.lease_bytes)
-            found[lease] = each._replace(used_bytes=used, is_estimate=used > 0)
+    latest = max(others, key=lambda lease: lease.ticket)
+    growth = used_bytes - others[latest] - sum(each.used_bytes or 0 for each in described)
+    rest, found = max(0, growth), dict(zip(granted, described, strict=True))
+    most = {lease: max(_noted(lease, _MOST) or 0, lease.size_bytes) for lease in granted}
+    for lease in sorted(granted, key=lambda lease: (lease.size_bytes - most[lease], lease.ticket)):
+        if found[lease].used_bytes is None:
+            used = min(rest, most[lease])
+            found[lease] = found[lease]._replace(used_bytes=used, is_estimate=growth > 0)
             rest -= used
     return tuple(found.values())
+
+
+def _noted(lease: Lease, name: str) -> int | None:
+    figure = read_note(lease).get(f"{name}{os.path.basename(lease.folder)}", "")
+    return int(figure) if figure.isdecimal() else None
 
 
 def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[WaitingProgram, ...]:

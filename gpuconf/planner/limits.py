@@ -5,7 +5,7 @@ The rule is the one in docs/profiles.md::
     limit = min(fraction × total, memory_limit, free - reserved by others - keep_free - context,
                 each cap of the kernel, MPS or HAMi - context,
                 a scheduler's share × (total - held by others - keep_free) - context)
-    lease = min(limit, reserve) + context
+    lease = processes × (min(limit, reserve) + context); without reserve, the whole limit
 
 Memory between the lease and the limit is for whoever allocates it first.  On machines whose GPU
 shares the host's memory, a tenth of the total stays for the host.
@@ -45,7 +45,7 @@ def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
     )
     plan = _with_at_least(plan, rules)
     plan = _with_logical_devices(plan, rules) if rules.virtual_devices else plan
-    return _with_lease(_behind_others(plan, rules), rules)
+    return with_lease(_behind_others(plan, rules), rules)
 
 
 def _limit(gpu: Gpu, rules: GpuRules) -> tuple[int | None, list[str]]:
@@ -115,7 +115,7 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules
     left = " ".join(parts)
     if processes > 1:
         left = f"({left}) / {processes} processes" if len(parts) > 1 else f"{left} / {processes}"
-    result = f" = {_mib(terms[-1])}" if terms[-1] >= 0 else f": {_mib(-terms[-1])} too little"
+    result = f" = {_mib(terms[-1])}" if terms[-1] >= 0 else f": {_mib(-terms[-1])} short"
     lines.append(f"{left} - {_mib(context)} context{result}")
 
 
@@ -123,41 +123,40 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     needed = _needed(plan.gpu, rules)
     unlimited = free_for_lease(plan.gpu, rules.memory)
     left = plan.limit_bytes if plan.limit_bytes is not None else unlimited
-    if left is None or left >= max(needed or 0, MIB):
+    if left is None or left >= needed:
         return plan
-    short = _short_of(plan, rules, left, max(needed or 0, MIB))
     best = _limit_when_idle(plan.gpu, rules)
-    possible = best is None or best >= max(needed or 0, MIB)
-    return plan._replace(
-        arithmetic=(*plan.arithmetic, f"shortage: {short}"), shortage=short, can_ever_fit=possible
-    )
+    plan = plan._replace(can_ever_fit=best is None or best >= needed)
+    return plan._replace(shortage=_short_of(plan, rules, left))
 
 
-def _short_of(plan: GpuPlan, rules: GpuRules, left_bytes: int, needed_bytes: int) -> str:
+def _short_of(plan: GpuPlan, rules: GpuRules, left_bytes: int) -> str:
     """Say what is missing: free memory, or a limit that is high enough."""
     gpu, memory = plan.gpu, rules.memory
-    least, parts = _least_free(gpu, rules, needed_bytes)
+    least, parts = _least_free(gpu, rules)
     free = free_for_lease(gpu, memory)
-    if plan.limit_bytes is None or free is None or free >= least:
-        at_least = f"; at_least is {_mib(needed_bytes)}" if memory.at_least is not None else ""
-        return f"{_mib(left_bytes)} available{at_least}"
+    if not plan.can_ever_fit or plan.limit_bytes is None or free is None or free >= least:
+        left = (
+            f"{_mib(left_bytes)} free" if plan.limit_bytes is None else f"limit {_mib(left_bytes)}"
+        )
+        return left + (f"; at_least is {_mib(_needed(gpu, rules))}" if memory.at_least else "")
     all_free = (gpu.free_bytes or 0) + gpu.own_bytes
     reserved = min(all_free - free, all_free)
     of_others = f", of which other processes have reserved {_mib(reserved)}" if reserved else ""
     return f"{_mib(all_free)} free{of_others}; {_mib(least)} needed ({parts})"
 
 
-def _least_free(gpu: Gpu, rules: GpuRules, needed_bytes: int) -> tuple[int, str]:
+def _least_free(gpu: Gpu, rules: GpuRules) -> tuple[int, str]:
     """Return what must be free and not reserved by others, and its parts in words."""
-    memory, processes = rules.memory, rules.processes
+    memory, processes, needed = rules.memory, rules.processes, _needed(gpu, rules)
     keep = memory.keep_free.of(gpu.total_bytes) or 0 if memory.keep_free else 0
     context, host = context_bytes(gpu, memory) or 0, _host_bytes(gpu)
-    parts = f"{_mib(context)} context + {_mib(needed_bytes)}"
-    parts += " at_least" if memory.at_least is not None else ""
+    name = "limit" if memory.at_least is None else "at_least"
+    parts = f"{_mib(context)} context + {_mib(needed)} {name}"
     parts = f"{processes} × ({parts})" if processes > 1 else parts
     parts = f"{_mib(keep)} keep_free + {parts}" if keep else parts
     parts = f"{_mib(host)} for the host + {parts}" if host else parts
-    return processes * (needed_bytes + context) + keep + host, parts
+    return processes * (needed + context) + keep + host, parts
 
 
 def _host_bytes(gpu: Gpu) -> int:
@@ -165,12 +164,12 @@ def _host_bytes(gpu: Gpu) -> int:
     return gpu.total_bytes // _FOR_HOST if gpu.is_unified and gpu.total_bytes else 0
 
 
-def _needed(gpu: Gpu, rules: GpuRules) -> int | None:
-    """Return the memory that must be left, at most a scheduler's share, which may be small."""
+def _needed(gpu: Gpu, rules: GpuRules) -> int:
+    """Return the memory that must be left: at_least, or a scheduler's share that is smaller."""
     wanted = rules.memory.at_least
-    needed = wanted.of(gpu.total_bytes) if wanted is not None else None
+    needed = wanted.of(gpu.total_bytes) or 0 if wanted else 0
     share, _ = share_term(gpu, rules)
-    return needed if share is None or needed is None else min(needed, max(share, 0) // MIB * MIB)
+    return max(needed if share is None else min(needed, share // MIB * MIB), MIB)
 
 
 def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
@@ -223,18 +222,17 @@ def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     who = "1 program is" if ahead == 1 else f"{ahead} programs are"
     short = f"{who} waiting ahead of this one"
     return plan._replace(
-        arithmetic=(*plan.arithmetic, f"in the queue: {short}"),
         shortage=f"{plan.shortage}; {short}" if plan.shortage else short,
         is_behind=plan.shortage is None,
     )
 
 
-def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
+def with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     limit, context = plan.limit_bytes, context_bytes(plan.gpu, rules.memory)
     is_known = plan.gpu.free_bytes is not None
     if limit is None or context is None or not is_known or not is_leased(plan.gpu, rules.memory):
         return plan
-    wanted, _ = _least_free(plan.gpu, rules, max(_needed(plan.gpu, rules) or 0, MIB))
+    wanted, _ = _least_free(plan.gpu, rules)
     amount = None if plan.gpu.share else rules.memory.reserve  # a scheduler's share is kept whole
     reserve = None if amount is None else amount.of(plan.gpu.total_bytes)
     reserved = limit if reserve is None else min(limit, reserve)
@@ -245,6 +243,7 @@ def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     line = f"lease = {each} = {_mib(lease)}"
     return plan._replace(
         lease_bytes=lease,
+        most_bytes=rules.processes * (limit + context),
         least_free_bytes=wanted,
         arithmetic=plan.arithmetic if plan.shortage else (*plan.arithmetic, line),
     )

@@ -39,6 +39,7 @@ class GpuPlan(NamedTuple):
     leases.
 
     ``lease_bytes`` is the amount of the card that this process leases, None if it leases nothing.
+    ``most_bytes`` is what it may take in all: limit and context of each process.
     ``least_free_bytes`` is the minimum that must be free and not leased.  ``mps_limit_bytes`` is
     the limit that MPS enforces on the whole process.
 
@@ -59,6 +60,7 @@ class GpuPlan(NamedTuple):
     uncut_limit_bytes: int | None = None
     limits: tuple[FrameworkLimit, ...] = ()
     lease_bytes: int | None = None
+    most_bytes: int | None = None
     least_free_bytes: int = 0
     mps_limit_bytes: int | None = None
 

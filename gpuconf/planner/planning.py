@@ -20,7 +20,7 @@ from gpuconf.planner.inheritance import (
     read_inherited,
 )
 from gpuconf.planner.leases import lease_notes
-from gpuconf.planner.limits import plan_gpu
+from gpuconf.planner.limits import plan_gpu, with_lease
 from gpuconf.planner.plan import GpuPlan, Plan, hidden_plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
 from gpuconf.planner.shares import share_notes
@@ -80,7 +80,11 @@ def _plan_visible(
         return hidden_plan(profile, devices, notes=tuple(notes))
     text, bound = (value, visible) if inherited is None else inherited
     if text is not None and not bound.order_certain:
-        planned, uncertain = settle_order(planned, list(each.values()), text)
+        held, uncertain = settle_order(planned, list(each.values()), text)
+        planned = [
+            plan if plan.lease_bytes else with_lease(plan, rules_for(plan.gpu, counted, profile))
+            for plan in held
+        ]
         notes += uncertain
     _refuse_unequal_growth(planned, profile)
     if mps_is_running is not False:

@@ -49,15 +49,16 @@ def shortage_error(
     ``choosable`` are the GPUs that could be used instead.
     """
     policy = rules.memory.on_shortage
-    said = ("shortage: ", "in the queue: ")  # in the first line too
-    sums = "".join(f"\n  {line}" for line in plan.arithmetic if not line.startswith(said))
+    sums = "".join(f"\n  {line}" for line in plan.arithmetic)
     held_by = _held_by(plan.gpu, profile)
-    held = f"\n  in use or reserved by {held_by}" if held_by else ""
+    held = f"\n  used or reserved by {held_by}" if held_by else ""
     waits = policy.action == "wait" and plan.can_ever_fit
-    problem = "other programs are already waiting" if plan.is_behind else "not enough GPU memory"
+    problem = f"not enough GPU memory for profile {profile.name} on {label(plan.gpu)}"
+    if plan.is_behind:
+        problem = f"other programs are already waiting for {label(plan.gpu)}"
     return ShortageError(
-        f"{problem} for profile {profile.name} on {label(plan.gpu)}: {plan.shortage}{sums}{held}",
-        hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, policy, choosable),
+        f"{problem}: {plan.shortage}{sums}{held}",
+        hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, policy),
         shortage=plan.shortage,
         wait_s=policy.wait_s if waits else None,
         held_by=held_by,
@@ -71,26 +72,20 @@ def _held_by(gpu: Gpu, profile: Profile) -> str:
         gpu = gpu._replace(leases=())
     holders = [f"{holder(each)}: {sized(each.lease_bytes)} reserved" for each in gpu.leases]
     holders += [
-        f"pid {p.pid} ({p.name or 'name unknown'}) {sized(p.used_bytes) if p.used_bytes else '?'}"
+        f"pid {p.pid} ({p.name or 'name unknown'}): "
+        + (f"{sized(p.used_bytes)} in use" if p.used_bytes else "use unknown")
         for p in gpu.unleased
     ]
     return "; ".join(holders)
 
 
-def _shortage_hint(
-    plan: GpuPlan, profile: Profile, policy: OnShortage, choosable: Sequence[Gpu]
-) -> str:
+def _shortage_hint(plan: GpuPlan, profile: Profile, policy: OnShortage) -> str:
     if not plan.can_ever_fit:
-        return (
-            "this profile cannot run on this GPU even when the GPU is idle: at_least or "
-            "virtual_devices needs more than the limit allows; write `memory: {at_least: null}`, "
-            f"or raise the limit: `gpuconf profiles show {profile.name}` shows the rules"
-        )
+        rules = f"`gpuconf profiles show {profile.name}` shows them"
+        return f"lower at_least or virtual_devices, or raise the limit: {rules}"
     if any(lease.is_parent for lease in plan.gpu.leases):
         return "give this program and the one that started it a memory_limit each"
-    ways = ["see what uses the GPU with `gpuconf ps`"]
-    if policy.action != "wait":
-        ways.insert(0, "wait for memory with `gpuconf run --wait 10min -- COMMAND`")
-    if len(choosable) > 1 and profile.gpus.kind != "pick":
-        ways.append("use another GPU (gpus: {pick: most-free})")
-    return ", or ".join(ways)
+    see = "see what uses the GPU with `gpuconf ps`"
+    if policy.action == "wait":
+        return see
+    return f"wait for memory with `gpuconf run --wait 10min -- COMMAND`, or {see}"

@@ -84,17 +84,10 @@ def settle_order(
 
 
 def _held_to(smallest: GpuPlan, plan: GpuPlan) -> GpuPlan:
-    """Return ``plan`` with the limit of ``smallest``, and a lease of that limit plus its own
-    context.
-    """
+    """Return ``plan`` with the limit of ``smallest``; without a lease if that is another limit."""
     limit, own = smallest.limit_bytes or 0, plan.limit_bytes
     plan = plan._replace(limit_bytes=limit, logical_devices_bytes=smallest.logical_devices_bytes)
     if own == limit:
         return plan
-    lines = [f"limit = {sized(limit)}, the smallest of all, as the GPUs' order is uncertain"]
-    # A lease below the limit is a reserve, which need not be reduced.
-    if own is not None and plan.lease_bytes is not None and plan.lease_bytes >= own:
-        context = plan.lease_bytes - own
-        plan = plan._replace(lease_bytes=limit + context)
-        lines.append(f"lease = {sized(limit)} limit + {sized(context)} context")
-    return plan._replace(arithmetic=(*plan.arithmetic, *lines))
+    line = f"limit = {sized(limit)}, the smallest of all, as the GPUs' order is uncertain"
+    return plan._replace(arithmetic=(*plan.arithmetic, line), lease_bytes=None)

@@ -158,13 +158,9 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
                 message = f"unknown key; the rule: {_SHORTAGE_SAYS}"
                 hint = "write `on_shortage: {wait: 10min}`"
                 raise problem(message, mark=entry.key_mark, key=f"{key}.{name}", hint=hint)
-        if "wait" in node.entries:
-            value = scalar(
-                node.entries["wait"].value,
-                f"{key}.wait",
-                "forever, or a duration such as 10min",
-                "10min",
-            )
+        if wait := node.entries.get("wait"):
+            says = "forever, or a duration such as 10min"
+            value = scalar(wait.value, f"{key}.wait", says, "10min")
             return _wait(value, value.text, f"{key}.wait")
     node = scalar(node, key, _SHORTAGE_SAYS, "fail")
     if node.text not in ("fail", "cpu"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from gpuconf.profile.combinations import editor_rules
 from gpuconf.profile.compound_rules import INDEX_OR_UUID_PATTERN
 from gpuconf.profile.rules import ValueRule
@@ -27,11 +25,6 @@ def build_schema() -> JsonSchema:
         "allOf": editor_rules(),
         "definitions": definitions,
     }
-
-
-def schema_text() -> str:
-    """Return the JSON Schema as the text of ``configs/profile.schema.json``."""
-    return json.dumps(build_schema(), indent=2) + "\n"
 
 
 def _section(section: Section, definitions: JsonSchema) -> JsonSchema:

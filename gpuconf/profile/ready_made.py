@@ -56,7 +56,7 @@ PROFILES = {
         ),
         env=(("TF_CPP_MIN_LOG_LEVEL", "1"),),
     ),
-    (1696, 1781763744624564381): Profile(
+    (1715, 908359968102389678): Profile(
         name="shared-desktop",
         description="The card also drives the display",
         memory=MemoryRules(

@@ -112,8 +112,8 @@ MEMORY = Section(
         Key(
             "reserve",
             amount(of="of the card's total", example="1GiB"),
-            "How much of the limit is reserved for this process, in addition to its context. The "
-            "rest, up to the limit, is for whoever allocates it first.",
+            "How much of the limit is reserved, in addition to the context. The rest is for "
+            "whoever allocates it first.",
             "the whole limit",
             "1GiB",
         ),

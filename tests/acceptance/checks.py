@@ -81,7 +81,7 @@ def nobody_is_over_committed(stage: Stage) -> list[Row]:
     with stage.holding("hold_memory.py", profile="dedicated", MIB_NEEDED="256") as alone:
         third = stage.run("hold_memory.py", profile="dedicated", MIB_NEEDED="256")
     refused = all(
-        word in third.log for word in ("ShortageError", "reserved by pid", "MiB reserved")
+        word in third.log for word in ("ShortageError", "used or reserved by pid", "MiB reserved")
     )
     return [
         Row("shared-desktop: the first script, which may take 70 %", "runs", _end(first[0]),

@@ -135,7 +135,7 @@ def test_failures_are_one_document_too(tmp_path: Path, nvml: Nvml) -> None:
         assert error["message"] in done.err
         assert error["hint"] in done.err
         assert done.err.startswith("gpuconf: error: ")
-    assert "in use or reserved by pid 4242 (python3)" in shortage.document["error"]["message"]
+    assert "used or reserved by pid 4242 (python3)" in shortage.document["error"]["message"]
     assert "shared-desktop" in unknown.document["error"]["hint"]
     assert (bad.document["error"]["line"], bad.document["error"]["key"]) == (3, "memory.keep_fre")
 

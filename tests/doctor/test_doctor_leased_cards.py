@@ -64,7 +64,7 @@ def test_what_is_promised_is_said_and_not_drawn_as_used() -> None:
 
 
 def test_without_a_list_of_processes_leases_are_shown() -> None:
-    """Unknown stays None where could not reserve GPU memory either."""
+    """Unknown stays None where nothing is leased either."""
     assert report_of(processes=None).holders is None
     assert [each.pid for each in report_of(ELSEWHERE, processes=None).holders or ()] == [7]
 

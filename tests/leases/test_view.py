@@ -29,7 +29,7 @@ from gpuconf.leases.ledger import Ledger
 from gpuconf.leases.view import (
     CardLeases,
     describe_leases,
-    note_of_others,
+    note_of_use,
     read_with_leases,
     with_leases,
 )
@@ -316,7 +316,7 @@ def test_use_that_the_driver_does_not_attribute(
     card = GPU._replace(used_bytes=used_mib * MIB, processes=processes)
     (gpu,) = with_leases(Inventory((card,)), {UUID: CardLeases(leases)}, READER).gpus
     assert [each.used_bytes and each.used_bytes // MIB for each in gpu.leases] == expected
-    assert [each.is_estimate for each in gpu.leases] == [bool(each) for each in expected]
+    assert {each.is_estimate for each in gpu.leases} == {any(expected)}
 
 
 def test_what_others_use_is_noted_with_a_lease() -> None:
@@ -328,7 +328,25 @@ def test_what_others_use_is_noted_with_a_lease() -> None:
         GPU._replace(uuid=None, used_bytes=100 * MIB),
         GPU._replace(uuid="GPU-2"),
     ]
-    assert note_of_others(cards) == {f"others.{UUID}": str(400 * MIB), "others.GPU-1": "0"}
+    assert note_of_use(dict.fromkeys(cards, 5)) == {
+        f"others.{UUID}": str(400 * MIB),
+        f"most.{UUID}": "5",
+        "others.GPU-1": "0",
+        "most.GPU-1": "5",
+    }
+
+
+def test_growth_beyond_a_lease_is_not_taken_for_anothers(tmp_path: Path) -> None:
+    """A holder that reserves less than it may take has grown: the other one's lease is whole."""
+    folder = tmp_path / UUID
+    folder.mkdir()
+    whole = note(folder, 1, 4582, 1945)
+    part = note(folder, 2, 1664, 1945)
+    Path(part.path).write_text(f"others.{UUID}={1945 * MIB}\nmost.{UUID}={8524 * MIB}\n")
+    card = GPU._replace(used_bytes=(1945 + 2950) * MIB, processes=None)
+    (gpu,) = with_leases(Inventory((card,)), {UUID: CardLeases((whole, part))}, READER).gpus
+    assert [each.used_bytes for each in gpu.leases] == [0, 2950 * MIB]
+    assert gpu.promised_bytes == 4582 * MIB
 
 
 # --- the order of the questions -----------------------------------------------------------------

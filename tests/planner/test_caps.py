@@ -109,10 +109,10 @@ def test_a_cap_below_at_least_is_a_shortage_that_waiting_does_not_end() -> None:
     memory = WHOLE.memory._replace(at_least=amount(2048))
     with pytest.raises(
         RuntimeError,
-        match="624 MiB available; at_least is 2048 MiB",
+        match="limit 624 MiB; at_least is 2048 MiB",
     ) as caught:
         planned(Profile("much", memory=memory), environ={MPS: "0=1G"})
-    assert "cannot run on this GPU" in str(caught.value)
+    assert "lower at_least or virtual_devices, or raise the limit" in str(caught.value)
 
 
 def enforcing(how: str | None) -> Profile:

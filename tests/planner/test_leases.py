@@ -182,12 +182,12 @@ def test_what_is_promised_beyond_what_is_free_leaves_nothing() -> None:
     """A program without gpuconf has taken what was promised to another: a shortage, no minus."""
     made = planned(leased(card(free=2000), lease(9000, 1000)), memory_limit=share(100))
     assert made.limit_bytes == 0
-    assert "2000 MiB free - 8000 MiB reserved by others - 512 MiB context: 6512 MiB too little" in (
+    assert "2000 MiB free - 8000 MiB reserved by others - 512 MiB context: 6512 MiB short" in (
         made.arithmetic
     )
     assert made.shortage == (
         "2000 MiB free, of which other processes have reserved 2000 MiB; 513 MiB needed "
-        "(512 MiB context + 1 MiB)"
+        "(512 MiB context + 1 MiB limit)"
     )
     assert made.can_ever_fit
 
@@ -195,7 +195,7 @@ def test_what_is_promised_beyond_what_is_free_leaves_nothing() -> None:
 def test_without_a_limit_what_is_left_of_the_card_counts() -> None:
     """at_least then asks for what no other program has been promised; there is no lease."""
     made = planned(leased(KNOWN, lease(6000)), at_least=amount(4000))
-    assert made.shortage == ("3319 MiB available; at_least is 4000 MiB")
+    assert made.shortage == ("3319 MiB free; at_least is 4000 MiB")
     assert (made.limit_bytes, made.lease_bytes) == (None, None)
 
 
@@ -398,7 +398,7 @@ def test_who_comes_later_takes_nothing_that_others_wait_for(ahead: int, words: s
     with pytest.raises(ShortageError) as caught:
         line(ROOMY, ahead)
     assert caught.value.shortage == words
-    assert str(caught.value).startswith("other programs are already waiting for profile asking on")
+    assert str(caught.value).startswith("other programs are already waiting for GPU 0 (")
     assert str(caught.value).count(words) == 1
     assert caught.value.wait_s is None
     with pytest.raises(ShortageError) as caught:
@@ -493,9 +493,12 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
     gpu = leased(gpu, lease(8000, 2000)._replace(pids=(7, 70)))
     with pytest.raises(ShortageError) as caught:
         plan(SHARED_DESKTOP, gpu)
-    assert caught.value.held_by == "pid 7 train.py (ann): 8000 MiB reserved; pid 8 (Xorg) 900 MiB"
+    assert (
+        caught.value.held_by
+        == "pid 7 train.py (ann): 8000 MiB reserved; pid 8 (Xorg): 900 MiB in use"
+    )
     text = str(caught.value)
-    assert f"in use or reserved by {caught.value.held_by}" in text
+    assert f"used or reserved by {caught.value.held_by}" in text
     assert "reserved by pid 7 train.py (ann): 8000 MiB, 2000 MiB in use, 6000 MiB not used" in text
     assert "lease = " not in text  # there is none
 
@@ -553,7 +556,7 @@ RULES = st.builds(
 def test_no_card_is_promised_twice(free: int, leases: list[CardLease], rules: MemoryRules) -> None:
     """What we lease and what others may still take are never more than what is free.
 
-    Unless there is a shortage, and then could not reserve GPU memory.
+    Unless there is a shortage, and then nothing is leased.
     """
     made = plan_gpu(leased(card(free=None)._replace(free_bytes=free), *leases), GpuRules(rules))
     if made.lease_bytes is None:
@@ -592,16 +595,14 @@ def test_a_wait_without_a_limit_is_said() -> None:
 
 
 def test_the_hint_names_what_applies() -> None:
-    """Waiting to those who do not; a limit each to a program and its workers; another GPU."""
+    """Waiting to those who do not; a limit each to a program and its workers."""
     full = card(free=100)._replace(leases=(CardLease(7, 5000 * MIB, 0, is_parent=True),))
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000), full)
     assert caught.value.hint == "give this program and the one that started it a memory_limit each"
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000, "wait", 60.0), card(free=100), card(1, free=100))
-    hint = caught.value.hint or ""
-    assert "--wait" not in hint
-    assert "pick: most-free" in hint
+    assert caught.value.hint == "see what uses the GPU with `gpuconf ps`"
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000), card(free=100))
     assert caught.value.hint == (

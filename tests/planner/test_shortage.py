@@ -35,7 +35,10 @@ def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
     )
     assert text.count("4608 MiB needed") == 1
     assert "  1012 MiB free - 512 MiB context = 500 MiB" in text
-    assert "in use or reserved by pid 4242 (python3) 2048 MiB; pid 900 (name unknown) ?" in text
+    assert (
+        "used or reserved by pid 4242 (python3): 2048 MiB in use; "
+        "pid 900 (name unknown): use unknown" in text
+    )
     assert "`gpuconf ps`" in text
     assert "`gpuconf run --wait 10min -- COMMAND`" in text
     assert "half-card" not in text  # no smaller share of ours makes a program end that has no lease
@@ -52,7 +55,9 @@ def test_the_error_survives_pickling() -> None:
 
 def test_a_demand_beyond_the_card_says_so() -> None:
     """More than an idle card has: stopping somebody would not help, and is not proposed."""
-    with pytest.raises(ShortageError, match="even when the GPU is idle") as caught:
+    with pytest.raises(
+        ShortageError, match="lower at_least or virtual_devices, or raise the limit"
+    ) as caught:
         decide(asking(20000), FULL)
     assert "gpuconf ps" not in str(caught.value)
     assert "`gpuconf profiles show asking`" in str(caught.value)

@@ -10,7 +10,6 @@ import jsonschema
 import pytest
 
 from gpuconf.profile import json_schema
-from gpuconf.profile.documentation import schema_text
 from gpuconf.profile.files import shipped_folder
 from tests.profile.bad_profiles import BAD_PROFILES, BadProfile
 from tests.profile.plain_yaml import as_editor_sees
@@ -24,8 +23,7 @@ EXPRESSIBLE = [bad for bad in BAD_PROFILES if bad.schema_rejects]
 def test_the_file_is_the_generated_one() -> None:
     """After a change: `gpuconf profiles schema > configs/profile.schema.json`."""
     file = Path(shipped_folder(), "profile.schema.json")
-    assert file.read_text(encoding="utf-8") == schema_text()
-    assert json.loads(schema_text()) == json_schema()
+    assert file.read_text(encoding="utf-8") == json.dumps(json_schema(), indent=2) + "\n"
 
 
 def test_it_is_a_schema_of_draft_7() -> None:

@@ -52,9 +52,10 @@ def _present(facts: Facts) -> Finding:
 def _does_not_answer(facts: Facts, problem: str) -> Finding:
     cause = cause_of(facts)
     if cause == "none":
-        other = facts.system.other_gpu
-        sees = f"this machine has {other}: programs may use it, but gpuconf cannot limit it"
-        return skip(sees if other else "no NVIDIA GPU here: programs run on the CPU", problem)
+        says = "no NVIDIA GPU here: programs run on the CPU"
+        if other := facts.system.other_gpu:
+            says = f"this machine has {other}: programs may use it without a limit"
+        return skip(says, problem)
     if cause in EXPLAINED_BY:
         return skip(f"the driver cannot be queried: see {EXPLAINED_BY[cause]}", problem)
     seen = _what_tells_of_a_gpu(facts)

@@ -157,7 +157,7 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
         return warn(
             f"leases are shared only within this container: {path} is its own",
             f"on the host first: {_MAKE.format(_BEST)}",
-            "without --pid=host leases count in full, in addition to what their holders have taken",
+            "without --pid=host gpuconf only estimates what their holders use",
             fix=_in_container(facts, _BEST),
         )
     if facts.environ.get(_SLURM) and path.startswith(_SHARED_MEMORY):

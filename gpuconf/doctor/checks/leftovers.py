@@ -85,10 +85,9 @@ def _how_to_end(idle: list[_Idle], pids: list[int]) -> str:
 def _unexplained(facts: Facts, gpu: Gpu) -> int | None:
     """Bytes in use that no process accounts for; None if unknown or small.
 
-    In a container and under WSL, the processes of others are not listed; unified memory is also the
-    host's.
+    In a container and under WSL, the processes of others are not listed.
     """
-    if facts.system.container or facts.system.is_wsl or gpu.mig_enabled or gpu.is_unified:
+    if facts.system.container or facts.system.is_wsl or gpu.mig_enabled:
         return None
     sizes = [process.used_bytes for process in gpu.processes or ()]
     if gpu.used_bytes is None or gpu.processes is None or None in sizes:
