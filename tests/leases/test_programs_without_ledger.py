@@ -117,7 +117,7 @@ def test_a_read_only_mount(mutex: bool, tmp_path: Path, made_ledger: Path, nvml:
         assert len(files(made_ledger)) == 1
         with pytest.raises(subprocess.CalledProcessError) as error:
             planned(tmp_path, nvml(ONE_CARD), 2049, *in_mounts(mount))
-        assert "MiB needed" in error.value.stderr
+        assert "of which other processes have reserved 6144 MiB" in error.value.stderr
 
 
 @needs_root

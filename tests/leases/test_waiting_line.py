@@ -185,7 +185,7 @@ if pid == 0:
 assert os.read(read, 100) == b"[2048] 2"
 assert os.waitpid(pid, 0)[1] == 0
 with child(asks(2049)) as other:
-    assert "MiB needed" in other.hear()
+    assert "of which other processes have reserved" in other.hear()
 """
     run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
 
