@@ -13,12 +13,13 @@ COMPILED := $(BIN)/python -m compileall -q -j 0 gpuconf tests
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-.PHONY: help demo test quick lint wheel pythons dist generated notebooks transcripts pictures site bench matrix legacy slurm clusters containers models estimates batches gpu clean
+.PHONY: help demo test quick nightly lint wheel pythons dist generated notebooks transcripts pictures site bench matrix legacy slurm clusters containers models estimates batches gpu clean
 
 help:
 	@printf "%-18s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
 	@printf "%-18s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
 	@printf "%-18s%s\n" "make quick" "the tests that start no TensorFlow"
+	@printf "%-18s%s\n" "make nightly" "the tests that the gate leaves out: studies, and one promise proved in several ways"
 	@printf "%-18s%s\n" "make lint" "ruff, mypy --strict, and the forms of workflows, issue templates and CITATION.cff"
 	@printf "%-18s%s\n" "make wheel" "build sdist and wheel, check them as an index does, try the wheel elsewhere"
 	@printf "%-18s%s\n" "make pythons" "the wheel in clean Pythons 3.10 to 3.14, those that are found"
@@ -65,11 +66,15 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	$(COMPILED)
-	$(PYTEST) -m 'not gpu' $(IN_PARALLEL)
+	$(PYTEST) -m 'not gpu and not nightly' $(IN_PARALLEL)
 
 quick: $(VENV)/.dev
 	$(COMPILED)
-	$(PYTEST) -m 'not gpu and not slow' $(IN_PARALLEL)
+	$(PYTEST) -m 'not gpu and not slow and not nightly' $(IN_PARALLEL)
+
+nightly: $(VENV)/.dev
+	$(COMPILED)
+	$(PYTEST) -m nightly $(IN_PARALLEL)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
