@@ -74,7 +74,7 @@ def reported(output: str) -> dict[str, Any]:
     return values
 
 
-class Program(Popen[str]):
+class Program(Popen):
     """A program that a test exchanges lines with; what it writes to stderr is in a file."""
 
     def __init__(

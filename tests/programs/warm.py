@@ -21,7 +21,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, AnyStr, NamedTuple
+from typing import Any, NamedTuple
 
 from gpuconf.simcard import build_libraries
 
@@ -98,35 +98,36 @@ def _server() -> _Server:
     return _Server()
 
 
-class Popen(subprocess.Popen[AnyStr]):
+class Popen(subprocess.Popen[str]):
     """`subprocess.Popen`, and a fork of the server for a program that asks to run warm."""
 
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, *rest: Any) -> None:
-        _, pass_fds, folder, environ, _, _, shell, *streams = rest
-        read_in, write_in, read_out, write_out, read_error, write_error, *others = streams
+        pass_fds, folder, environ, shell = rest[1], rest[2], rest[3], rest[6]
+        streams, new_session = rest[7:13], rest[18]
         program = None
         if environ is not None and VARIABLE in environ and "FRESH" not in os.environ and not shell:
             program = _program([str(word) for word in args])
         if program is None or preexec_fn is not None:
             super()._execute_child(args, executable, preexec_fn, *rest)  # type: ignore[misc]
             return
-        given = [write if write != -1 else own for write, own in ((write_out, 1), (write_error, 2))]
-        descriptors = [read_in if read_in != -1 else 0, *given, *pass_fds]
+        own = (0, 1, 2)  # where there is no pipe and no file for the program
+        given = [
+            theirs if theirs != -1 else number
+            for theirs, number in zip((streams[0], streams[3], streams[5]), own, strict=True)
+        ]
         request = {
             **program._asdict(),
             "environ": _own(environ),
             "folder": os.fspath(folder or os.getcwd()),
             "parent": os.getpid(),
-            "new_session": others[5],  # restore_signals, gid, gids, uid, umask before it
-            "descriptors": [0, 1, 2, *pass_fds],
+            "new_session": new_session,
+            "descriptors": [*own, *pass_fds],
         }
         try:
-            self.pid = _server().start(request, descriptors)
+            self.pid = _server().start(request, [*given, *pass_fds])
             self._child_created = True
         finally:
-            self._close_pipe_fds(  # type: ignore[attr-defined]
-                read_in, write_in, read_out, write_out, read_error, write_error
-            )
+            self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
 
 
 def _own(environ: Mapping[str, str]) -> dict[str, str]:
