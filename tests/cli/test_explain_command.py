@@ -22,7 +22,7 @@ import pytest
 
 from gpuconf.diagnosis import explain
 from tests.cli.commands import Done, gpuconf, run_commands, schema
-from tests.processes import clean_environment, run
+from tests.programs.processes import clean_environment, run
 
 pytestmark = pytest.mark.slow  # waits for programs
 

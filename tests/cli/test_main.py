@@ -11,7 +11,7 @@ import pytest
 
 from gpuconf import __version__
 from tests.cli.commands import gpuconf, run_commands
-from tests.processes import Nvml, clean_environment, run, run_python
+from tests.programs.processes import Nvml, clean_environment, run, run_python
 
 ESCAPE = "\x1b["
 

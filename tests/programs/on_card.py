@@ -1,32 +1,45 @@
-"""Run a piece of code with the real frameworks on a simulated card."""
+"""Pieces of code with the real frameworks on two simulated GPUs: the fixture ``run_on_card``."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from gpuconf.simcard import Card, simulated_card, support_for_command
-from tests.backends.on_card import SPEC, Outcome, RunOnCard
+from gpuconf.simcard import Card, CardSpec, simulated_card, support_for_command
+from gpuconf.units import MIB
 from tests.frameworks.installed import folder_of
+from tests.programs import warm
+from tests.programs.processes import REPORT, reported
 
-_TELL = "def tell(**facts):\n    import json\n    print('TOLD', json.dumps(facts), flush=True)\n\n"
+SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, count=2)
+
+
+class Outcome(NamedTuple):
+    """The exit code, what the code reported, and all that it and TensorFlow printed."""
+
+    code: int
+    values: dict[str, Any]
+    log: str
+
+
+RunOnCard = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="module")
 def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]:
-    """``run_on_card(code, profile, frameworks=(…), **environment)`` in a fresh process; two cards.
+    """``run_on_card(code, profile, frameworks=(…), fresh="", **variables)``: run it to its end.
 
     ``code`` is a file of its own, so that spawned children can import it, and may call
-    ``tell(name=value)`` with anything JSON knows.  ``frameworks`` names what it may import beside
-    TensorFlow: "torch" and "jax" for the versions of the gate, "torch-2.9.1" for another one.
-    The cards are SPEC's.
+    ``report(name=value)`` with anything JSON knows.  ``frameworks`` names what it may import next
+    to TensorFlow: "torch" and "jax" for the versions of the gate, "torch-2.9.1" for another one.
+    It shares an import of TensorFlow (see `tests.programs.warm`) unless ``fresh`` says why not.
+    The GPUs are SPEC's.
     """
     folder = tmp_path_factory.mktemp("programs")
     with simulated_card(SPEC) as card:
@@ -35,12 +48,15 @@ def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]
             code: str,
             profile: str = "shared-desktop",
             frameworks: Sequence[str] = (),
+            fresh: str = "",
             **variables: str,
         ) -> Outcome:
             script = folder / f"program{len(list(folder.iterdir()))}.py"
-            script.write_text(_TELL + code, encoding="utf-8")
+            script.write_text(REPORT + code, encoding="utf-8")
             environ = {**environment_on(card, frameworks), "TF_CPP_MIN_LOG_LEVEL": "0"}
             environ.pop("CUDA_VISIBLE_DEVICES", None)
+            if not (fresh or frameworks or "WHOLE_TENSORFLOW" in environ):
+                environ[warm.VARIABLE] = "1"
             done = subprocess.run(
                 [sys.executable, str(script)],
                 env={**environ, "GPUCONF_PROFILE": profile, **variables},
@@ -51,11 +67,7 @@ def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]
                 timeout=300,
                 cwd=folder,
             )
-            told: dict[str, Any] = {}
-            for line in done.stdout.splitlines():
-                if line.startswith("TOLD "):
-                    told.update(json.loads(line.removeprefix("TOLD ")))
-            return Outcome(done.returncode, told, done.stdout)
+            return Outcome(done.returncode, reported(done.stdout), done.stdout)
 
         yield run
 
