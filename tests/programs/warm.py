@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 from gpuconf.simcard import build_libraries
 
 VARIABLE = "GPUCONF_TEST_WARM"
-# Read when TensorFlow or Keras is imported.
-AT_IMPORT = ("KERAS_BACKEND", "TF_USE_LEGACY_KERAS", "WHOLE_TENSORFLOW", "TF_ENABLE_ONEDNN_OPTS")
+# Read when TensorFlow or Keras is imported, and what the server's import found.
+AT_IMPORT = {"KERAS_BACKEND": None, "TF_USE_LEGACY_KERAS": None, "TF_ENABLE_ONEDNN_OPTS": "0"}
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -61,6 +61,7 @@ class _Server:
         self._socket, theirs = socket.socketpair()
         path = os.pathsep.join([str(build_libraries()), os.environ.get("LD_LIBRARY_PATH", "")])
         environ = {name: value for name, value in os.environ.items() if name not in AT_IMPORT}
+        environ.update({name: value for name, value in AT_IMPORT.items() if value is not None})
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("warm_server.py")), str(theirs.fileno())],
             env={**environ, "LD_LIBRARY_PATH": path, "TF_CPP_MIN_LOG_LEVEL": "0"},
@@ -105,7 +106,7 @@ class Popen(subprocess.Popen[str]):
         pass_fds, folder, environ, shell = rest[1], rest[2], rest[3], rest[6]
         streams, new_session = rest[7:13], rest[18]
         program = None
-        if environ is not None and VARIABLE in environ and "FRESH" not in os.environ and not shell:
+        if _is_warm(environ or {}) and not shell:
             program = _program([str(word) for word in args])
         if program is None or preexec_fn is not None:
             super()._execute_child(args, executable, preexec_fn, *rest)  # type: ignore[misc]
@@ -130,8 +131,14 @@ class Popen(subprocess.Popen[str]):
             self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
 
 
+def _is_warm(environ: Mapping[str, str]) -> bool:
+    """Whether a program with these variables asks for it; the value "" takes it back."""
+    whole = "WHOLE_TENSORFLOW" in environ  # with all that TensorFlow imports on its way
+    return bool(environ.get(VARIABLE)) and not whole and "FRESH" not in os.environ
+
+
 def _own(environ: Mapping[str, str]) -> dict[str, str]:
     """What the program shall see; its own children start as ever."""
-    wrong = [name for name in AT_IMPORT if name in environ]
+    wrong = [name for name in AT_IMPORT if environ.get(name, AT_IMPORT[name]) != AT_IMPORT[name]]
     assert not wrong, f"{', '.join(wrong)}: read by TensorFlow's import, so not for a warm one"
     return {os.fsdecode(k): os.fsdecode(v) for k, v in environ.items() if k != VARIABLE}
