@@ -93,6 +93,7 @@ def environment(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
         "GPUCONF_LEASES": str(home / ".leases"),
         "NO_COLOR": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",  # both outputs in their order, as on a terminal
         **{name: environ[name] for name in ("TF_NUM_INTRAOP_THREADS",) if name in environ},
     }
 
