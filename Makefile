@@ -75,7 +75,7 @@ test: $(VENV)/.dev
 
 quick: $(VENV)/.dev
 	$(COMPILED)
-	$(PYTEST) -m 'not gpu and not slow and not nightly' $(IN_PARALLEL)
+	$(PYTEST) -m 'not gpu and not slow and not nightly' --numprocesses 2 --dist loadfile
 
 # With a new TensorFlow for each program, and more examples of what hypothesis tries.
 nightly: $(VENV)/.dev

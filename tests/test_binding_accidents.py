@@ -10,6 +10,8 @@ from tests.hardware import standin
 from tests.programs.binding_programs import FULL, ROOMY, START, TWO, facts
 from tests.programs.processes import Nvml, run_python, write_package
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 
 @pytest.fixture(autouse=True)
 def _frameworks(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from gpuconf.units import MIB
 from tests.hardware import standin
 from tests.programs.processes import Nvml, run, run_python, write_package
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 CARD = standin.Card(
     standin.uuid(0), "NVIDIA GeForce RTX 2080 Ti", 11264 * MIB, 0, 1945 * MIB, major=7, minor=5
 )

@@ -11,6 +11,8 @@ from gpuconf.units import MIB
 from tests.hardware import standin
 from tests.programs.processes import Nvml, finding, run_python, write_package
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 CARD = standin.Card(standin.uuid(0), total=11264 * MIB, reserved=0, used=1945 * MIB)
 ROOMY = standin.Machine((CARD,))
 FULL = standin.Machine((CARD._replace(used=11000 * MIB),))

@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.commands import run_commands
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 REFUSED = "env:\n  XLA_FLAGS: --x\n"
 
 

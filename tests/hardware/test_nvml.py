@@ -17,6 +17,8 @@ from gpuconf.hardware.nvml import read_inventory
 from gpuconf.units import GIB, MIB
 from tests.hardware import standin
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 Read = Callable[..., Inventory]
 
 _PROGRAM = """

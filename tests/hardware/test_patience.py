@@ -16,6 +16,8 @@ from gpuconf.errors import UsageError
 from gpuconf.hardware import patience
 from tests.hardware import standin
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 _READ = """
 import os, sys, threading, time
 from gpuconf.hardware.nvml import read_inventory

@@ -26,6 +26,8 @@ from gpuconf.nodes.text import findings_lines, table_of
 from tests.cli.commands import gpuconf, schema
 from tests.programs.processes import run
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 _SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 host=$2; shift 2
