@@ -57,8 +57,7 @@ def train(folder: Path, parts: Mapping[str, str], *, keras: str = "keras", **env
     program = folder / "program.py"
     bodies = [f"{_MODEL}{body}{_END}" for body in parts.values()]
     program.write_text(_START.format(keras=_KERAS[keras]) + "".join(bodies), encoding="utf-8")
-    is_warm = "KERAS_BACKEND" not in environ  # which Keras reads when it is imported
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", warm.VARIABLE: "1" if is_warm else "", **environ}
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", warm.VARIABLE: "1", **environ}
     done = run([sys.executable, str(program)], folder, environ=quiet, timeout_s=300)
     assert done.returncode == 0, done.stdout + done.stderr
     told = [line for line in done.stdout.splitlines() if line.startswith("TOLD ")]
