@@ -49,10 +49,10 @@ CONTENTS = {
     "bytes: 10 MB": b"# " + b"x" * 10_000_000,
     "bytes: 257 KiB": b"#" * (256 * 1024 + 1),
 }
-CONTROLS = {
-    **{"ESC": r"\e[31m", "NUL": r"\0", "CSI": r"\x9b", "DEL": r"\x7f"},
-    **{"return": r"\r", "bell": r"\a", "right to left": r"\u202e"},
-}
+CONTROLS = (
+    *(("ESC", r"\e[31m"), ("NUL", r"\0"), ("CSI", r"\x9b"), ("DEL", r"\x7f")),
+    *(("return", r"\r"), ("bell", r"\a"), ("right to left", r"\u202e")),
+)
 SHELL_VARIABLES = (
     *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "PATH", "HOME"),
     *("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHON_GIL"),
@@ -74,7 +74,7 @@ def _rows() -> Iterator[BadProfile]:
             rejects = row.get("schema_rejects", is_text)
             yield BadProfile(name, content, line, column, says, row["hint"], rejects)
     for key in ("description", "extends"):
-        for control, escape in CONTROLS.items():
+        for control, escape in CONTROLS:
             content = f'{key}: "a{escape}b"'.encode()
             name = f"controls: {control} in {key}"
             yield BadProfile(name, content, 1, len(key) + 3, f"{key}: found ", "delete it")
