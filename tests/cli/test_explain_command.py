@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import gzip
-import os
-import pty
 import re
 import shutil
-import struct
 import subprocess
 import sys
-import termios
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +16,7 @@ import pytest
 from gpuconf.diagnosis import explain
 from tests.cli.commands import Done, gpuconf, run_commands, schema
 from tests.processes import clean_environment, run
+from tests.terminals import OnTerminal
 
 pytestmark = pytest.mark.slow  # waits for programs
 
@@ -212,13 +206,6 @@ def test_a_picture_that_fails_loses_no_diagnosis(folder: Path) -> None:
     assert done.err.startswith("gpuconf: error: --plot full.png: No space left")
 
 
-def test_a_reader_that_goes_away(folder: Path) -> None:
-    """`| head -1` has what it wants: exit 0, not a word on stderr."""
-    line = "{} -m gpuconf explain -v {} | head -1; exit ${{PIPESTATUS[0]}}"
-    done = run(["bash", "-c", line.format(sys.executable, OOM)], folder)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{HEADLINE}\n", "")
-
-
 def test_a_terminal_that_knows_no_unicode(tmp_path: Path) -> None:
     """× and ≥ become question marks, of the log's own letters too; no traceback."""
     log = "ResourceExhaustedError: OOM when allocating tensor with shape[2,3] größer\n"
@@ -240,43 +227,18 @@ def test_colour(folder: Path) -> None:
     assert auto.out == never.out == re.sub(r"\x1b\[[\d;]*m", "", always.out)
 
 
-def test_the_help_fits_80_columns(folder: Path) -> None:
-    """Examples and exit codes are in it, and no line is longer."""
-    done = run(gpuconf("explain", "--help"), folder, environ={"COLUMNS": "80"})
-    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
-    for said in ("examples:", "exit codes: 0", "--plot FILE", "gpuconf explain -"):
-        assert said in done.stdout
-
-
-def on_terminal(columns: int, command: list[str], folder: Path) -> list[str]:
-    """The lines of ``command`` on a terminal that is so wide, without colours."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    child = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=clean_environment(folder, {"TERM": "xterm", "NO_COLOR": "1"}),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # how a terminal's end is told
-        while data := os.read(ours, 65536):
-            shown += data
-    os.close(ours)
-    assert child.wait(60) == 0, shown
-    return shown.decode("utf-8").replace("\r\n", "\n").splitlines()
-
-
-@pytest.mark.parametrize("log", ["oom-fit.log", "startup-fraction.log", "whole-array-evaluate.log"])
-@pytest.mark.parametrize("verbose", [[], ["--verbose"]])
-def test_a_terminal_of_80_columns(tmp_path: Path, log: str, verbose: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [["oom-fit.log"], ["startup-fraction.log", "--verbose"], ["whole-array-evaluate.log"]],
+)
+def test_a_terminal_of_80_columns(tmp_path: Path, words: list[str]) -> None:
     """Every line fits but what is pasted, which stands whole; no word is lost or cut in two."""
+    log = words[0]
     shutil.copy(SIMULATED / "logs" / log, tmp_path)
-    command = gpuconf("explain", log, *verbose)
-    shown, whole = on_terminal(80, command, tmp_path), run(command, tmp_path).stdout.splitlines()
+    command = gpuconf("explain", *words)
+    with OnTerminal(command, tmp_path, columns=80) as terminal:
+        assert terminal.end() == 0, terminal.raw
+    shown, whole = terminal.lines, run(command, tmp_path).stdout.splitlines()
     proposals = explain((tmp_path / log).read_bytes()).proposals
     pastes = {f"{' ' * 9}{line}" for each in proposals for line in each.paste.splitlines()}
     assert {line for line in shown if len(line) > 80} <= pastes
@@ -289,21 +251,8 @@ def test_a_terminal_of_80_columns(tmp_path: Path, log: str, verbose: list[str]) 
 
 def test_a_terminal_to_paste_into(tmp_path: Path) -> None:
     """`gpuconf explain -` says that it waits, and for what; ^D ends it."""
-    ours, theirs = pty.openpty()
-    child = subprocess.Popen(
-        gpuconf("explain", "-"),
-        env=clean_environment(tmp_path),
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    os.write(ours, b"CUDNN_STATUS_ALLOC_FAILED\n\x04")
-    timer = threading.Timer(30, child.kill)  # were it to wait for more
-    timer.start()
-    out, err = child.communicate()
-    timer.cancel()
-    os.close(theirs)
-    os.close(ours)
-    assert out.startswith("no memory for cuDNN (cudnn-handle-alloc)")
-    assert err == "… reading what is typed or pasted here, until Ctrl-D\n"
+    with OnTerminal(gpuconf("explain", "-"), tmp_path, columns=80) as terminal:
+        terminal.read_until("… reading what is typed or pasted here, until Ctrl-D\r\n")
+        terminal.press(b"CUDNN_STATUS_ALLOC_FAILED\n\x04")
+        assert terminal.end() == 0
+    assert any(line.startswith("no memory for cuDNN") for line in terminal.lines)
