@@ -11,13 +11,13 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests import lean_tensorflow
 from tests.hardware import standin
-from tests.processes import Nvml
+from tests.programs import lean_tensorflow
+from tests.programs.processes import Nvml
 
 pytest_plugins = (
-    "tests.simcard.simcard_fixtures",
-    "tests.backends.on_card_fixtures",
+    "tests.programs.card_fixtures",
+    "tests.programs.on_card_fixtures",
     "tests.training.training_fixtures",
 )
 

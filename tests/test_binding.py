@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpuconf.units import MIB
-from tests.binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts
 from tests.hardware import standin
-from tests.processes import Nvml, run, run_python, write_package
+from tests.programs.binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts
+from tests.programs.processes import Nvml, run, run_python, write_package
 
 
 @pytest.fixture(autouse=True)

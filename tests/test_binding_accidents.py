@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.binding_programs import FULL, ROOMY, START, TWO, facts
 from tests.hardware import standin
-from tests.processes import Nvml, run_python, write_package
+from tests.programs.binding_programs import FULL, ROOMY, START, TWO, facts
+from tests.programs.processes import Nvml, run_python, write_package
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.binding_programs import HALF, INTERRUPT, START, TWO, facts
-from tests.processes import Nvml, run_python, write_package
+from tests.programs.binding_programs import HALF, INTERRUPT, START, TWO, facts
+from tests.programs.processes import Nvml, run_python, write_package
 
 
 @pytest.fixture(autouse=True)

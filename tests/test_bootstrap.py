@@ -9,7 +9,7 @@ import pytest
 
 from gpuconf.units import MIB
 from tests.hardware import standin
-from tests.processes import Nvml, run, run_python, write_package
+from tests.programs.processes import Nvml, run, run_python, write_package
 
 CARD = standin.Card(
     standin.uuid(0), "NVIDIA GeForce RTX 2080 Ti", 11264 * MIB, 0, 1945 * MIB, major=7, minor=5

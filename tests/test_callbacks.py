@@ -21,8 +21,8 @@ from gpuconf.callbacks.gauge import DeviceGauge, backend_of, choose_devices, is_
 from gpuconf.callbacks.memory_usage import figures
 from gpuconf.errors import UsageError
 from gpuconf.simcard import Card, bridge_for_command, simulated_card
-from tests.processes import run, run_python
-from tests.simcard.simcard_programs import STORY
+from tests.programs.card_clients import STORY
+from tests.programs.processes import run, run_python
 
 MIB = 1024**2
 ESTIMATE = SimpleNamespace(peak_bytes=7 * MIB)

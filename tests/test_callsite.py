@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import run, run_python, write_package
+from tests.programs.processes import run, run_python, write_package
 
 
 @pytest.mark.parametrize("name", ["None", "7", "''"])

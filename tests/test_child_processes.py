@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.binding_programs import ROOMY, START, TWO
 from tests.hardware import standin
-from tests.processes import Nvml, finding, run_python, write_package
+from tests.programs.binding_programs import ROOMY, START, TWO
+from tests.programs.processes import Nvml, finding, run_python, write_package
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from gpuconf.command_line import CommandParser, card_size_argument, check_picture, size_argument
 from gpuconf.errors import UsageError
 from gpuconf.units import GIB
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 
 def parser() -> CommandParser:

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.processes import run
+from tests.programs.processes import run
 
 pytestmark = pytest.mark.slow  # waits for programs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hardware import standin
-from tests.processes import run_python, write_package
+from tests.programs.processes import run_python, write_package
 
 # Top-level packages and modules that have no place on the way to a limited card.
 HEAVY = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import run_python, write_package
+from tests.programs.processes import run_python, write_package
 
 PACKAGE = {
     "x/__init__.py": """

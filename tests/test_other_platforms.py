@@ -1,4 +1,4 @@
-"""What gpuconf does on Windows and macOS, in the emulation of `tests.other_platforms`.
+"""What gpuconf does on Windows and macOS, in the emulation of `tests.programs.other_platforms`.
 
 Nothing here has run on a real Windows or macOS.
 """
@@ -15,8 +15,8 @@ from textwrap import dedent
 import pytest
 
 from gpuconf.command_line import COMMANDS, WORK_ON_WINDOWS
-from tests.other_platforms import names_in
-from tests.processes import run, write_package
+from tests.programs.other_platforms import names_in
+from tests.programs.processes import run, write_package
 
 ON_WINDOWS = "gpuconf: GPU memory is not limited on Windows; to limit it, run the script in WSL2\n"
 ON_MACOS = "gpuconf: no limit is set; only allow_growth applies: macOS has no NVIDIA driver\n"
@@ -26,7 +26,7 @@ def run_on(
     platform: str, folder: Path, *words: str, environ: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python words...`` as on ``platform``."""
-    command = [sys.executable, "-m", "tests.other_platforms", platform, *words]
+    command = [sys.executable, "-m", "tests.programs.other_platforms", platform, *words]
     return run(command, folder, environ=environ, timeout_s=120)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.binding_programs import FULL, ROOMY, START, TWO, facts
 from tests.hardware import standin
-from tests.processes import Nvml, finding, run, run_python, write_package
+from tests.programs.binding_programs import FULL, ROOMY, START, TWO, facts
+from tests.programs.processes import Nvml, finding, run, run_python, write_package
 
 # Another program, which leases 4000 MiB of the card that is its argument, until its input ends.
 HOLDER = """

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpuconf.pipeline_calls import PipelineCalls, _all_calls, ending_early
-from tests.inside_tensorflow import PLAIN
-from tests.processes import run
+from tests.programs.inside_tensorflow import PLAIN
+from tests.programs.processes import run
 
 _STREAM = """
 import sys

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.terminal import printable, wants_colour
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 
 class Stream(io.StringIO):

@@ -9,7 +9,7 @@ import pytest
 from gpuconf.tripwire import _only
 from gpuconf.units import MIB
 from tests.hardware import standin
-from tests.processes import Nvml, finding, run_python, write_package
+from tests.programs.processes import Nvml, finding, run_python, write_package
 
 CARD = standin.Card(standin.uuid(0), total=11264 * MIB, reserved=0, used=1945 * MIB)
 ROOMY = standin.Machine((CARD,))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.on_card import RunOnCard
 from tests.hardware import standin
-from tests.processes import clean_environment
+from tests.programs.on_card import RunOnCard
+from tests.programs.processes import clean_environment
 
 pytestmark = pytest.mark.slow
 
@@ -242,7 +242,7 @@ import tensorflow as tf
 {LIMITS}
 from gpuconf import bootstrap
 from gpuconf.backends.tensorflow import runtime
-from tests.interrupts import interruptions
+from tests.programs.interrupts import interruptions
 here = os.path.dirname(gpuconf.__file__)
 traced = tuple(os.path.join(here, name) for name in ("backends", "binding.py"))
 guards, wrong, number = runtime._guards, [], 0

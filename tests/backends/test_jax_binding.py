@@ -8,7 +8,7 @@ import pytest
 
 from gpuconf.units import MIB
 from tests.hardware import standin
-from tests.processes import Nvml, run_python
+from tests.programs.processes import Nvml, run_python
 
 pytestmark = pytest.mark.slow
 

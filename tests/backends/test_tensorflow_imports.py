@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.backends.on_card import RunOnCard
+from tests.programs.on_card import RunOnCard
 
 pytestmark = pytest.mark.slow
 

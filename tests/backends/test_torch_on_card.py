@@ -12,8 +12,8 @@ import pytest
 
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.units import MIB
-from tests.backends.on_card import SPEC, RunOnCard
-from tests.backends.on_card_fixtures import environment_on
+from tests.programs.on_card import SPEC, RunOnCard
+from tests.programs.on_card_fixtures import environment_on
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.processes import run
+from tests.programs.processes import run
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.backends.on_card import RunOnCard
+from tests.programs.on_card import RunOnCard
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, xla_for_command
 from gpuconf.units import GIB, MIB
-from tests.processes import run
+from tests.programs.processes import run
 
 pytestmark = pytest.mark.slow
 

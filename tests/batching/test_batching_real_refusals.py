@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.units import MIB
-from tests.backends.on_card import RunOnCard
+from tests.programs.on_card import RunOnCard
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
+from tests.programs.inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
 
 pytestmark = pytest.mark.slow
 

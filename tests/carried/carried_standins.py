@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.processes import write_package
+from tests.programs.processes import write_package
 
 _TORCH = """
     import sys

@@ -23,7 +23,7 @@ from tests.carried.carried_runs import (
     variable,
 )
 from tests.carried.carried_standins import write_torch
-from tests.processes import write_package
+from tests.programs.processes import write_package
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
 

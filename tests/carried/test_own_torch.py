@@ -11,8 +11,8 @@ import pytest
 
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.units import GIB, MIB
-from tests.backends.on_card_fixtures import environment_on
 from tests.carried.carried_runs import SITE, UUID, card, variable
+from tests.programs.on_card_fixtures import environment_on
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.children.hard_children import HARD, NAMES, OTHER_NAMES, OTHERS, STANDIN, WAYS
-from tests.processes import Nvml, clean_environment, interruptible, write_package
+from tests.programs.processes import Nvml, clean_environment, interruptible, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 

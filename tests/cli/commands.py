@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jsonschema
 
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 # What was built for this user's own simulated cards serves commands that are at home elsewhere too.

@@ -12,7 +12,7 @@ import gpuconf.cli
 from gpuconf.command_line import COMMANDS
 from gpuconf.reporting.lines import fitted
 from tests.cli.commands import run_commands
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 _LOADED = """
 import sys

@@ -15,7 +15,7 @@ from gpuconf.cli import demo
 from gpuconf.demo.card_choice import CardChoice
 from gpuconf.hardware import Gpu
 from tests.cli.commands import BUILT, ROOT, gpuconf
-from tests.processes import Nvml, run
+from tests.programs.processes import Nvml, run
 
 pytestmark = pytest.mark.slow  # waits for programs
 

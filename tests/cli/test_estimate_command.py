@@ -15,8 +15,8 @@ from gpuconf.units import GIB
 from tests.cli.commands import Done, gpuconf, run_commands, schema
 from tests.cli.estimated_scripts import PROGRAM, SCRIPTS
 from tests.hardware import standin
-from tests.processes import Nvml, run, run_python
-from tests.terminals import OnTerminal
+from tests.programs.processes import Nvml, run, run_python
+from tests.programs.terminals import OnTerminal
 
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"

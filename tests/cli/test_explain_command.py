@@ -15,8 +15,8 @@ import pytest
 
 from gpuconf.diagnosis import explain
 from tests.cli.commands import Done, gpuconf, run_commands, schema
-from tests.processes import clean_environment, run
-from tests.terminals import OnTerminal
+from tests.programs.processes import clean_environment, run
+from tests.programs.terminals import OnTerminal
 
 pytestmark = pytest.mark.slow  # waits for programs
 

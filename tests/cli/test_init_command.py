@@ -14,7 +14,7 @@ from gpuconf.profile import load_profile
 from gpuconf.units import GIB, MIB
 from tests.cli.commands import run_commands
 from tests.hardware import standin
-from tests.processes import Nvml
+from tests.programs.processes import Nvml
 
 pytestmark = pytest.mark.slow  # waits for programs
 

@@ -8,8 +8,8 @@ import pytest
 
 from gpuconf import __version__
 from tests.cli.commands import gpuconf, run_commands
-from tests.processes import Nvml, run, run_python
-from tests.terminals import OnTerminal
+from tests.programs.processes import Nvml, run, run_python
+from tests.programs.terminals import OnTerminal
 
 ESCAPE = "\x1b["
 # What the help of some commands must say.

@@ -15,7 +15,7 @@ import pytest
 from gpuconf import __version__
 from gpuconf.command_line import COMMANDS
 from tests.cli.commands import ROOT, gpuconf, run_commands
-from tests.processes import run, run_python
+from tests.programs.processes import run, run_python
 
 
 def test_words_that_other_programs_have(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gpuconf.units import MIB
 from tests.cli.commands import run_commands
 from tests.hardware import standin
-from tests.processes import Nvml
+from tests.programs.processes import Nvml
 
 pytestmark = pytest.mark.slow  # waits for programs
 

@@ -21,9 +21,9 @@ from gpuconf.units import GIB, MIB
 from tests.cli.commands import gpuconf, schema
 from tests.hardware import standin
 from tests.holdings import lease_holder
-from tests.processes import Nvml, clean_environment, run
-from tests.simcard.simcard_programs import StartClient, wait_until
-from tests.terminals import OnTerminal
+from tests.programs.card_clients import StartClient, wait_until
+from tests.programs.processes import Nvml, clean_environment, run
+from tests.programs.terminals import OnTerminal
 
 HALF = "memory: {per_process_gpu_memory_fraction: 0.5}\n"
 WAITS = "memory: {memory_limit: 4GiB, at_least: 4GiB, on_shortage: {wait: forever}}\n"

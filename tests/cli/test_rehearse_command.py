@@ -16,7 +16,7 @@ import pytest
 
 from gpuconf.units import MIB
 from tests.cli.commands import BUILT, gpuconf, run_commands
-from tests.processes import clean_environment, interruptible, run
+from tests.programs.processes import clean_environment, interruptible, run
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.demo.runner import ProgramDiedError, Runner
-from tests.processes import interruptible
+from tests.programs.processes import interruptible
 
 # Each tells its process id first, so that a test can look for it afterwards.
 PROGRAMS = {

@@ -15,7 +15,7 @@ from gpuconf.diagnosis.memory_map import FIELDS, looks_like_memory_map, read_mem
 from gpuconf.errors import GpuconfError
 from gpuconf.messages.facts.dump import Chunks, Dump
 from gpuconf.units import MIB
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 SIMULATED = Path(__file__).parent / "simulated"
 FILE = SIMULATED / "dumps" / "oom-memory-dump"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jsonschema
 
 from tests.cli.commands import schema
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 SCHEMA = schema("doctor")
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)

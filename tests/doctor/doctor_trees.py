@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuconf.doctor.facts import Interpreter
 from tests.hardware import standin
-from tests.processes import write_package
+from tests.programs.processes import write_package
 
 MODULE = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6 22:20:39 UTC 2023\n"

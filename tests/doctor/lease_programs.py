@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuconf.hardware.ancestry import stat_of
 from gpuconf.leases.folder import MODE
 from gpuconf.units import MIB
-from tests.processes import clean_environment
+from tests.programs.processes import clean_environment
 
 CARD = "GPU-0e8d35e3-0000-4000-8000-000000000000"
 _HOLD = """

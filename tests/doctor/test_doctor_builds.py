@@ -13,7 +13,7 @@ from gpuconf.doctor.gathering.builds import read_jax_build, read_torch_build
 from gpuconf.doctor.gathering.packages import read_packages
 from tests.doctor.doctor_trees import package, python_with
 from tests.frameworks import installed
-from tests.processes import write_package
+from tests.programs.processes import write_package
 
 _VERSION = {"torch/version.py": "cuda = '12.8'\n"}
 

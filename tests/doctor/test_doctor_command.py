@@ -19,7 +19,7 @@ from gpuconf.units import GIB
 from tests.doctor.doctor_commands import Done, Job, checked, run_jobs, troubles
 from tests.doctor.doctor_trees import library, machine, package, process
 from tests.hardware import standin
-from tests.processes import Nvml, run_python, write_package
+from tests.programs.processes import Nvml, run_python, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 

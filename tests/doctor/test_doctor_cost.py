@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.processes import run_python, write_package
+from tests.programs.processes import run_python, write_package
 
 FRAMEWORKS = {"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "torch", "numpy"}
 _LOADED = """

@@ -19,7 +19,7 @@ from tests.doctor.doctor_trees import (
     machine,
     pci_card,
 )
-from tests.processes import write_package
+from tests.programs.processes import write_package
 
 
 def read(root: Path, **environ: str) -> System:

@@ -19,7 +19,7 @@ from tests.doctor.doctor_commands import Job, checked, run_jobs
 from tests.doctor.doctor_machines import card, profile
 from tests.doctor.lease_programs import holder, ledger_in
 from tests.hardware import standin
-from tests.processes import Nvml
+from tests.programs.processes import Nvml
 
 OF_A_HOLDER = CardLease(4242, 4 * GIB, 3 * GIB, "train.py", "alice", is_ours=False, pids=(4242,))
 IDLE = CardLease(7, 2 * GIB, 0, "eval.py", "bob", since=1e9, is_ours=True, pids=())

@@ -29,7 +29,7 @@ from tests.doctor.lease_programs import (
     locker,
     wait_for_state,
 )
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 INVENTORY = Inventory((Gpu(0, uuid=CARD),))
 

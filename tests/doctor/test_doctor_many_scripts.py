@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.doctor.doctor_commands import Done, Job, checked, run_jobs
-from tests.processes import Nvml, write_package
+from tests.programs.processes import Nvml, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 

@@ -17,7 +17,7 @@ from tests.doctor.doctor_trees import (
     tensorflow,
 )
 from tests.hardware import standin
-from tests.processes import write_package
+from tests.programs.processes import write_package
 
 
 def test_packages_are_read_and_not_imported(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.doctor.doctor_commands import Job, checked, run_jobs
 from tests.doctor.live_records import TENSORFLOWS
 from tests.doctor.live_standin import TENSORFLOW
 from tests.hardware import standin
-from tests.processes import Nvml, write_package
+from tests.programs.processes import Nvml, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 

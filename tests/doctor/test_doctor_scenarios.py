@@ -12,7 +12,7 @@ from gpuconf.units import GIB, MIB
 from tests.doctor.doctor_commands import Job, checked, run_jobs, troubles
 from tests.doctor.doctor_trees import LINUX, MODULE, WSL, XID_79, machine, pci_card, process
 from tests.hardware import standin
-from tests.processes import Nvml
+from tests.programs.processes import Nvml
 
 pytestmark = pytest.mark.slow  # waits for programs
 

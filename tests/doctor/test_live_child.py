@@ -20,7 +20,7 @@ from gpuconf.errors import BackendError
 from gpuconf.hardware import read_inventory
 from tests.doctor.live_standin import TENSORFLOW
 from tests.hardware import standin
-from tests.processes import Nvml, clean_environment, write_package
+from tests.programs.processes import Nvml, clean_environment, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 

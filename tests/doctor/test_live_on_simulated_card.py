@@ -17,8 +17,8 @@ from gpuconf.doctor.live import LiveReport, measure
 from gpuconf.simcard import Card, bridge_for_command, build_libraries, simulated_card
 from gpuconf.units import MIB
 from tests.doctor.live_records import TENSORFLOWS
-from tests.processes import clean_environment, run
-from tests.simcard.simcard_programs import STORY
+from tests.programs.card_clients import STORY
+from tests.programs.processes import clean_environment, run
 
 pytestmark = pytest.mark.slow
 

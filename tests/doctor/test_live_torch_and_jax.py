@@ -17,8 +17,8 @@ from gpuconf.units import MIB
 from tests.doctor.doctor_machines import installed
 from tests.doctor.live_records import card, failed, passed, record, run
 from tests.frameworks.installed import folder_of
-from tests.processes import clean_environment
-from tests.simcard.simcard_programs import STORY
+from tests.programs.card_clients import STORY
+from tests.programs.processes import clean_environment
 
 _CARD = STORY._replace(context_bytes=450 * MIB)
 _TENSORFLOW = installed(("tensorflow", "2.21.0"))

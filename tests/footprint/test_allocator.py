@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpuconf.footprint.allocator import Allocator, Chunk, OutOfMemoryError, rounded
 from gpuconf.units import MIB
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 _MOST_WASTE = 128 * MIB
 _SIZES = st.one_of(

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gpuconf.units import GIB
-from tests.backends.on_card import RunOnCard
 from tests.frameworks.installed import folder_of
 from tests.hardware import standin
-from tests.inside_tensorflow import PLAIN
-from tests.processes import Nvml, run
+from tests.programs.inside_tensorflow import PLAIN
+from tests.programs.on_card import RunOnCard
+from tests.programs.processes import Nvml, run
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from gpuconf.footprint.xla.compiler import Compiler
 from gpuconf.footprint.xla.program import ERROR, watched
 from gpuconf.simcard import CardSpec, simulated_card, xla_for_command
 from gpuconf.units import GIB, MIB
-from tests.processes import run
+from tests.programs.processes import run
 
 _TEXT = """\
 BufferAssignment:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,8 +13,8 @@ import pytest
 
 from gpuconf.simcard import Card, CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import GIB
-from tests.inside_tensorflow import COUNTED, PLAIN
-from tests.processes import run
+from tests.programs.inside_tensorflow import COUNTED, PLAIN
+from tests.programs.processes import run
 
 pytestmark = pytest.mark.slow
 

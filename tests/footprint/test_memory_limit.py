@@ -13,7 +13,7 @@ from gpuconf.hardware import Gpu, Inventory
 from gpuconf.units import GIB, MIB
 from tests.doctor.lease_programs import holder, ledger_in
 from tests.hardware import standin
-from tests.processes import Nvml, run_python
+from tests.programs.processes import Nvml, run_python
 
 GPU = Gpu(
     0,

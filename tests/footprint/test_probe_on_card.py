@@ -23,8 +23,8 @@ from gpuconf.footprint.probe.order import Order
 from gpuconf.hardware import Gpu, Inventory
 from gpuconf.simcard import bridge_for_command, simulated_card
 from gpuconf.units import GIB, MIB
-from tests.processes import clean_environment, run
-from tests.simcard.simcard_programs import STORY, wait_until
+from tests.programs.card_clients import STORY, wait_until
+from tests.programs.processes import clean_environment, run
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from gpuconf.terminal import printable
 from gpuconf.units import GIB, MIB
 from tests.doctor.doctor_trees import machine, process
 from tests.hardware import standin
-from tests.processes import Nvml, run_python
+from tests.programs.processes import Nvml, run_python
 
 NAME = "py\x1b[2J(x) y"
 

@@ -11,7 +11,7 @@ import sys
 from gpuconf.machine_plan import plan_for
 from gpuconf.own_leases import OwnLeases
 from gpuconf.profile import load_profile
-from tests.simcard.cuda_client import MIB, Cuda
+from tests.programs.cuda_client import MIB, Cuda
 
 if __name__ == "__main__":
     profile = load_profile(sys.argv[1])

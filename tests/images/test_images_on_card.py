@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpuconf.simcard import bridge_for_command, simulated_card
-from tests.processes import clean_environment, run
-from tests.simcard.simcard_programs import STORY
+from tests.programs.card_clients import STORY
+from tests.programs.processes import clean_environment, run
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside_tensorflow import PLAIN
-from tests.processes import run_python
+from tests.programs.inside_tensorflow import PLAIN
+from tests.programs.processes import run_python
 
 pytestmark = pytest.mark.slow
 

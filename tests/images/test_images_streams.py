@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside_tensorflow import PLAIN, Outcomes, holds, names_in, outcomes_fixture
-from tests.processes import run_python
+from tests.programs.inside_tensorflow import PLAIN, Outcomes, holds, names_in, outcomes_fixture
+from tests.programs.processes import run_python
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 _PROGRAM = """
 import json

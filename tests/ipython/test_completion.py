@@ -8,7 +8,7 @@ import pytest
 
 from gpuconf.ipython.completion import candidates
 from gpuconf.ipython.magic import HELP
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 
 def offered(line: str) -> list[str]:

@@ -17,7 +17,7 @@ from gpuconf.units import GIB, MIB, sized
 from tests.doctor.page.page_reports import FULL, HARMFUL
 from tests.footprint import estimates
 from tests.planner.cards import SHARED_DESKTOP, card, plan
-from tests.processes import run_python
+from tests.programs.processes import run_python
 from tests.reporting.outline import Outline, check_harmless
 
 SCRIPT = "<script>fetch('http://127.0.0.1:9')</script>\x1b[2J\u202e"

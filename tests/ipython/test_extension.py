@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ipython.shells import run_cells
-from tests.processes import run, run_python
+from tests.programs.processes import run, run_python
 from tests.test_exception_hooks import FAILURE
 
 pytestmark = pytest.mark.slow  # waits for programs

@@ -12,7 +12,7 @@ from gpuconf.ipython.magic import HELP
 from gpuconf.units import MIB
 from tests.hardware import standin
 from tests.ipython.shells import Cell, run_cells
-from tests.processes import Nvml
+from tests.programs.processes import Nvml
 from tests.reporting.outline import Outline, check_harmless
 
 pytestmark = pytest.mark.slow  # waits for programs

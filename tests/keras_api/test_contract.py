@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpuconf.keras_api import contract
-from tests.inside_tensorflow import PLAIN
-from tests.processes import run
+from tests.programs.inside_tensorflow import PLAIN
+from tests.programs.processes import run
 
 PACKAGE = Path(contract.__file__).parents[1]
 # Where private names may stand: here, and where the plan binds, which must load nothing more.

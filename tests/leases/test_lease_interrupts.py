@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.leases.line import ONE_CARD, START
-from tests.processes import Nvml, run_python
+from tests.programs.processes import Nvml, run_python
 
 # The files whose lines count; ``check`` is what must hold after each interrupt.
 _INTERRUPT = """
 import contextlib, fcntl, threading
 import gpuconf.leases
-from tests.interrupts import interruptions
+from tests.programs.interrupts import interruptions
 HERE = os.path.dirname(os.path.dirname(gpuconf.leases.__file__))
 WITHIN = (os.path.join(HERE, "leases", ""), os.path.join(HERE, "own_leases.py"))
 WITH = contextlib.__file__

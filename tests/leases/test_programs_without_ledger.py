@@ -15,7 +15,7 @@ from gpuconf.leases.mutex import Mutex
 from tests.leases.ledgers import AS_USER, files, holding, needs_root, readable_by_all
 from tests.leases.line import ONE_CARD, START
 from tests.leases.processes import Child, child
-from tests.processes import Nvml, clean_environment, run_python
+from tests.programs.processes import Nvml, clean_environment, run_python
 
 _PROGRAM = """
 made = plan(OwnLeases(), profile({mib}))

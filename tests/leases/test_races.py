@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import run
+from tests.programs.processes import run
 
 
 @pytest.mark.slow

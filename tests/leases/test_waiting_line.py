@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.leases.line import ONE_CARD, START, TWO_CARDS
-from tests.processes import Nvml, run_python
+from tests.programs.processes import Nvml, run_python
 
 
 def test_a_small_request_cannot_jump_the_line(tmp_path: Path, nvml: Nvml) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import run, run_python
+from tests.programs.processes import run, run_python
 
 MIB = 1 << 20
 MOST_BYTES = 200 * MIB

@@ -19,7 +19,7 @@ from gpuconf.messages.matches import RuleMatches
 from gpuconf.messages.rules import Rule, all_rules, read_rules
 from tests.messages.healthy_lines import HEALTHY_LINES
 from tests.messages.rule_lines import NOT_THESE, THESE
-from tests.processes import finding, run_python
+from tests.programs.processes import finding, run_python
 
 RULES = {rule.id: rule for rule in all_rules()}
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "causes"

@@ -24,7 +24,7 @@ from gpuconf.nodes.document import NodeReport, NodesReport, node_report
 from gpuconf.nodes.over_ssh import Host, hosts_in
 from gpuconf.nodes.text import findings_lines, table_of
 from tests.cli.commands import gpuconf, schema
-from tests.processes import run
+from tests.programs.processes import run
 
 _SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpuconf.profile import yaml_parts
 from gpuconf.profile.files import shipped_folder
-from tests.processes import run
+from tests.programs.processes import run
 
 TEXTS = [
     "",

@@ -24,7 +24,7 @@ from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.verdict import verdict_of
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import MIB
-from tests.processes import clean_environment
+from tests.programs.processes import clean_environment
 
 MAY_FAIL = "raises-exception"
 

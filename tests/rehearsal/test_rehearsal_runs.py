@@ -19,7 +19,7 @@ from gpuconf.json_values import plain
 from gpuconf.rehearsal.agent.names import noted
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
-from tests.processes import clean_environment, run_python
+from tests.programs.processes import clean_environment, run_python
 
 pytestmark = pytest.mark.slow  # waits for programs
 

@@ -22,7 +22,7 @@ from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import MIB
-from tests.processes import clean_environment, run_python
+from tests.programs.processes import clean_environment, run_python
 
 pytestmark = pytest.mark.slow
 if find_spec("tensorflow") is None:  # to import it would cost every run of pytest seven seconds

@@ -14,7 +14,7 @@ from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import GIB, MIB
-from tests.processes import clean_environment
+from tests.programs.processes import clean_environment
 
 pytestmark = pytest.mark.slow
 if find_spec("tensorflow") is None:  # to import it would cost every run of pytest seven seconds

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuconf.reporting.lines import Line, Table, broken, fitted, line_of
 from gpuconf.reporting.text import text_of
-from tests.processes import run_python
+from tests.programs.processes import run_python
 
 COMMAND = "gpuconf rehearse --card 4GiB --used 1.2GiB --profile small-laptop -- python train.py"
 

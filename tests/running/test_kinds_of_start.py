@@ -16,8 +16,8 @@ import pytest
 
 from gpuconf.simcard import Card, simulated_card
 from gpuconf.units import MIB
-from tests.processes import clean_environment
-from tests.simcard.simcard_programs import STORY
+from tests.programs.card_clients import STORY
+from tests.programs.processes import clean_environment
 
 pytestmark = pytest.mark.slow
 

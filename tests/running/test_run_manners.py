@@ -18,10 +18,10 @@ from gpuconf.leases.files import is_locked
 from gpuconf.running.launch import program_of
 from gpuconf.simcard import Card
 from tests.cli.commands import BUILT
-from tests.processes import clean_environment, run
+from tests.programs.card_clients import wait_until
+from tests.programs.processes import clean_environment, run
+from tests.programs.terminals import OnTerminal
 from tests.running.on_card import environ, leases
-from tests.simcard.simcard_programs import wait_until
-from tests.terminals import OnTerminal
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
 
@@ -302,7 +302,7 @@ def test_plan_shows_what_a_run_would_do(card: Card, tmp_path: Path) -> None:
 
 def test_who_escapes_is_named_when_the_command_has_ended(card: Card, tmp_path: Path) -> None:
     """A program that computes without a place, here for `python -I`; one with a place is not."""
-    client = Path(__file__).parents[1] / "simcard" / "cuda_client.py"
+    client = Path(__file__).parents[1] / "programs" / "cuda_client.py"
     computes = "cuda.enter(); cuda.allocate(300 * MIB); time.sleep(2.5)"  # over two looks
     reports = (
         "import json; from gpuconf.carried.places import take_places; "

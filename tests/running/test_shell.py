@@ -13,9 +13,9 @@ import pytest
 from gpuconf.carried import SITE
 from gpuconf.running import shell
 from gpuconf.simcard import Card
-from tests.processes import clean_environment, run
+from tests.programs.processes import clean_environment, run
+from tests.programs.terminals import OnTerminal
 from tests.running import on_card
-from tests.terminals import OnTerminal
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.cli.commands import BUILT
 from tests.frameworks.installed import folder_of
-from tests.processes import run
+from tests.programs.processes import run
 
 _CARD = ("--total", "8192MiB", "--used", "1024MiB", "--context", "450MiB")
 # Ray waits 30 s for its own start, which no option changes.

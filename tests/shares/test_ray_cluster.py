@@ -11,7 +11,7 @@ import pytest
 from benchmarks.ray_shares import Check, Found, Layout, checks_of
 from gpuconf.units import MIB
 from tests.cli.commands import BUILT
-from tests.processes import run
+from tests.programs.processes import run
 
 pytestmark = pytest.mark.slow  # starts a cluster of Ray, and TensorFlow in each of its workers
 

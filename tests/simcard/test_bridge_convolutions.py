@@ -8,7 +8,7 @@ import pytest
 
 from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.simcard.bridge import VARIABLE
-from tests.simcard.simcard_programs import RunClient
+from tests.programs.card_clients import RunClient
 
 # The reference is the same convolution by means the CPU has: the filter written out with its
 # holes, and each group of channels on its own.

@@ -9,7 +9,7 @@ import pytest
 from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.simcard.bridge import VARIABLE
 from gpuconf.units import MIB
-from tests.simcard.simcard_programs import RunClient
+from tests.programs.card_clients import RunClient
 
 _PROGRAM = """
 import json

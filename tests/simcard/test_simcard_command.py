@@ -15,7 +15,7 @@ import pytest
 
 from gpuconf.simcard import Card
 from gpuconf.simcard.__main__ import main
-from tests.simcard.simcard_programs import CLIENT, wait_until
+from tests.programs.card_clients import CLIENT, wait_until
 
 _PREFIX = [sys.executable, "-m", "gpuconf.simcard"]
 _FREE = "cuda.enter(); print(cuda.memory()[0] // MIB)"

@@ -10,7 +10,7 @@ import pytest
 
 from gpuconf.simcard import Card, CardSpec, simulated_card
 from gpuconf.units import MIB
-from tests.simcard.simcard_programs import CLIENT, RunClient, StartClient, wait_until
+from tests.programs.card_clients import CLIENT, RunClient, StartClient, wait_until
 
 FREE = (11264 - 1945) * MIB
 TAKE_AND_WAIT = "cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from gpuconf.simcard import Card
-from tests.simcard.simcard_programs import RunClient
+from tests.programs.card_clients import RunClient
 
 RUNTIME, STORAGE = "6bd5fb6c5bf4e74a8987d93912fd9df9", "c693336e1121df11a8c368f355d89593"
 # Functions of a table by their place in it; a fill's name as TensorFlow's Eigen has it.

@@ -8,7 +8,7 @@ import pytest
 
 from gpuconf.simcard import Card
 from gpuconf.units import MIB
-from tests.simcard.simcard_programs import RunClient, StartClient
+from tests.programs.card_clients import RunClient, StartClient
 
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 

@@ -23,7 +23,7 @@ from gpuconf.simcard.old_cuda import (
     refused_names,
 )
 from gpuconf.units import GIB, MIB
-from tests.simcard.simcard_programs import STORY, RunClient
+from tests.programs.card_clients import STORY, RunClient
 
 PROGRAM = Path(__file__).with_name("old_runtime.c")
 needs_compiler = pytest.mark.skipif(

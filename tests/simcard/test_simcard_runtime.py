@@ -6,7 +6,7 @@ import pytest
 
 from gpuconf.simcard import Card, simulated_card
 from gpuconf.units import MIB
-from tests.simcard.simcard_programs import STORY, RunClient
+from tests.programs.card_clients import STORY, RunClient
 
 _INSUFFICIENT_DRIVER, _INVALID_DEVICE = 35, 101
 _PROPERTIES = {12: "cudaGetDeviceProperties_v2", 13: "cudaGetDeviceProperties"}

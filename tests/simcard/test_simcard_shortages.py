@@ -6,7 +6,7 @@ import pytest
 
 from gpuconf.simcard import Card
 from gpuconf.units import MIB
-from tests.simcard.simcard_programs import RunClient, StartClient
+from tests.programs.card_clients import RunClient, StartClient
 
 FREE_MIB = 11264 - 1945
 OUT_OF_MEMORY, ALREADY_REGISTERED = 2, 712

@@ -17,7 +17,7 @@ import pytest
 
 from gpuconf.simcard import Card, simulated_card
 from gpuconf.units import MIB
-from tests.simcard.simcard_programs import STORY, RunClient, wait_until
+from tests.programs.card_clients import STORY, RunClient, wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from gpuconf.units import GIB, MIB
-from tests.backends.on_card import SPEC, RunOnCard
+from tests.programs.on_card import SPEC, RunOnCard
 
 pytestmark = pytest.mark.slow
 

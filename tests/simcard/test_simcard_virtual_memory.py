@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconf.simcard import Card
-from tests.simcard.simcard_programs import RunClient
+from tests.programs.card_clients import RunClient
 
 _FREE_MIB = 11264 - 1945
 _INVALID_VALUE, _OUT_OF_MEMORY, _NOT_SUPPORTED = 1, 2, 801

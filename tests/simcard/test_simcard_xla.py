@@ -15,7 +15,7 @@ from gpuconf.simcard import Card, bridge_for_command, simulated_card, xla_for_co
 from gpuconf.simcard.installed import Frameworks, InstalledTensorFlow
 from gpuconf.simcard.xla import xla_support
 from gpuconf.units import MIB
-from tests.simcard.simcard_programs import STORY, RunClient
+from tests.programs.card_clients import STORY, RunClient
 
 _LIBDEVICE = Path("nvvm") / "libdevice" / "libdevice.10.bc"
 

@@ -20,7 +20,7 @@ import pytest
 
 from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.units import GIB, MIB
-from tests.simcard.simcard_programs import STORY, StartClient
+from tests.programs.card_clients import STORY, StartClient
 
 _HERE = Path(__file__).parent
 _STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")

@@ -11,7 +11,7 @@ import pytest
 from gpuconf.doctor.finding import SourcePlace
 from gpuconf.doctor.source import check_script, findings_in, scripts_in
 from gpuconf.errors import UsageError
-from tests.processes import write_package
+from tests.programs.processes import write_package
 
 BAD_LINE = 'os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"'
 

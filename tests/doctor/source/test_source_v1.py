@@ -13,8 +13,8 @@ from gpuconf.doctor.source.contrib import REPLACEMENTS
 from gpuconf.doctor.source.graphs import GRAPH_NAMES, KERAS_2_NAMES
 from gpuconf.simcard import bridge_for_command, simulated_card
 from gpuconf.units import MIB
-from tests.processes import run
-from tests.simcard.simcard_programs import STORY
+from tests.programs.card_clients import STORY
+from tests.programs.processes import run
 
 SCRIPT = '''\
 # -*- coding: utf-8 -*-

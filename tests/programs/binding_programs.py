@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuconf.units import MIB
 from tests.hardware import standin
-from tests.processes import Nvml
+from tests.programs.processes import Nvml
 
 CARD = standin.Card(standin.uuid(0), total=11264 * MIB, reserved=0, used=1945 * MIB)
 ROOMY = standin.Machine((CARD,))
@@ -37,7 +37,7 @@ def facts(nvml: Nvml, machine: standin.Machine) -> str:
 
 INTERRUPT = """
 import gpuconf.import_hook as import_hook
-from tests.interrupts import interruptions
+from tests.programs.interrupts import interruptions
 HERE = os.path.dirname(gpuconf.__file__)
 # Pure: they read a file and a variable, thousands of lines of ours, and set nothing.
 PURE = (os.path.join(HERE, "profile", ""), os.path.join(HERE, "state_note.py"))

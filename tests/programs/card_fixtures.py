@@ -13,7 +13,7 @@ import pytest
 
 from gpuconf.errors import MissingDependencyError
 from gpuconf.simcard import Card, build_libraries, simulated_card
-from tests.simcard.simcard_programs import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
+from tests.programs.card_clients import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.processes import run
+from tests.programs.processes import run
 
 PLAIN = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 # TensorFlow's allocator for GPUs serves the CPU; one operation at a time, and no fused kernels.

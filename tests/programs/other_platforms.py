@@ -1,8 +1,8 @@
 """A Linux Python without what Python lacks on Windows or macOS; no such machine is needed.
 
-    python -m tests.other_platforms win32 -c "import gpuconf.auto"
-    python -m tests.other_platforms darwin -m gpuconf plan
-    python -m tests.other_platforms win32:keras train.py
+    python -m tests.programs.other_platforms win32 -c "import gpuconf.auto"
+    python -m tests.programs.other_platforms darwin -m gpuconf plan
+    python -m tests.programs.other_platforms win32:keras train.py
 
 Code written on Linux fails elsewhere at a name that does not exist there: ``os.getuid`` on Windows,
 ``os.memfd_create`` on macOS.  typeshed, which is part of mypy, has each name's platforms.  So the

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from gpuconf.simcard import Card, simulated_card, support_for_command
-from tests.backends.on_card import SPEC, Outcome, RunOnCard
 from tests.frameworks.installed import folder_of
+from tests.programs.on_card import SPEC, Outcome, RunOnCard
 
 _TELL = "def tell(**facts):\n    import json\n    print('TOLD', json.dumps(facts), flush=True)\n\n"
 
