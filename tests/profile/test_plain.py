@@ -34,7 +34,7 @@ def nameless(profile: Profile) -> Profile:
 def test_plain_data_loads_as_the_same_profile(tmp_path: Path) -> None:
     """As overrides of nothing, as YAML, and it is JSON too."""
     (tmp_path / "empty.yaml").write_text("{}")
-    for text in (RICH, *(text for text, _, _ in GOOD)):
+    for text in (RICH, *GOOD):
         (tmp_path / "one.yaml").write_text(text, encoding="utf-8")
         profile = load_profile(tmp_path / "one.yaml", environ={})
         plain = profile_as_dict(profile)
