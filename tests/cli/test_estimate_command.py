@@ -58,7 +58,6 @@ def bad():
 def folder(tmp_path: Path) -> Path:
     """A folder with a module."""
     (tmp_path / "nets.py").write_text(MODULE, encoding="utf-8")
-    (tmp_path / "empty.keras").touch()
     return tmp_path
 
 
@@ -66,60 +65,6 @@ def checked(done: Done) -> dict[str, Any]:
     """The one document on stdout, which is what the schema says."""
     jsonschema.validate(done.document, SCHEMA)
     return done.document
-
-
-# What is refused before TensorFlow is imported: the arguments, what is said, and the hint.
-REFUSED: tuple[tuple[list[str], str, str], ...] = (
-    ([], "required: TARGET", "`gpuconf estimate --help`"),
-    (["a:b", "--batch-size", "0"], "'0' is not a whole number of at least 1", "--help"),
-    (["a:b", "--batch-size", "many"], "'many' is not a whole number", "--help"),
-    (["a:b", "--limit", "6"], "did you mean 6GiB?", "--help"),
-    (["a:b", "--limit", "6GiB", "--profile", "notebook"], "not allowed with", "--help"),
-    (["a:b", "--profile", "nosuch"], 'there is no profile named "nosuch"', "profiles list"),
-    (["a:b", "--profile", "cpu-only"], "it hides the GPUs", "--limit 6GiB"),
-    (["a:b", "--jit", "--no-jit"], "--no-jit: not allowed with argument --jit", "--help"),
-    (["--mixed-precision", "a:b"], "neither float16 nor bfloat16 (put TARGET", "--help"),
-    (["a:b", "--mixed-precision", "int8"], "'int8' is neither float16 nor bfloat16", "--help"),
-    (["a:b", "--input-shape", "a,b"], "'a,b' is not a shape, such as 224,224,3", "--help"),
-    (["a:b", "--input-shape", "0,3"], "'0,3' is not a shape", "--help"),
-    (["a:b", "--card", "0GiB"], "--card 0B: a GPU has memory", "--card 8GiB"),
-    (["a:b", "--limit", "0B"], "--limit 0B: a limit is at least a byte", "--limit 6GiB"),
-    (
-        ["a:b", "--workspace-limit", "0B"],
-        "--workspace-limit 0B: a limit is",
-        "--workspace-limit 1B",
-    ),
-    (["a:b", "--inference", "--loss", "mse"], "--loss is for training", "leave one of them out"),
-    (["a:b", "--inference", "--optimizer", "sgd"], "--optimizer is for training", "leave one"),
-    (["a:b", "--plot", "a.jpg"], ".png or .svg", "--plot a.png"),
-    (["a:b", "--plot", "no/a.png"], "there is no folder no", "mkdir -p no"),
-    (["a:b", "--btach-size", "3"], "does not know '--btach-size'", "--batch-size"),
-    (["empty.keras"], "empty.keras is empty: 0 bytes", "save it again"),
-    (["nosuch.keras"], "there is no file nosuch.keras", "ls ."),
-    (["nosuch.py"], "there is no file nosuch.py", "ls ."),
-    (["a:b", "--card", "600MiB"], "nothing is left of a card of 600 MiB", "give a larger --card"),
-    (
-        ["nets:make", "--", "--epochs", "3"],
-        "nets:make is not one",
-        "estimate train.py -- --epochs 3",
-    ),
-    (["nets.py", "--probe"], "not of a script", "gpuconf rehearse --card 8GiB -- python nets.py"),
-    (["nets"], "nets.py is a program", "gpuconf estimate nets.py:make"),
-    (["nosuch"], "'nosuch' is neither a file that is there nor module:function", "make_model"),
-)
-
-
-def test_what_is_refused_at_once(folder: Path) -> None:
-    """Exit code 2, one error with a hint, as one document where JSON is asked for."""
-    texts = run_commands(folder, *(["estimate", *words] for words, *_ in REFUSED))
-    documents = run_commands(folder, *(["estimate", "--json", *words] for words, *_ in REFUSED))
-    for (words, said, hint), text, document in zip(REFUSED, texts, documents, strict=True):
-        assert (text.code, text.out, document.code) == (2, "", 2), words
-        error = checked(document)["error"]
-        assert said in error["message"], words
-        assert hint in error["hint"], words
-        assert text.err.startswith("gpuconf: error: ")
-        assert "Traceback" not in text.err
 
 
 @pytest.mark.slow

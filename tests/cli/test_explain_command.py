@@ -44,14 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "a.log.gz": whole,
         "packed.log": whole,  # by what is in it, whatever it is called
         "notebook.log": NOTEBOOK.read_bytes(),
-        "cut.gz": whole[:-40],
-        "torn.gz": whole[:600] + bytes(400) + whole[1000:],
         "empty.log": b"",
-        "cut.dump": DUMP.read_bytes()[:-1],
     }
     for name, data in files.items():
         (made / name).write_bytes(data)
-    (made / "pictures.png").mkdir()
     return made
 
 
@@ -111,44 +107,6 @@ def test_an_empty_log_is_no_failure(folder: Path) -> None:
     said = "no known GPU problem (not-a-gpu-problem): the log is empty\n"
     assert done == Done(0, said, "", "explain")
     assert piped(b"", "-", home=folder).stdout == said.encode()
-
-
-# What is refused: the arguments, the exit code, what is said, and the hint.
-REFUSED: tuple[tuple[list[str], int, str, str], ...] = (
-    (["a.log", "b.log"], 2, "b.log", "`gpuconf explain --help`"),
-    (["a.log", "--verbos=1"], 2, "--verbos", ""),
-    (["nosuch.log"], 2, "there is no file nosuch.log", "python train.py 2>&1 | tee nosuch.log"),
-    (["pictures.png"], 2, "pictures.png is a folder", "ls -lt pictures.png | head"),
-    (["a.log/b"], 2, "a.log/b cannot be read: Not a directory", "ls -l a.log/b"),
-    (["/proc/self/mem"], 2, "/proc/self/mem cannot be read: Input/output", "ls -l /proc/self/mem"),
-    (["no such.log/a b"], 2, "there is no file no such.log/a b", ""),
-    (["cut.gz"], 1, "cut.gz is compressed and broken: Compressed file ended", "gzip --test cut.gz"),
-    (["torn.gz"], 1, "torn.gz is compressed and broken", "gzip --test torn.gz"),
-    (
-        ["cut.dump"],
-        1,
-        "not a dump of TF_BFC_MEMORY_DUMP, or a part",
-        "TF_BFC_MEMORY_DUMP=/tmp/dump",
-    ),
-    (["nosuch.log", "--plot", "no/a.png"], 2, "there is no folder no", "mkdir -p no"),
-    (["nosuch.log", "--plot", "a.jpg"], 2, ".png or .svg", "--plot a.png"),
-    (["nosuch.log", "--plot", "pictures.png"], 2, "may not be written", "ls -ld "),
-)
-
-
-def test_what_is_refused(folder: Path) -> None:
-    """One error with a hint, exit 2 for usage and 1 for a broken file; a picture's place first."""
-    texts = run_commands(folder, *(["explain", *words] for words, *_ in REFUSED))
-    documents = run_commands(folder, *(["explain", "--json", *words] for words, *_ in REFUSED))
-    for (_, code, said, hint), text, document in zip(REFUSED, texts, documents, strict=True):
-        assert (text.code, text.out, document.code) == (code, "", code), text.err
-        error = checked(document)["error"]
-        assert text.err.startswith("gpuconf: error: ")
-        assert said in error["message"]
-        assert hint in error["hint"]
-        for words in error["message"], error["hint"]:
-            assert words in text.err
-        assert "Traceback" not in text.err
 
 
 def test_without_standard_input(folder: Path) -> None:

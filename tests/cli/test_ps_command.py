@@ -198,26 +198,6 @@ def test_a_live_view_that_is_too_high(tmp_path: Path, nvml: Nvml) -> None:
         assert terminal.end() == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--watch"], "--watch draws on a terminal, and stdout is not a terminal"),
-        (["--watch", "--json"], "--watch draws on a terminal, and --json prints one document"),
-        (["--watch", "0"], "'0' is not a number of seconds"),
-        (["--watch", "soon"], "'soon' is not a number of seconds"),
-        (["--watch", "0.01"], "'0.01' is not between 0.1 seconds and a day"),
-        (["--watch", "nan"], "'nan' is not a number of seconds"),
-    ],
-)
-def test_watching_without_a_terminal(words: list[str], message: str, tmp_path: Path) -> None:
-    """One error, with the command to run instead."""
-    done = run(gpuconf("ps", *words), tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "hint: " in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_terminal_that_cannot_draw(tmp_path: Path) -> None:
     """TERM=dumb, as editors have it."""
     with OnTerminal(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.units import MIB
-from tests.cli.commands import BUILT, gpuconf, run_commands
+from tests.cli.commands import BUILT, gpuconf
 from tests.programs.processes import clean_environment, interruptible, run
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
@@ -35,32 +35,6 @@ print("training starts")
 model.fit(np.ones((4096, 64)), np.ones((4096, 8)), batch_size=1024, verbose=2)
 model.save("saved.keras")
 """
-
-
-def test_what_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    """Exit code 2, one error with a hint, and the word of the user that was wrong."""
-    here = str(tmp_path / "nosuch" / "a.png")
-    plain = tmp_path / "plain.py"
-    plain.touch(mode=0o600)
-    cases = {
-        "no command": ["rehearse", "--card", "8GiB"],
-        "--steps": ["rehearse", "--steps", "0", "--", "true"],
-        "'8'": ["rehearse", "--card", "8", "--", "true"],
-        "nothing is left": ["rehearse", "--card", "1GiB", "--used", "1GiB", "--", "true"],
-        ".png or .svg": ["rehearse", "--plot", "a.jpg", "--", "true"],
-        "no folder": ["rehearse", "--plot", here, "--", "true"],
-        "nosuch": ["rehearse", "--profile", "nosuch", "--", "true"],
-        "--batch": ["rehearse", "--batch", "x", "--", "true"],
-        "--card comes after": ["rehearse", "true", "--card", "8GiB"],
-        "did you mean 8GiB?": ["rehearse", "--card", "8 gigs", "--", "true"],
-        "'nosuch-command': it was not found": ["rehearse", "--", "nosuch-command"],
-        "plain.py': it may not be executed": ["rehearse", "--", str(plain)],
-    }
-    for (said, _), done in zip(cases.items(), run_commands(tmp_path, *cases.values()), strict=True):
-        assert done.code == 2, said
-        assert said in done.err
-        assert "hint:" in done.err
-        assert done.out == ""
 
 
 def test_what_is_missing_is_no_verdict(tmp_path: Path) -> None:
