@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.carried.carried_runs import run_environment, run_in, variable
-from tests.carried.carried_standins import write_torch
+from tests.programs.stand_ins import write_torch
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
 

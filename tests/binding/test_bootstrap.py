@@ -9,11 +9,10 @@ import pytest
 
 from gpuconf.units import MIB
 from tests.hardware import standin
+from tests.programs.binding_programs import CARD as OLDER
 from tests.programs.processes import Nvml, run, run_python, write_package
 
-CARD = standin.Card(
-    standin.uuid(0), "NVIDIA GeForce RTX 2080 Ti", 11264 * MIB, 0, 1945 * MIB, major=7, minor=5
-)
+CARD = OLDER._replace(name="NVIDIA GeForce RTX 2080 Ti", major=7, minor=5)
 STORY = standin.Machine((CARD,))
 FULL = standin.Machine((CARD._replace(used=11000 * MIB),))
 TWO = standin.Machine((CARD, CARD._replace(uuid=standin.uuid(1), used=100 * MIB)))
@@ -26,12 +25,6 @@ def ours():
              "XLA_CLIENT_MEM_FRACTION")
     return {name: os.environ[name] for name in names if name in os.environ}
 """
-
-
-@pytest.fixture(autouse=True)
-def _framework(tmp_path: Path) -> None:
-    """A framework beside every program, of which only the import matters: ``import cupy``."""
-    write_package(tmp_path, {"cupy.py": "value = 1\n"})
 
 
 def test_one_line_sets_what_needs_no_figures_and_the_rest_at_a_frameworks_import(

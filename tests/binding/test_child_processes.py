@@ -10,15 +10,6 @@ from tests.hardware import standin
 from tests.programs.binding_programs import ROOMY, START, TWO
 from tests.programs.processes import Nvml, finding, run_python, write_package
 
-
-@pytest.fixture(autouse=True)
-def _frameworks(tmp_path: Path) -> None:
-    """Frameworks of which only the import matters."""
-    write_package(
-        tmp_path, {"cupy.py": "value = 1\n", "numba/__init__.py": "", "numba/cuda.py": ""}
-    )
-
-
 CHILD = """
 import os, sys
 import gpuconf.auto, gpuconf, cupy
