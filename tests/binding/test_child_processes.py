@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.hardware import standin
 from tests.programs.binding_programs import ROOMY, START, TWO
-from tests.programs.processes import Nvml, finding, run_python, write_package
+from tests.programs.processes import Nvml, finding, run, run_python, write_package
 
 CHILD = """
 import os, sys
@@ -19,160 +21,128 @@ print(gpuconf.activation().profile, os.environ.get("CUDA_VISIBLE_DEVICES"),
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A project with a file of its own, a child program elsewhere, and the framework findable."""
-    write_package(
-        tmp_path,
-        {
-            "project/gpuconf.yaml": "extends: shared-desktop\nmemory: {memory_limit: 2GiB}\n",
-            "elsewhere/child.py": CHILD,
-        },
-    )
-    return tmp_path
+PROJECT = "extends: shared-desktop\nmemory: {memory_limit: 2GiB}\n"
 
 
-def test_a_child_in_another_folder_has_its_parents_profile(project: Path, nvml: Nvml) -> None:
-    """A project's file that the parent found holds for what it starts, wherever that runs."""
+def child_of(
+    parent: str,
+    folder: Path,
+    environ: Mapping[str, str],
+    *,
+    child: str = CHILD,
+    cwd: str | None = None,
+    **more: str,
+) -> str:
+    """What a child prints, with ``more`` variables and in ``cwd``, of a program that runs these
+    lines and then starts it.  Each of ``more`` is an expression, evaluated in the parent."""
+    (folder / "child.py").write_text(child)
     program = f"""
+{parent}
 import os, subprocess, sys
-os.chdir({str(project / "project")!r})
-import gpuconf.auto
-for cwd in ({str(project / "elsewhere")!r}, "/"):
-    print(subprocess.check_output([sys.executable, {str(project / "elsewhere/child.py")!r}],
-                                  cwd=cwd, text=True).strip())
+more = {{name: eval(value) for name, value in {more!r}.items()}}
+command = [sys.executable, {str(folder / "child.py")!r}]
+print(subprocess.check_output(command, cwd={cwd!r}, env={{**os.environ, **more}}, text=True,
+                              stderr=subprocess.STDOUT).strip())
 """
-    out = run_python(program, project, environ={**nvml(ROOMY), **finding(project)})
-    assert out.splitlines() == ["project None 2048", "project None 2048"]
+    return run_python(program, folder, environ={**environ, **finding(folder)}).strip()
 
 
-def test_the_scripts_folder_counts_before_the_current_one(project: Path, nvml: Nvml) -> None:
+def test_a_child_in_another_folder_has_its_parents_profile(tmp_path: Path, nvml: Nvml) -> None:
+    """A project's file that the parent found holds for what it starts, wherever that runs."""
+    write_package(tmp_path, {"project/gpuconf.yaml": PROJECT, "elsewhere/file": ""})
+    parent = f"import os; os.chdir({str(tmp_path / 'project')!r}); import gpuconf.auto"
+    for cwd in (str(tmp_path / "elsewhere"), "/"):
+        assert child_of(parent, tmp_path, nvml(ROOMY), cwd=cwd) == "project None 2048"
+
+
+def test_the_scripts_folder_counts_before_the_current_one(tmp_path: Path, nvml: Nvml) -> None:
     """`python project/train.py` takes project/gpuconf.yaml."""
-    (project / "project" / "train.py").write_text(CHILD)
-    (project / "gpuconf.yaml").write_text("extends: shared-desktop\nmemory: {memory_limit: 3GiB}\n")
-    program = """
-import subprocess, sys
-print(subprocess.check_output([sys.executable, "project/train.py"], text=True).strip())
-"""
-    out = run_python(program, project, environ={**nvml(ROOMY), **finding(project)})
-    assert out.strip() == "project None 2048"
+    other = PROJECT.replace("2GiB", "3GiB")
+    files = {"project/gpuconf.yaml": PROJECT, "project/train.py": CHILD, "gpuconf.yaml": other}
+    write_package(tmp_path, files)
+    environ = {**nvml(ROOMY), **finding(tmp_path)}
+    done = run([sys.executable, "project/train.py"], tmp_path, environ=environ)
+    assert done.stdout == "project None 2048\n", done.stderr
 
 
 def test_a_relative_path_is_absolute_for_children(tmp_path: Path, nvml: Nvml) -> None:
     """GPUCONF_PROFILE=./lab.yaml and a child in another folder: the same file."""
-    (tmp_path / "lab.yaml").write_text("extends: shared-desktop\nmemory: {memory_limit: 2GiB}\n")
-    (tmp_path / "child.py").write_text(CHILD)
-    program = f"""
-import os, subprocess, sys
+    write_package(tmp_path, {"lab.yaml": PROJECT})
+    parent = f"""
+import os
 import gpuconf.auto
 assert os.environ["GPUCONF_PROFILE"] == {str(tmp_path / "lab.yaml")!r}
-os.chdir("/")
-print(subprocess.check_output([sys.executable, {str(tmp_path / "child.py")!r}], text=True))
 """
     environ = {**nvml(ROOMY), "GPUCONF_PROFILE": "./lab.yaml"}
-    assert run_python(program, tmp_path, environ=environ).split() == ["lab", "None", "2048"]
+    assert child_of(parent, tmp_path, environ, cwd="/") == "lab None 2048"
 
 
-def test_who_chooses_the_profile(tmp_path: Path, nvml: Nvml) -> None:
+HALF_CARD = "import gpuconf\ngpuconf.configure('half-card')"
+
+
+@pytest.mark.parametrize("named", [{}, {"GPUCONF_PROFILE": "shared-desktop"}])
+def test_who_chooses_the_profile(named: dict[str, str], tmp_path: Path, nvml: Nvml) -> None:
     """An argument or a variable for this process, then the parent's choice, then the default."""
-    (tmp_path / "child.py").write_text(CHILD)
-    program = f"""
-import os, subprocess, sys
-import gpuconf
-gpuconf.configure("half-card")
-def child(**more):
-    command = [sys.executable, {str(tmp_path / "child.py")!r}]
-    return subprocess.check_output(command, text=True, env={{**os.environ, **more}}).split()[0]
-print(child(), child(GPUCONF_PROFILE="notebook"))
-assert gpuconf.configure() is gpuconf.configure("shared-desktop")
-"""
-    for named in ({}, {"GPUCONF_PROFILE": "shared-desktop"}):
-        out = run_python(program, tmp_path, environ={**nvml(ROOMY), **named})
-        assert out.split() == ["half-card", "notebook"]
+    environ = {**nvml(ROOMY), **named}
+    assert child_of(HALF_CARD, tmp_path, environ).startswith("half-card ")
+    chosen = child_of(HALF_CARD, tmp_path, environ, GPUCONF_PROFILE="'notebook'")
+    assert chosen.startswith("notebook ")
+    run_python(
+        f"{HALF_CARD}\nassert gpuconf.configure() is gpuconf.configure('shared-desktop')",
+        tmp_path,
+        environ=environ,
+    )
 
 
 def test_again_in_a_child_is_still_the_parents_choice(tmp_path: Path, nvml: Nvml) -> None:
     """configure() after import gpuconf.auto changes nothing in a child either."""
-    (tmp_path / "child.py").write_text(
-        "import gpuconf.auto, gpuconf\nfirst = gpuconf.activation()\n"
-        "assert gpuconf.configure() is first and first.profile == 'half-card', first\n"
-    )
-    program = f"""
-import subprocess, sys
-import gpuconf
-gpuconf.configure("half-card")
-subprocess.run([sys.executable, {str(tmp_path / "child.py")!r}], check=True)
+    child = """
+import gpuconf.auto, gpuconf
+first = gpuconf.activation()
+print(gpuconf.configure() is first, first.profile)
 """
-    run_python(program, tmp_path, environ=nvml(ROOMY))
+    assert child_of(HALF_CARD, tmp_path, nvml(ROOMY), child=child) == "True half-card"
 
 
-@pytest.mark.parametrize("explicit", [{}, {"CUDA_VISIBLE_DEVICES": "-1"}])
+@pytest.mark.parametrize("explicit", [{}, {"CUDA_VISIBLE_DEVICES": "'-1'"}])
 def test_a_hidden_gpu_stays_hidden_in_children(
     explicit: dict[str, str], tmp_path: Path, nvml: Nvml
 ) -> None:
     """Under a cpu-only parent no child opens the GPUs again, an explicit -1 least of all."""
-    (tmp_path / "child.py").write_text(CHILD)
-    program = f"""
-import os, subprocess, sys
-import gpuconf
-gpuconf.configure("cpu-only")
-environ = {{**os.environ, "GPUCONF_PROFILE": "shared-desktop", **{explicit!r}}}
-print(subprocess.check_output([sys.executable, {str(tmp_path / "child.py")!r}],
-                              env=environ, text=True, stderr=subprocess.STDOUT))
+    parent = "import gpuconf\ngpuconf.configure('cpu-only')"
+    explicit = {"GPUCONF_PROFILE": "'shared-desktop'", **explicit}
+    assert "shared-desktop -1 None" in child_of(parent, tmp_path, nvml(ROOMY), **explicit)
+
+
+CHOOSES = f"""
+import gpuconf, os
+gpuconf.configure("shared-desktop", gpus=[0])
+import cupy
+assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(0)!r}
 """
-    out = run_python(program, tmp_path, environ=nvml(ROOMY))
-    assert "shared-desktop -1 None" in out
 
 
 def test_a_child_without_gpus_hides_its_parents_at_once(tmp_path: Path, nvml: Nvml) -> None:
     """``gpus: none`` needs no plan: the import hides the GPUs, whatever the parent has chosen."""
     child = "import os, gpuconf.auto\nprint(os.environ['CUDA_VISIBLE_DEVICES'])\nimport cupy\n"
     child += "print(os.environ['CUDA_VISIBLE_DEVICES'], gpuconf.activation().plan.hides_gpus)\n"
-    (tmp_path / "child.py").write_text(child)
-    program = f"""
-import os, subprocess, sys
-import gpuconf
-gpuconf.configure("shared-desktop", gpus=[0])
-import cupy
-assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(0)!r}
-environ = {{**os.environ, "GPUCONF_PROFILE": "cpu-only"}}
-print(subprocess.check_output([sys.executable, {str(tmp_path / "child.py")!r}],
-                              env=environ, text=True))
-"""
-    out = run_python(program, tmp_path, environ=nvml(TWO))
+    out = child_of(CHOOSES, tmp_path, nvml(TWO), child=child, GPUCONF_PROFILE="'cpu-only'")
     assert out.split() == ["-1", "-1", "True"]
 
 
 def test_a_schedulers_value_equal_to_ours_is_not_undone(tmp_path: Path, nvml: Nvml) -> None:
     """The parent wrote a GPU's name, and a scheduler gives a child that name: it gets no more."""
-    (tmp_path / "child.py").write_text(CHILD)
-    program = f"""
-import os, subprocess, sys
-import gpuconf
-gpuconf.configure("shared-desktop", gpus=[0])
-import cupy
-environ = {{**os.environ, "CUDA_VISIBLE_DEVICES": {standin.uuid(0)!r},
-           "GPUCONF_PROFILE": "dedicated"}}
-print(subprocess.check_output([sys.executable, {str(tmp_path / "child.py")!r}],
-                              env=environ, text=True))
-"""
-    out = run_python(program, tmp_path, environ=nvml(TWO))
+    more = {"CUDA_VISIBLE_DEVICES": repr(standin.uuid(0)), "GPUCONF_PROFILE": "'dedicated'"}
+    out = child_of(CHOOSES, tmp_path, nvml(TWO), **more)
     assert out.split() == ["dedicated", standin.uuid(0), "7783"]
 
 
 def test_a_note_of_another_machine_is_ignored(tmp_path: Path, nvml: Nvml) -> None:
     """A login node's note, and the scheduler's own 0: the plan stays on GPU 0."""
-    (tmp_path / "child.py").write_text(CHILD)
-    program = f"""
-import os, subprocess, sys
-import gpuconf
-gpuconf.configure("cpu-only")
-note = os.environ["GPUCONF_STATE"].replace("host=", "host=login-").replace("-1", "0")
-environ = {{**os.environ, "GPUCONF_STATE": note, "CUDA_VISIBLE_DEVICES": "0"}}
-print(subprocess.check_output([sys.executable, {str(tmp_path / "child.py")!r}],
-                              env=environ, text=True))
-"""
-    out = run_python(program, tmp_path, environ=nvml(TWO))
+    note = "os.environ['GPUCONF_STATE'].replace('host=', 'host=login-').replace('-1', '0')"
+    parent = "import gpuconf\ngpuconf.configure('cpu-only')"
+    more = {"GPUCONF_STATE": note, "CUDA_VISIBLE_DEVICES": "'0'"}
+    out = child_of(parent, tmp_path, nvml(TWO), **more)
     assert out.split() == ["shared-desktop", "0", "7884"], out
 
 
