@@ -317,21 +317,6 @@ print(subprocess.check_output(command, env=environ, text=True).strip())
     assert run_python(program, tmp_path, environ=environ).split() == [standin.uuid(1), "0"]
 
 
-def test_python_dash_m(tmp_path: Path, nvml: Nvml) -> None:
-    """A package's __main__ whose first line is ours works as a script does."""
-    write_package(
-        tmp_path,
-        {
-            "train/__init__.py": "",
-            "train/__main__.py": "import gpuconf.auto, gpuconf, cupy\n"
-            "print(gpuconf.activation())\n",
-        },
-    )
-    done = run([sys.executable, "-m", "train"], tmp_path, environ=nvml(STORY))
-    assert done.returncode == 0, done.stderr
-    assert "limit = min(7884 MiB, 8295 MiB) = 7884 MiB" in done.stdout
-
-
 def test_the_public_names(tmp_path: Path) -> None:
     """Every name that is promised is there, listed, and the same object where it lives."""
     program = """

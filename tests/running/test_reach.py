@@ -103,42 +103,10 @@ def test_what_is_refused_is_what_is_lost(tmp_path: Path) -> None:
     _script(chain / "0", f"#!{python} -sE")
     for depth in (1, 2, 3):
         _script(chain / str(depth), f"#!{chain}/{depth - 1}")
-    lines = [
-        "python -c pass",
-        "python -I -c pass",
-        "python -sE -c pass",
-        "python -S -c pass",
-        "python -BO -c pass",
-        "python -c pass -I",
-        "python -X dev -c pass",
-        "python -Wignore -c pass",
-        "python -W ignore -Ec pass",
-        "python -m this -E",
-        "nice -n 1 python -Im this",
-        f"env -i {python} -c pass",
-        f"env - {python} -c pass",
-        "env A=1 nice python -c pass",
-        "env PYTHONPATH=x python -c pass",
-        "env -u PYTHONPATH python -c pass",
-        "env -u A python -c pass",
-        "env -S 'python -E -c pass'",
-        "env -S'A=1 python -c' pass",
-        "env -uPYTHONPATH -u A python -c pass",
-        f"env --ignore-env {python} -c pass",
-        "timeout 60 setsid -w stdbuf -oL nohup python -Ec pass",
-        "timeout 60 setsid -w stdbuf -oL nohup python -c pass",
-        "timeout -s KILL 60 python -c pass",
-        _script(tmp_path / "plain", f"#!{python}"),
-        _script(tmp_path / "through-env", "#!/usr/bin/env python"),
-        _script(tmp_path / "split", "#!/usr/bin/env -S python -E"),
-        _script(tmp_path / "split-fine", "#! /usr/bin/env -S A=1 python -u "),
-        _script(tmp_path / "ignoring", f"#!{python} -Es"),
-        f"{chain}/0",
-        f"{chain}/1",
-        f"{chain}/2",
-        f"{chain}/3",
-        f"nice {chain}/2",
-    ]
+    places = {"python": python, "chain": chain}
+    lines = [line.format(**places) for line in LINES["started"]]
+    for name, first in LINES["scripts"].items():
+        lines.append(_script(tmp_path / name, first.format(**places)))
     started = [
         subprocess.Popen(
             shlex.split(line),
