@@ -131,6 +131,7 @@ def test_of_two_dedicated_ones_the_second_is_refused(card: Card, start: Start) -
     assert taken(programs[answers.index(winners[0])]) == "GPU:0"
 
 
+@pytest.mark.nightly
 def test_of_two_dedicated_ones_the_second_waits(card: Card, start: Start) -> None:
     """It waits in line, says who is before it, and has the whole card once the first ends."""
     programs = start(card, "extends: dedicated\nmemory: {on_shortage: {wait: forever}}\n", 2)
@@ -158,6 +159,7 @@ def test_the_second_gets_what_is_left(card: Card, start: Start) -> None:
     assert [taken(program) for program in programs] == ["GPU:0", "GPU:0"]
 
 
+@pytest.mark.nightly
 def test_three_that_pick_the_most_free_spread_over_two_cards(start: Start) -> None:
     """Each sees what the others have been promised, though nobody has taken a byte yet."""
     rules = "gpus: {pick: most-free}\nmemory: {memory_limit: 3GiB, allow_growth: true}\n"
@@ -185,6 +187,7 @@ def test_who_only_lists_the_gpus_leases_none(card: Card, start: Start) -> None:
     assert [taken(worker), taken(launcher)] == ["GPU:0", "GPU:0"]
 
 
+@pytest.mark.nightly
 def test_a_limit_that_still_holds_stays(card: Card, start: Start) -> None:
     """Between the listing and the devices another has taken a part, which this one never had."""
     rules = "memory: {memory_limit: 4GiB, context: 512MiB}\n"
@@ -195,19 +198,19 @@ def test_a_limit_that_still_holds_stays(card: Card, start: Start) -> None:
     assert [mib(each) for each in bound_at_once([launcher])] == [4096]
 
 
-@pytest.mark.parametrize("rules", ["extends: dedicated\n", "memory: {memory_limit: 2GiB}\n"])
-def test_who_has_hidden_the_gpus_leases_none(rules: str, card: Card, start: Start) -> None:
+def test_who_has_hidden_the_gpus_leases_none(card: Card, start: Start) -> None:
     """It computes on the CPU, whatever others have taken meanwhile, and takes nothing from them."""
     (hidden,) = start(card, "extends: dedicated\nmemory: {at_least: 1GiB}\n", 1, "lists", "hides")
     hidden.next_step()
     hidden.answer()
-    (other,) = start(card, rules, 1)
+    (other,) = start(card, "extends: dedicated\n", 1)
     bound_at_once([other])
     assert [each["limits"] for each in bound_at_once([hidden])] == [[]]
     assert len(list(Path(f"{card.path}.leases").glob("*/lease.*"))) == 1
     assert taken(other) == "GPU:0"
 
 
+@pytest.mark.nightly
 def test_a_session_of_who_has_hidden_the_gpus_leases(card: Card, start: Start) -> None:
     """It sees them all the same."""
     rules = "memory: {memory_limit: 2GiB, context: 512MiB}\n"
