@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import gc
-import os
-import shutil
-from collections.abc import Generator, Iterator
-from pathlib import Path
+from collections.abc import Generator
 
 import hypothesis
 import pytest
 
-from tests.hardware import standin
-from tests.programs import lean_tensorflow
-from tests.programs.processes import Nvml
-
 pytest_plugins = (
+    "tests.programs.fixtures",
     "tests.programs.card_fixtures",
-    "tests.programs.on_card_fixtures",
+    "tests.programs.on_card",
     "tests.training.training_fixtures",
 )
-
-ROOT = Path(__file__).resolve().parents[1]
 
 # No test is about seconds: a busy machine must not fail one.
 hypothesis.settings.register_profile("no deadline", deadline=None)
@@ -80,42 +72,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     rank = {stem: place for place, stem in enumerate(_LONGEST)}
     items.sort(key=lambda item: (item.path not in slow, rank.get(item.path.stem, len(rank))))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _lean_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every Python that a test starts begins with that module, and finds the package ``tests``."""
-    folder = tmp_path_factory.mktemp("site")
-    shutil.copyfile(lean_tensorflow.__file__, folder / "sitecustomize.py")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}", prepend=os.pathsep)
-        # Kernels that split their work among threads only wait here, where tests run side by side:
-        # a fifth less of processor time.  Which operation runs when does not change by this.
-        patch.setenv("TF_NUM_INTRAOP_THREADS", "1")
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _leases_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test reads or takes this machine's own leases."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GPUCONF_LEASES", str(tmp_path_factory.mktemp("ledger") / "leases"))
-        yield
-
-
-@pytest.fixture
-def whole_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow with all that it imports where all of it is installed."""
-    monkeypatch.setenv("WHOLE_TENSORFLOW", "1")
-
-
-@pytest.fixture(scope="session")
-def nvml(tmp_path_factory: pytest.TempPathFactory) -> Nvml:
-    """The variables with which a new process sees the machine of a scenario."""
-    if standin.compiler() is None:
-        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
-    folder = tmp_path_factory.mktemp("standin")
-    return lambda machine: standin.environment(machine, folder)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -236,7 +236,7 @@ def shown(command: Sequence[str], step: Step, faults: Sequence[str]) -> str:
     return "\n".join(["```", *lines, "```", wrong])
 
 
-def tell(stack: Stack, python: Path) -> tuple[str, bool]:
+def report(stack: Stack, python: Path) -> tuple[str, bool]:
     """Run all steps; the section of the transcript, and whether all went as promised."""
     print(f"{stack.folder}: alone, under gpuconf run, a kernel", file=sys.stderr, flush=True)
     run = [sys.executable, "-m", *RUN]
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sections, failed = [], []
     for name in options.stacks or STACKS:
         try:
-            section, as_promised = tell(STACKS[name], installed(STACKS[name], os.environ))
+            section, as_promised = report(STACKS[name], installed(STACKS[name], os.environ))
             sections.append(section)
         except LegacyError as error:
             print(f"legacy: {error}", file=sys.stderr)

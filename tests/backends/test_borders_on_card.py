@@ -32,11 +32,12 @@ def test_a_tensorflow_program_stays_on_its_gpu(run_on_card: RunOnCard) -> None:
 import gpuconf.auto
 import tensorflow as tf
 {LIMITS}
-tell(device=tf.constant([1.0]).device[-5:], limits=limits())
+report(device=tf.constant([1.0]).device[-5:], limits=limits())
 """,
+        fresh="Keras reads KERAS_BACKEND when it is imported",
         KERAS_BACKEND="jax",
     )
-    assert outcome.told == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
+    assert outcome.values == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
     assert "sees no GPU" not in outcome.log
 
 
@@ -47,11 +48,12 @@ def test_gpuconf_after_a_tensorflow_that_imported_keras(run_on_card: RunOnCard) 
 import tensorflow as tf
 import gpuconf.auto
 {LIMITS}
-tell(device=tf.constant([1.0]).device[-5:], limits=limits())
+report(device=tf.constant([1.0]).device[-5:], limits=limits())
 """,
+        fresh="Keras reads KERAS_BACKEND when it is imported",
         KERAS_BACKEND="jax",
     )
-    assert outcome.told == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
+    assert outcome.values == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
 
 
 def test_profiles_that_change_after_the_import(
@@ -66,10 +68,10 @@ import tensorflow as tf
 {LIMITS}
 os.environ["GPUCONF_PROFILE"] = {graph!r}
 tf.constant([1.0])
-tell(limits=limits())
+report(limits=limits())
 """
     )
-    assert outcome.told["limits"] == ["2048 MiB", "2048 MiB"], outcome.log
+    assert outcome.values["limits"] == ["2048 MiB", "2048 MiB"], outcome.log
     refused = run_on_card(
         f"""
 {LIMITS}
@@ -82,10 +84,10 @@ for _ in range(2):
     except gpuconf.GpuconfError as error:
         errors.append(type(error).__name__)
 tf.constant([1.0])
-tell(errors=errors, limits=limits())
+report(errors=errors, limits=limits())
 """
     )
-    assert refused.told == {"errors": ["ProfileError"] * 2, "limits": ["2048 MiB"]}, refused.log
+    assert refused.values == {"errors": ["ProfileError"] * 2, "limits": ["2048 MiB"]}, refused.log
 
 
 def test_a_fork_of_a_program_without_gpus(run_on_card: RunOnCard) -> None:
@@ -125,10 +127,11 @@ class Front:
 sys.meta_path.insert(0, Front())
 {import_it}
 tf.constant([1.0])
-tell(limits=limits())
-"""
+report(limits=limits())
+""",
+        fresh="PathFinder finds the package that is to be executed",
     )
-    assert outcome.told["limits"] == ["2048 MiB", "2048 MiB"], outcome.log
+    assert outcome.values["limits"] == ["2048 MiB", "2048 MiB"], outcome.log
 
 
 def test_while_another_thread_imports_tensorflow(run_on_card: RunOnCard) -> None:
@@ -151,10 +154,10 @@ thread.join()
 {LIMITS}
 import tensorflow as tf
 tf.constant([1.0])
-tell(errors=errors, limits=limits())
+report(errors=errors, limits=limits())
 """
     )
-    assert outcome.told == {"errors": [], "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
+    assert outcome.values == {"errors": [], "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
 
 
 def test_variables_and_card_change_between_import_and_use(run_on_card: RunOnCard) -> None:
@@ -167,16 +170,16 @@ import tensorflow as tf
 os.environ["CUDA_VISIBLE_DEVICES"] = "1"
 card.set_desktop_bytes(8000 << 20, index=1)
 tf.constant([1.0])
-tell(limits=limits(), planned=gpuconf.activation().plan.gpus[0].gpu.index)
+report(limits=limits(), planned=gpuconf.activation().plan.gpus[0].gpu.index)
 card.set_desktop_bytes(1945 << 20, index=1)
 import importlib
 importlib.reload(tf)
-tell(reloaded=tf.constant([2.0]).numpy().shape)
+report(reloaded=tf.constant([2.0]).numpy().shape)
 """
     )
-    assert outcome.told["limits"] == ["2112 MiB"], outcome.log
-    assert outcome.told["planned"] == 1
-    assert outcome.told["reloaded"] == [1]
+    assert outcome.values["limits"] == ["2112 MiB"], outcome.log
+    assert outcome.values["planned"] == 1
+    assert outcome.values["reloaded"] == [1]
     assert "CUDA_VISIBLE_DEVICES=1 was set after gpuconf" in outcome.log
 
 
@@ -199,16 +202,16 @@ os.read(ready[0], 1)
 try:
     tf.constant([1.0])
 except gpuconf.ShortageError as error:
-    tell(short=error.shortage)
+    report(short=error.shortage)
 os.write(over[1], b"x")
 os.waitpid(pid, 0)
 tf.constant([1.0])
-tell(after=limits())
+report(after=limits())
 """,
         "dedicated",
     )
-    assert "5632 MiB at_least" in outcome.told["short"], outcome.log
-    assert outcome.told["after"] == ["7783 MiB"]
+    assert "5632 MiB at_least" in outcome.values["short"], outcome.log
+    assert outcome.values["after"] == ["7783 MiB"]
 
 
 def test_a_fork_after_the_devices(run_on_card: RunOnCard) -> None:
@@ -255,12 +258,12 @@ for number in interruptions(guards.configure, traced):
     if state() != before or guards.is_configured:
         wrong.append(number)
 tf.constant([1.0])
-tell(wrong=wrong, lines=number, limits=limits())
+report(wrong=wrong, lines=number, limits=limits())
 """
     )
-    assert outcome.told["wrong"] == [], outcome.log
-    assert outcome.told["lines"] > 100
-    assert outcome.told["limits"] == ["7884 MiB", "7884 MiB"]
+    assert outcome.values["wrong"] == [], outcome.log
+    assert outcome.values["lines"] > 100
+    assert outcome.values["limits"] == ["7884 MiB", "7884 MiB"]
 
 
 EVIL = """

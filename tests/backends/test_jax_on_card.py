@@ -10,8 +10,7 @@ import pytest
 
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.units import GIB, MIB
-from tests.programs.on_card import SPEC, RunOnCard
-from tests.programs.on_card_fixtures import environment_on
+from tests.programs.on_card import SPEC, RunOnCard, environment_on
 
 pytestmark = pytest.mark.slow
 
@@ -37,20 +36,20 @@ from gpuconf.hardware import read_inventory
 def held():
     return [gpu.used_bytes for gpu in read_inventory().gpus]
 before = held()
-tell(limits=limits(), planned=planned(), settings=settings(), made=held()[0] - before[0])
+report(limits=limits(), planned=planned(), settings=settings(), made=held()[0] - before[0])
 arrays = []
 try:
     while True:
         arrays.append(jax.device_put(numpy.zeros(1 << 26, numpy.float32)))  # 256 MiB
         arrays[-1].block_until_ready()
         if len(arrays) == 1:
-            tell(first=held()[0] - before[0])
+            report(first=held()[0] - before[0])
 except jax.errors.JaxRuntimeError as error:
-    tell(error=str(error), arrays=len(arrays))
-tell(most=jax.devices()[0].memory_stats()["pool_bytes"])
+    report(error=str(error), arrays=len(arrays))
+report(most=jax.devices()[0].memory_stats()["pool_bytes"])
 """
     )
-    told = run_on_card(code, "shared-desktop", frameworks=("jax",), JAX_PLATFORMS="cuda").told
+    told = run_on_card(code, "shared-desktop", frameworks=("jax",), JAX_PLATFORMS="cuda").values
     assert told["limits"] == told["planned"]
     assert len(set(told["limits"])) == 1
     name = "jax cuda:0 memory limit"
@@ -83,15 +82,15 @@ FRACTIONS = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
 [OTHER] = set(FRACTIONS) - {{FRACTION}}
 {_SCRIPTS[script].format(asked=".95")}
 if os.fork() == 0:
-    tell(large=limits(), planned=planned())
+    report(large=limits(), planned=planned())
     os._exit(0)
 assert os.wait()[1] == 0
 {_SCRIPTS[script].format(asked=".125")}
-tell(small=limits(), settings=settings())
+report(small=limits(), settings=settings())
 """
     )
     outcome = run_on_card(code, "half-card", frameworks=("jax",), JAX_PLATFORMS="cuda")
-    told = outcome.told
+    told = outcome.values
     assert told["large"] == told["planned"], outcome.log
     assert told["small"] == [SPEC.total_bytes // 8] * 2
     assert ".95, got 0.34" in outcome.log
@@ -115,22 +114,22 @@ def child(work):
     os.wait()
 def narrowed():
     os.environ["CUDA_VISIBLE_DEVICES"] = "1"
-    tell(narrowed=limits(), cards=[gpu.gpu.index for gpu in gpuconf.activation().plan.gpus])
+    report(narrowed=limits(), cards=[gpu.gpu.index for gpu in gpuconf.activation().plan.gpus])
 def platform():
     os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"
-    tell(platform=limits(), settings=settings())
+    report(platform=limits(), settings=settings())
 def unknown():
     os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "bestfit"
     jax.devices()
 def own_choice():
     jax.config.update("jax_cuda_visible_devices", "1")
-    tell(own=limits(), own_settings=settings())
+    report(own=limits(), own_settings=settings())
 for work in (narrowed, platform, unknown, own_choice):
     child(work)
 """
     )
     outcome = run_on_card(code, "half-card", frameworks=("jax",), JAX_PLATFORMS="cuda")
-    told = outcome.told
+    told = outcome.values
     assert told["cards"] == [1]
     assert len(told["narrowed"]) == 1
     assert told["narrowed"][0] < SPEC.total_bytes // 2
@@ -152,9 +151,9 @@ first = jax.devices()[0]
 try:
     import gpuconf.auto
 except Exception as error:
-    tell(kind=type(error).__name__, error=str(error), same=before == dict(os.environ))
+    report(kind=type(error).__name__, error=str(error), same=before == dict(os.environ))
 """
-    told = run_on_card(code, frameworks=("jax",), JAX_PLATFORMS="cuda").told
+    told = run_on_card(code, frameworks=("jax",), JAX_PLATFORMS="cuda").values
     assert told["kind"] == "TooLateError"
     assert "(first = jax.devices()[0])" in told["error"]
     assert told["same"]
@@ -169,14 +168,14 @@ jax.devices()
 from gpuconf.leases.view import read_with_leases
 platform = jax.default_backend()
 if os.fork() == 0:  # a process is not shown leases of its own
-    tell(leases=[len(gpu.leases) for gpu in read_with_leases().gpus], platform=platform)
+    report(leases=[len(gpu.leases) for gpu in read_with_leases().gpus], platform=platform)
     os._exit(0)
 os.wait()
 """
     )
-    on_cpu = run_on_card(code, frameworks=("jax",), JAX_PLATFORMS="cpu").told
-    without = run_on_card(code).told
-    on_gpu = run_on_card(code, frameworks=("jax",)).told
+    on_cpu = run_on_card(code, frameworks=("jax",), JAX_PLATFORMS="cpu").values
+    without = run_on_card(code).values
+    on_gpu = run_on_card(code, frameworks=("jax",)).values
     assert on_cpu == without == {"platform": "cpu", "leases": [0, 0]}
     assert on_gpu == {"platform": "gpu", "leases": [1, 1]}
 

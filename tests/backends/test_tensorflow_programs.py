@@ -30,11 +30,10 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         loaded = pool.apply(only_loads_data, (21,))
         trained = pool.apply(trains, (0,))
-    tell(loaded=loaded, trained=trained, ours=os.environ["CUDA_VISIBLE_DEVICES"])
+    report(loaded=loaded, trained=trained, ours=os.environ["CUDA_VISIBLE_DEVICES"])
 """
 
 
-@pytest.mark.usefixtures("whole_tensorflow")
 def test_spawned_workers(run_on_card: RunOnCard, write_profile: Callable[[str], str]) -> None:
     """On a full card a worker that loads data lives; one that makes devices is told why not."""
     profile = write_profile(
@@ -42,9 +41,9 @@ def test_spawned_workers(run_on_card: RunOnCard, write_profile: Callable[[str], 
     )
     outcome = run_on_card(SPAWN.replace("GIB", "7"), profile)
     assert outcome.code == 0, outcome.log
-    assert outcome.told["loaded"][0] == 42
-    assert outcome.told["loaded"][2] == "profile"
-    assert outcome.told["trained"] == "ShortageError"
+    assert outcome.values["loaded"][0] == 42
+    assert outcome.values["loaded"][2] == "profile"
+    assert outcome.values["trained"] == "ShortageError"
     assert "was set before gpuconf" not in outcome.log
 
 
@@ -56,11 +55,10 @@ def test_spawned_workers_use_the_parents_card(
         "extends: shared-desktop\ngpus: {pick: most-free, count: 1}\nmemory: {memory_limit: 3GiB}\n"
     )
     outcome = run_on_card(SPAWN.replace("GIB", "1"), profile)
-    assert outcome.told["loaded"][1] == outcome.told["ours"], outcome.log
-    assert outcome.told["trained"].endswith("GPU:0")
+    assert outcome.values["loaded"][1] == outcome.values["ours"], outcome.log
+    assert outcome.values["trained"].endswith("GPU:0")
 
 
-@pytest.mark.usefixtures("whole_tensorflow")
 def test_a_notebook_cell_run_twice(run_on_card: RunOnCard) -> None:
     """IPython: the same cell again changes nothing; another profile is too late, with the cell."""
     outcome = run_on_card(
@@ -71,13 +69,13 @@ cell = "import gpuconf; made = gpuconf.configure('notebook'); import tensorflow 
 for code in (cell, cell, "x = tf.constant([1.0])", cell, "again = made is gpuconf.activation()"):
     shell.run_cell(code, store_history=True).raise_error()
 error = shell.run_cell("gpuconf.configure('half-card')", store_history=True).error_in_exec
-tell(again=shell.user_ns["again"], error=f"{type(error).__name__}: {error}")
+report(again=shell.user_ns["again"], error=f"{type(error).__name__}: {error}")
 """
     )
-    assert outcome.told["again"] is True, outcome.log
-    assert outcome.told["error"].startswith("TooLateError")
-    assert "at In [3]:1, under profile notebook" in outcome.told["error"]
-    assert "GPUCONF_PROFILE=NAME" in outcome.told["error"]
+    assert outcome.values["again"] is True, outcome.log
+    assert outcome.values["error"].startswith("TooLateError")
+    assert "at In [3]:1, under profile notebook" in outcome.values["error"]
+    assert "GPUCONF_PROFILE=NAME" in outcome.values["error"]
 
 
 def test_a_notebook_that_imported_us_too_late(run_on_card: RunOnCard) -> None:
@@ -89,11 +87,11 @@ shell = InteractiveShell.instance()
 for code in ("import tensorflow as tf", "x = tf.constant([1.0])"):
     shell.run_cell(code, store_history=True).raise_error()
 error = shell.run_cell("import gpuconf.auto", store_history=True).error_in_exec
-tell(error=f"{type(error).__name__}: {error}")
+report(error=f"{type(error).__name__}: {error}")
 """
     )
-    assert "TooLateError" in outcome.told["error"], outcome.log
-    assert "In [2]:1 (x = tf.constant([1.0]))" in outcome.told["error"]
+    assert "TooLateError" in outcome.values["error"], outcome.log
+    assert "In [2]:1 (x = tf.constant([1.0]))" in outcome.values["error"]
 
 
 def test_install_session(run_on_card: RunOnCard) -> None:
@@ -105,21 +103,22 @@ import tensorflow as tf
 try:
     gpuconf.install_session()
 except gpuconf.BackendError as error:
-    tell(eager=str(error))
+    report(eager=str(error))
 tf.compat.v1.disable_eager_execution()
 session = gpuconf.install_session()
 backend = tf.compat.v1.keras.backend
-tell(same=session is backend.get_session() is gpuconf.install_session(),
+report(same=session is backend.get_session() is gpuconf.install_session(),
      fraction=session._config.gpu_options.per_process_gpu_memory_fraction)
 with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(device_count={"GPU": 1})) as other:
-    tell(value=float(other.run(tf.constant(2.0))))
+    report(value=float(other.run(tf.constant(2.0))))
 """,
+        fresh="TensorFlow reads TF_USE_LEGACY_KERAS when it is imported",
         TF_USE_LEGACY_KERAS="1",
     )
-    assert "eager mode" in outcome.told["eager"], outcome.log
-    assert outcome.told["same"] is True
-    assert outcome.told["fraction"] == 0.7
-    assert outcome.told["value"] == 2.0
+    assert "eager mode" in outcome.values["eager"], outcome.log
+    assert outcome.values["same"] is True
+    assert outcome.values["fraction"] == 0.7
+    assert outcome.values["value"] == 2.0
 
 
 def test_the_users_environment_wins_and_is_reported(run_on_card: RunOnCard) -> None:
@@ -127,12 +126,12 @@ def test_the_users_environment_wins_and_is_reported(run_on_card: RunOnCard) -> N
     code = (
         "import gpuconf.auto, gpuconf, os\n"
         "found = [s for s in gpuconf.activation().settings if s.name.startswith('TF_FORCE')]\n"
-        "tell(value=os.environ['TF_FORCE_GPU_ALLOW_GROWTH'], status=found[0].status)\n"
+        "report(value=os.environ['TF_FORCE_GPU_ALLOW_GROWTH'], status=found[0].status)\n"
     )
     kept = run_on_card(code, TF_FORCE_GPU_ALLOW_GROWTH="false")
-    assert kept.told == {"value": "false", "status": "differs"}
+    assert kept.values == {"value": "false", "status": "differs"}
     assert "unset TF_FORCE_GPU_ALLOW_GROWTH" in kept.log
-    assert run_on_card(code, TF_FORCE_GPU_ALLOW_GROWTH="1").told["value"] == "true"
+    assert run_on_card(code, TF_FORCE_GPU_ALLOW_GROWTH="1").values["value"] == "true"
 
 
 def test_sessions_left_alone(run_on_card: RunOnCard, write_profile: Callable[[str], str]) -> None:
@@ -144,31 +143,31 @@ config = tf.compat.v1.ConfigProto()
 config.gpu_options.per_process_gpu_memory_fraction = 0.8
 with tf.compat.v1.Session(config=config) as session:
     limits = [d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name]
-tell(limits=limits, differing=[
+report(limits=limits, differing=[
     s.name for s in gpuconf.activation().settings if s.status == "differs"])
 """
     alone = write_profile("extends: shared-desktop\ntensorflow: {session: none}\n")
     outcome = run_on_card(code, alone)
-    assert outcome.told["limits"] == [9011, 9011], outcome.log
-    assert outcome.told["differing"] == ["limit of GPU:0", "limit of GPU:1"]
-    assert run_on_card(code).told["limits"] == [7884, 7884]
+    assert outcome.values["limits"] == [9011, 9011], outcome.log
+    assert outcome.values["differing"] == ["limit of GPU:0", "limit of GPU:1"]
+    assert run_on_card(code).values["limits"] == [7884, 7884]
 
 
 def test_a_server_and_a_mirrored_strategy(run_on_card: RunOnCard) -> None:
     """tf.distribute: a server's devices keep the limit; virtual-pair gives two replicas a card."""
     served = run_on_card(
         "import gpuconf.auto\nimport tensorflow as tf\n"
-        "server = tf.distribute.Server.create_local_server()\ntell(target=server.target)"
+        "server = tf.distribute.Server.create_local_server()\nreport(target=server.target)"
     )
-    assert served.told["target"].startswith("grpc://"), served.log
+    assert served.values["target"].startswith("grpc://"), served.log
     assert served.log.count("with 7884 MB memory") == 2
     mirrored = run_on_card(
         "import gpuconf.auto\nimport tensorflow as tf\n"
         "strategy = tf.distribute.MirroredStrategy()\n"
         "with strategy.scope():\n    weights = tf.Variable(tf.constant([1.0, 2.0]))\n"
-        "tell(replicas=strategy.num_replicas_in_sync, copies=[\n"
+        "report(replicas=strategy.num_replicas_in_sync, copies=[\n"
         "    [v.device[-5:], v.numpy().tolist()] for v in weights.values])",
         "virtual-pair",
     )
-    assert mirrored.told["replicas"] == 4, mirrored.log
-    assert mirrored.told["copies"] == [[f"GPU:{i}", [1.0, 2.0]] for i in range(4)]
+    assert mirrored.values["replicas"] == 4, mirrored.log
+    assert mirrored.values["copies"] == [[f"GPU:{i}", [1.0, 2.0]] for i in range(4)]

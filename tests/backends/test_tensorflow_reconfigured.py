@@ -32,15 +32,15 @@ queue = context.Queue()
 process = context.Process(target=train, args=(queue,))
 process.start()
 process.join(120)
-tell(code=process.exitcode, child=queue.get(timeout=5) if process.exitcode == 0 else None)
-tell(parent=tf.constant([1.0]).device[-5:], limits=limits())
+report(code=process.exitcode, child=queue.get(timeout=5) if process.exitcode == 0 else None)
+report(parent=tf.constant([1.0]).device[-5:], limits=limits())
 """
     )
     both = ["7884 MiB", "7884 MiB"]
-    assert outcome.told["code"] == 0, outcome.log
-    assert outcome.told["child"] == ["GPU:0", both]
-    assert outcome.told["parent"] == "GPU:0"
-    assert outcome.told["limits"] == both
+    assert outcome.values["code"] == 0, outcome.log
+    assert outcome.values["child"] == ["GPU:0", both]
+    assert outcome.values["parent"] == "GPU:0"
+    assert outcome.values["limits"] == both
 
 
 @pytest.mark.parametrize("listed", ["", "tf.config.list_physical_devices('GPU')"])
@@ -62,27 +62,27 @@ for first, second in itertools.permutations(names, 2):
         seen = [logical.memory_limit << 20 for logical in made]
         if seen != list(gpu.logical_devices_bytes or (gpu.limit_bytes,)):
             wrong.append((first, second, seen))
-tell(wrong=wrong, pairs=len(list(itertools.permutations(names, 2))))
+report(wrong=wrong, pairs=len(list(itertools.permutations(names, 2))))
 
 gpuconf.configure("shared-desktop", memory=dict.fromkeys(
     ("per_process_gpu_memory_fraction", "keep_free", "at_least")))
 devices = tf.config.list_physical_devices("GPU")
-tell(growth=[tf.config.experimental.get_memory_growth(d) for d in devices],
+report(growth=[tf.config.experimental.get_memory_growth(d) for d in devices],
      logical=[tf.config.get_logical_device_configuration(d) for d in devices])
 gpuconf.configure("cpu-only")
-tell(hidden=len(tf.config.get_visible_devices("GPU")))
+report(hidden=len(tf.config.get_visible_devices("GPU")))
 gpuconf.configure("notebook")
 x = tf.constant([1.0])
-tell(device=x.device[-5:], made=len(tf.config.list_logical_devices("GPU")))
+report(device=x.device[-5:], made=len(tf.config.list_logical_devices("GPU")))
 """
     )
-    assert outcome.told["wrong"] == [], outcome.log
-    assert outcome.told["pairs"] == 30
-    assert outcome.told["growth"] == [True, True]
-    assert outcome.told["logical"] == [None, None]
-    assert outcome.told["hidden"] == 0
-    assert outcome.told["device"] == "GPU:0"
-    assert outcome.told["made"] == 2
+    assert outcome.values["wrong"] == [], outcome.log
+    assert outcome.values["pairs"] == 30
+    assert outcome.values["growth"] == [True, True]
+    assert outcome.values["logical"] == [None, None]
+    assert outcome.values["hidden"] == 0
+    assert outcome.values["device"] == "GPU:0"
+    assert outcome.values["made"] == 2
 
 
 def test_a_gpu_wanted_after_all_were_hidden(run_on_card: RunOnCard) -> None:
@@ -95,12 +95,12 @@ tf.config.list_physical_devices("GPU")
 try:
     gpuconf.configure("shared-desktop")
 except gpuconf.TooLateError as error:
-    tell(error=str(error))
-tell(still=gpuconf.activation().profile)
+    report(error=str(error))
+report(still=gpuconf.activation().profile)
 """
     )
-    assert "all GPUs were hidden" in outcome.told["error"], outcome.log
-    assert outcome.told["still"] == "cpu-only"
+    assert "all GPUs were hidden" in outcome.values["error"], outcome.log
+    assert outcome.values["still"] == "cpu-only"
 
 
 def test_a_refused_profile_leaves_the_one_before_in_force(run_on_card: RunOnCard) -> None:
@@ -113,18 +113,18 @@ before = dict(os.environ)
 try:
     gpuconf.configure("keras-v1-session")
 except gpuconf.BackendError as error:
-    tell(error=str(error))
-tell(same=dict(os.environ) == before, profile=gpuconf.activation().profile)
+    report(error=str(error))
+report(same=dict(os.environ) == before, profile=gpuconf.activation().profile)
 tf.compat.v1.disable_eager_execution()
 options = tf.compat.v1.GPUOptions(per_process_gpu_memory_fraction=0.95)
 with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(gpu_options=options)) as session:
-    tell(limits=[d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name])
+    report(limits=[d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name])
 """
     )
-    assert "has no set_session" in outcome.told["error"], outcome.log
-    assert outcome.told["same"] is True
-    assert outcome.told["profile"] == "notebook"
-    assert outcome.told["limits"] == [4505, 4505]
+    assert "has no set_session" in outcome.values["error"], outcome.log
+    assert outcome.values["same"] is True
+    assert outcome.values["profile"] == "notebook"
+    assert outcome.values["limits"] == [4505, 4505]
 
 
 def test_the_script_sets_variables_after_our_line(run_on_card: RunOnCard) -> None:
@@ -135,14 +135,14 @@ import os
 os.environ["CUDA_VISIBLE_DEVICES"] = "VALUE"
 import tensorflow as tf
 {LIMITS}
-tell(device=tf.constant([1.0]).device[-5:], limits=limits(),
+report(device=tf.constant([1.0]).device[-5:], limits=limits(),
      gpus=[gpu.gpu.index for gpu in gpuconf.activation().plan.gpus])
 """
     second = run_on_card(program.replace("VALUE", "1"))
-    assert second.told == {"device": "GPU:0", "limits": ["7884 MiB"], "gpus": [1]}, second.log
+    assert second.values == {"device": "GPU:0", "limits": ["7884 MiB"], "gpus": [1]}, second.log
     assert "pci bus id: 0000:02:00.0" in second.log
     none = run_on_card(program.replace("VALUE", "-1"))
-    assert none.told == {"device": "CPU:0", "limits": [], "gpus": []}, none.log
+    assert none.values == {"device": "CPU:0", "limits": [], "gpus": []}, none.log
     assert "hides every GPU" in none.log
 
 
@@ -158,15 +158,15 @@ from gpuconf.hardware import read_inventory
 gpus = tf.config.list_physical_devices("GPU")
 for gpu in gpus:
     tf.config.experimental.set_memory_growth(gpu, True)
-tell(growth=[tf.config.experimental.get_memory_growth(gpu) for gpu in gpus])
+report(growth=[tf.config.experimental.get_memory_growth(gpu) for gpu in gpus])
 before = read_inventory().gpus[0].used_bytes
 x = tf.constant(numpy.zeros((64, 1024, 256), "float32"))
-tell(held=(read_inventory().gpus[0].used_bytes - before) >> 20)
+report(held=(read_inventory().gpus[0].used_bytes - before) >> 20)
 """,
         write_profile("memory: {memory_limit: 4GiB}\n"),
     )
-    assert outcome.told["growth"] == [True, True], outcome.log
-    assert outcome.told["held"] < 256
+    assert outcome.values["growth"] == [True, True], outcome.log
+    assert outcome.values["held"] < 256
     assert outcome.log.count("with 4096 MB memory") == 2
 
 
@@ -182,10 +182,10 @@ size = tf.config.LogicalDeviceConfiguration
 tf.config.set_logical_device_configuration(first, [size(memory_limit=-1)])
 tf.config.set_logical_device_configuration(second, [size(memory_limit=1000), size(memory_limit=0)])
 tf.constant([1.0])
-tell(limits=limits())
+report(limits=limits())
 """
     )
-    assert outcome.told["limits"] == ["7884 MiB", "887 MiB", "6996 MiB"], outcome.log
+    assert outcome.values["limits"] == ["7884 MiB", "887 MiB", "6996 MiB"], outcome.log
 
 
 def test_read_back_knows_which_card_it_reads(
@@ -200,12 +200,12 @@ import tensorflow as tf
 {LIMITS}
 tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[1:], "GPU")
 tf.constant([1.0])
-tell(limits=limits(), statuses=[s.status for s in gpuconf.activation().settings])
+report(limits=limits(), statuses=[s.status for s in gpuconf.activation().settings])
 """,
         write_profile(unequal),
     )
-    assert narrowed.told["limits"] == ["7884 MiB"], narrowed.log
-    assert "differs" not in narrowed.told["statuses"]
+    assert narrowed.values["limits"] == ["7884 MiB"], narrowed.log
+    assert "differs" not in narrowed.values["statuses"]
     sizes = ", ".join(f"{100 + 10 * n}MiB" for n in range(12))
     cut = run_on_card(
         f"""
@@ -213,12 +213,12 @@ import gpuconf.auto, gpuconf
 import tensorflow as tf
 {LIMITS}
 tf.constant([1.0])
-tell(limits=limits(), statuses=[s.status for s in gpuconf.activation().settings])
+report(limits=limits(), statuses=[s.status for s in gpuconf.activation().settings])
 """,
         write_profile(f"gpus: [0]\nvirtual_devices: [{sizes}]\n"),
     )
-    assert cut.told["limits"] == [f"{100 + 10 * n} MiB" for n in range(12)], cut.log
-    assert "differs" not in cut.told["statuses"]
+    assert cut.values["limits"] == [f"{100 + 10 * n} MiB" for n in range(12)], cut.log
+    assert "differs" not in cut.values["statuses"]
 
 
 def test_the_read_back_never_ends_a_program(run_on_card: RunOnCard) -> None:
@@ -229,12 +229,12 @@ import gpuconf.auto, gpuconf
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 del pywrap_tf_session.TF_DeviceListMemoryBytes
-tell(device=tf.constant([1.0]).device[-5:])
-tell(why=[s.why_not for s in gpuconf.activation().settings if s.name == "limits read back"])
+report(device=tf.constant([1.0]).device[-5:])
+report(why=[s.why_not for s in gpuconf.activation().settings if s.name == "limits read back"])
 """
     )
-    assert outcome.told["device"] == "GPU:0", outcome.log
-    assert "TF_DeviceListMemoryBytes" in outcome.told["why"][0]
+    assert outcome.values["device"] == "GPU:0", outcome.log
+    assert "TF_DeviceListMemoryBytes" in outcome.values["why"][0]
 
 
 def test_a_name_taken_before_us_is_guarded(run_on_card: RunOnCard) -> None:
@@ -243,10 +243,10 @@ def test_a_name_taken_before_us_is_guarded(run_on_card: RunOnCard) -> None:
         """
 from tensorflow.python.client.device_lib import list_local_devices
 import gpuconf; gpuconf.configure("notebook")
-tell(limits=[d.memory_limit >> 20 for d in list_local_devices() if d.device_type == "GPU"])
+report(limits=[d.memory_limit >> 20 for d in list_local_devices() if d.device_type == "GPU"])
 """
     )
-    assert outcome.told["limits"] == [4505, 4505], outcome.log
+    assert outcome.values["limits"] == [4505, 4505], outcome.log
 
 
 def test_session_workers_that_only_load_data(run_on_card: RunOnCard) -> None:
@@ -263,14 +263,15 @@ def load(number):
 if __name__ == "__main__":
     # One device more than the limit leaves: the rest of both cards.
     with tf.device("GPU:0"):
-        tell(session=gpuconf.activation().session is not None)
+        report(session=gpuconf.activation().session is not None)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        tell(worker=pool.apply(load, (21,)))
+        report(worker=pool.apply(load, (21,)))
 """,
         "keras-v1-session",
+        fresh="the profile sets TF_USE_LEGACY_KERAS, which TensorFlow reads when it is imported",
     )
-    assert outcome.told["session"] is True, outcome.log
-    assert outcome.told["worker"] == [42, True]
+    assert outcome.values["session"] is True, outcome.log
+    assert outcome.values["worker"] == [42, True]
 
 
 def test_a_tensorflow_without_the_functions_we_wrap(run_on_card: RunOnCard) -> None:
@@ -288,12 +289,12 @@ sys.modules["tensorflow.python.training.server_lib"] = None
 import gpuconf.auto, gpuconf
 {LIMITS}
 tf.constant([1.0])
-tell(limits=limits(), unguarded=[
+report(limits=limits(), unguarded=[
     s.name for s in gpuconf.activation().settings if s.name.startswith("guard of")])
 """
     )
-    assert outcome.told["limits"] == ["7884 MiB", "7884 MiB"], outcome.log
-    assert outcome.told["unguarded"] == [
+    assert outcome.values["limits"] == ["7884 MiB", "7884 MiB"], outcome.log
+    assert outcome.values["unguarded"] == [
         "guard of _initialize_physical_devices",
         "guard of __init__",
     ]
@@ -310,9 +311,9 @@ tf.config.list_physical_devices("GPU")
 import gpuconf.auto
 options = tf.compat.v1.GPUOptions(per_process_gpu_memory_fraction=0.9)
 with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(gpu_options=options)) as session:
-    tell(limits=[d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name])
+    report(limits=[d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name])
 """,
         write_profile("extends: shared-desktop\ngpus: [1]\n"),
     )
-    assert outcome.told["limits"] == [7884], outcome.log
+    assert outcome.values["limits"] == [7884], outcome.log
     assert "pci bus id: 0000:02:00.0" in outcome.log

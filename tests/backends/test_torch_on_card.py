@@ -12,8 +12,7 @@ import pytest
 
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.units import MIB
-from tests.programs.on_card import SPEC, RunOnCard
-from tests.programs.on_card_fixtures import environment_on
+from tests.programs.on_card import SPEC, RunOnCard, environment_on
 
 pytestmark = pytest.mark.slow
 
@@ -40,22 +39,22 @@ def fits(size, **options):
 torch._C._cuda_cudaCachingAllocator_enable(False)  # before CUDA's start
 TOTAL = torch.cuda.mem_get_info()[1]
 MIB = 1 << 20
-tell(limits=[limit(0), limit(1)], below=fits(1000 * MIB), above=fits(1002 * MIB))
+report(limits=[limit(0), limit(1)], below=fits(1000 * MIB), above=fits(1002 * MIB))
 torch.cuda.set_per_process_memory_fraction(0.9, 1)
-tell(larger=limit(1), first_above=fits(1002 * MIB))
+report(larger=limit(1), first_above=fits(1002 * MIB))
 torch._C._cuda_setMemoryFraction(0.9, 0)
 torch.cuda.memory.caching_allocator_enable(False)
-tell(after_setters=limit(0), still_above=fits(1002 * MIB))
+report(after_setters=limit(0), still_above=fits(1002 * MIB))
 with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
-    tell(in_pool=fits(1002 * MIB))
+    report(in_pool=fits(1002 * MIB))
 torch.cuda.set_per_process_memory_fraction((100 * MIB + 0.25) / TOTAL, 0)
-tell(smaller=limit(0), small_above=fits(102 * MIB))
+report(smaller=limit(0), small_above=fits(102 * MIB))
 torch.cuda.set_per_process_memory_fraction(1.0, 0)
-tell(back=limit(0))
+report(back=limit(0))
 for one in (1, True, torch.tensor(1.0)):
     torch._C._cuda_setMemoryFraction(one, 0)
-tell(other_types=limit(0))
-tell(lines=[str(each) for each in gpuconf.activation().settings])
+report(other_types=limit(0))
+report(lines=[str(each) for each in gpuconf.activation().settings])
 """
 
 
@@ -64,7 +63,7 @@ def test_nothing_the_script_sets_is_above_the_plan(
 ) -> None:
     """Through torch.cuda or torch._C: larger is held, smaller stays, pools too."""
     done = run_on_card(_HELD, write_profile(_PROFILE), frameworks=("torch",))
-    told = done.told
+    told = done.values
 
     assert told.get("limits") == [_LIMIT, _LIMIT], done.log
     assert (told["below"], told["above"]) == (True, False)
@@ -90,12 +89,12 @@ def too_late(text):
         gpuconf.configure("./late.yaml")
     except gpuconf.TooLateError as error:
         return str(error)
-tell(less=too_late("memory: {memory_limit: 1GiB}"),
+report(less=too_late("memory: {memory_limit: 1GiB}"),
      none=too_late("gpus: none"),
      one=too_late("gpus: {pick: most-free, count: 1}"),
      enough=too_late("memory: {memory_limit: 3GiB}"))
 total = torch.cuda.mem_get_info()[1]
-tell(limit=round(torch.cuda.get_per_process_memory_fraction() * total),
+report(limit=round(torch.cuda.get_per_process_memory_fraction() * total),
      lines=[str(each) for each in gpuconf.activation().settings])
 """
 
@@ -103,7 +102,7 @@ tell(limit=round(torch.cuda.get_per_process_memory_fraction() * total),
 def test_too_late_is_what_cannot_hold(run_on_card: RunOnCard) -> None:
     """More held than allowed, or other GPUs than planned: an error with the line.  A cap is not."""
     done = run_on_card(_LATE, frameworks=("torch",))
-    told = done.told
+    told = done.values
 
     assert told.get("enough", 0) is None, done.log
     began = "PyTorch had already started CUDA, before gpuconf was imported, most likely at "
@@ -123,7 +122,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "1"
 os.environ["PYTORCH_CUDA_ALLOC_CONF"] = OPTIONS
 seen = torch.cuda.device_count()
 total = torch.cuda.get_device_properties(0).total_memory
-tell(seen=seen, limit=round(torch.cuda.get_per_process_memory_fraction() * total),
+report(seen=seen, limit=round(torch.cuda.get_per_process_memory_fraction() * total),
      uuid=str(torch.cuda.get_device_properties(0).uuid),
      planned=[gpu.gpu.uuid for gpu in gpuconf.activation().plan.gpus],
      lines=[str(each) for each in gpuconf.activation().settings])
@@ -144,7 +143,7 @@ def test_variables_changed_after_the_import(
     code = _CHANGED.replace("OPTIONS", repr(options))
     profile = write_profile(_PROFILE + _OPTIONS)
     done = run_on_card(code, profile, frameworks=("torch",))
-    told = done.told
+    told = done.values
 
     assert told.get("seen") == 1, done.log
     assert told["planned"] == [f"GPU-{told['uuid']}"]

@@ -40,7 +40,7 @@ def test_as_keras(backend: str, variables: dict[str, str], run_on_card: RunOnCar
     code, cases = PROGRAM.read_text("utf-8"), ",".join(CASES[backend])
     outcome = run_on_card(code, frameworks=(backend,), CASES=cases, **variables)
     assert outcome.code == 0, outcome.log
-    told = outcome.told
+    told = outcome.values
     for case in CASES[backend]:
         _check(told[case], case, is_real=case in variables["REAL"])
     # At once where the card's limit is known; JAX's default device is the CPU here.

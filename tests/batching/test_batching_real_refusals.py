@@ -29,24 +29,24 @@ def copied(x):
     return torch.as_tensor(x, device="cuda")
 
 x = np.arange(40.0)
-tell(same=bool((copied(x) == x).all()), seen=seen)
-tell(left=torch.cuda.memory_allocated(), limit=card_in_use().limit_bytes // MIB)
+report(same=bool((copied(x) == x).all()), seen=seen)
+report(left=torch.cuda.memory_allocated(), limit=card_in_use().limit_bytes // MIB)
 
 # What the first part had is let go before the next: both would not fit.
 @oom_safe(batch_size=8)
 def in_two_pieces(x):
     first = hold(5)
     return hold(len(x) - 2)[: len(x)]
-tell(pieces=in_two_pieces(np.zeros(12)).shape)
+report(pieces=in_two_pieces(np.zeros(12)).shape)
 
 torch.cuda.empty_cache()
 hold(7)
-tell(cached=torch.cuda.memory_reserved() // MIB)
+report(cached=torch.cuda.memory_reserved() // MIB)
 @oom_safe(batch_size=16)
 def small(x):
     return hold(16 if len(x) == 16 else 1)[: len(x)]
 small(np.zeros(16))
-tell(after=torch.cuda.memory_reserved() // MIB)
+report(after=torch.cuda.memory_reserved() // MIB)
 
 most = []
 @oom_safe
@@ -54,12 +54,12 @@ def automatic(x):
     most.append(len(x))
     return torch.empty(len(x) * 4 * MIB, dtype=torch.uint8, device="cuda")[: len(x)]
 automatic(np.zeros(1000))
-tell(most=most[:4], largest=max(most))
+report(most=most[:4], largest=max(most))
 
 try:
     oom_safe(batch_size=4)(lambda x: hold(9))(x)
 except torch.OutOfMemoryError as error:
-    tell(own=str(error)[:18])
+    report(own=str(error)[:18])
 """
 
 
@@ -67,7 +67,7 @@ def test_torch(run_on_card: RunOnCard) -> None:
     """Halved at torch's own refusal; nothing stays on the card; its cache is given back."""
     outcome = run_on_card(_TORCH, frameworks=("torch",))
     assert outcome.code == 0, outcome.log
-    told = outcome.told
+    told = outcome.values
     assert (told["same"], told["seen"]) == (True, [32, 16, 8, 8, 8, 8, 8])
     assert (told["left"], told["limit"]) == (0, 1024)
     assert told["pieces"] == [12]
@@ -99,9 +99,9 @@ def copied(x):
     return jax.device_put(x)
 
 x = np.arange(40, dtype=np.float32)
-tell(same=bool((copied(x) == x).all()), seen=seen)
+report(same=bool((copied(x) == x).all()), seen=seen)
 card = card_in_use()
-tell(left=card.in_use_bytes, limit=card.limit_bytes // MIB)
+report(left=card.in_use_bytes, limit=card.limit_bytes // MIB)
 
 # Compiled: JAX 0.10 answers before it has looked for memory, and fails where the result is read.
 large = jax.jit(lambda x: jnp.broadcast_to(x[:, None], (x.shape[0], 64 * MIB)))
@@ -110,7 +110,7 @@ def compiled(x):
     calls.append(len(x))
     return large(x) if len(x) > 1 else jax.device_put(x)
 found = oom_safe(batch_size=2, combine=lambda results, sizes: sizes)(compiled)(x[:3])
-tell(calls=calls, sizes=found)
+report(calls=calls, sizes=found)
 
 state = jax.device_put(np.ones(8, np.float32))
 given = jax.jit(
@@ -120,7 +120,7 @@ given = jax.jit(
 try:
     oom_safe(batch_size=4, combine=lambda *found: found)(lambda x: given(state, x))(x[:4])
 except jax.errors.JaxRuntimeError as error:
-    tell(own=str(error)[:18], gone=state.is_deleted())
+    report(own=str(error)[:18], gone=state.is_deleted())
 """
 
 
@@ -129,7 +129,7 @@ def test_jax(run_on_card: RunOnCard) -> None:
     variables = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.01136", "TF_CPP_MIN_LOG_LEVEL": "3"}
     outcome = run_on_card(_JAX, frameworks=("jax",), **variables)
     assert outcome.code == 0, outcome.log
-    told = outcome.told
+    told = outcome.values
     assert (told["same"], told["seen"]) == (True, [16, 8, 8, 8, 8, 8])
     assert told["left"] < MIB  # but for the last result, of which JAX lets go later
     assert told["limit"] == 128

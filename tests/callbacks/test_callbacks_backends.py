@@ -37,9 +37,9 @@ with computing():
     usage, hold = MemoryUsage(device="cuda:0"), Hold()
     history = model.fit(x, y, batch_size=4, epochs=2, verbose=0, validation_data=(x, y),
                         callbacks=[hold, usage])
-    tell(history={{k: v for k, v in history.history.items() if "gpu" in k}})
+    report(history={{k: v for k, v in history.history.items() if "gpu" in k}})
     model.evaluate(x, y, verbose=0, callbacks=[hold, usage])
-    tell(evaluated=usage.last)
+    report(evaluated=usage.last)
 """
 _TORCH = """
 import contextlib, torch
@@ -78,12 +78,12 @@ def test_with_keras_on_torch(run_on_card: RunOnCard) -> None:
         KERAS_TORCH_DEVICE="cpu",
     )
     assert done.code == 0, done.log
-    history = done.told["history"]
+    history = done.values["history"]
     assert history["gpu_memory_current_bytes"] == [8 * MIB, 8 * MIB]
     assert history["gpu_memory_peak_bytes"] == [136 * MIB, 136 * MIB]
     assert history["val_gpu_memory_peak_bytes"] == [208 * MIB, 208 * MIB]
     assert all(size >= 208 * MIB for size in history["gpu_memory_pool_bytes"])
-    assert done.told["evaluated"]["gpu_memory_peak_bytes"] == 208 * MIB
+    assert done.values["evaluated"]["gpu_memory_peak_bytes"] == 208 * MIB
     assert "MemoryUsage" not in done.log
 
 
@@ -91,10 +91,10 @@ def test_with_keras_on_jax(run_on_card: RunOnCard) -> None:
     """JAX's peak is the process's; a validation has one where it took more than all before."""
     done = run_on_card(_FIT.format(hold=_JAX), frameworks=("jax",), KERAS_BACKEND="jax")
     assert done.code == 0, done.log
-    history = done.told["history"]
+    history = done.values["history"]
     assert history["gpu_memory_current_bytes"] == [8 * MIB, 8 * MIB]
     assert history["gpu_memory_peak_bytes"] == [136 * MIB, 208 * MIB]
     assert history["val_gpu_memory_peak_bytes"] == [208 * MIB]
     assert all(size > 208 * MIB for size in history["gpu_memory_pool_bytes"])
-    assert done.told["evaluated"]["gpu_memory_peak_bytes"] == 208 * MIB
+    assert done.values["evaluated"]["gpu_memory_peak_bytes"] == 208 * MIB
     assert "MemoryUsage" not in done.log

@@ -12,7 +12,7 @@ import pytest
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.units import GIB, MIB
 from tests.carried.carried_runs import SITE, UUID, card, variable
-from tests.programs.on_card_fixtures import environment_on
+from tests.programs.on_card import environment_on
 
 pytestmark = pytest.mark.slow
 

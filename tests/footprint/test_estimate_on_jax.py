@@ -70,16 +70,16 @@ for make, batch, dtype in ((perceptron, 2048, "float32"), (transformer, 64, "int
     in_use = device.memory_stats()["bytes_in_use"] - sum(map(np.size, weights)) * 4
     model.fit(data, np.zeros(3 * batch, "int32"), batch_size=batch, verbose=0)
     found.append((figures.peak_bytes, peak() - in_use))
-tell(training=found, notes=figures.notes, setting=figures.setting._asdict())
+report(training=found, notes=figures.notes, setting=figures.setting._asdict())
 
 model.optimizer = None
 inference = estimated(model, 64, training=False)
-tell(inference=inference.peak_bytes, imported="tensorflow" in sys.modules)
+report(inference=inference.peak_bytes, imported="tensorflow" in sys.modules)
 try:
     model.compile("sgd", "mse", run_eagerly=True)
     gpuconf.estimate(model)
 except gpuconf.BackendError as error:
-    tell(eager=error.message)
+    report(eager=error.message)
 """
 )
 
@@ -94,18 +94,18 @@ def test_peaks_are_those_of_the_allocator(run_on_card: RunOnCard) -> None:
         GPUCONF_SIMCARD_KERNELS="skip",
     )
     assert done.code == 0, done.log
-    (small, of_small), (large, of_large) = done.told["training"]
+    (small, of_small), (large, of_large) = done.values["training"]
     assert of_small <= small <= 1.05 * of_small
     assert abs(large - of_large) <= 0.01 * of_large
-    assert done.told["inference"] < 0.5 * large
-    assert done.told["notes"] == [
+    assert done.values["inference"] < 0.5 * large
+    assert done.values["notes"] == [
         "compiled by XLA for this machine's GPU, compute capability 8.6 with 11264 MiB; "
         "nothing was run"
     ]
-    assert done.told["setting"]["backend"] == "jax"
-    assert done.told["setting"]["framework"].startswith("jax 0.10.2, keras 3.")
-    assert not done.told["imported"], "TensorFlow is not needed"
-    assert "runs operation by operation on JAX" in done.told["eager"]
+    assert done.values["setting"]["backend"] == "jax"
+    assert done.values["setting"]["framework"].startswith("jax 0.10.2, keras 3.")
+    assert not done.values["imported"], "TensorFlow is not needed"
+    assert "runs operation by operation on JAX" in done.values["eager"]
 
 
 def _estimate(

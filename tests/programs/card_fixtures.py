@@ -13,6 +13,7 @@ import pytest
 
 from gpuconf.errors import MissingDependencyError
 from gpuconf.simcard import Card, build_libraries, simulated_card
+from tests.programs import warm
 from tests.programs.card_clients import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
 
 
@@ -95,13 +96,18 @@ def tensorflow_python() -> str:
 
 @pytest.fixture
 def run_tensorflow(tensorflow_python: str) -> RunClient:
-    """Run a program that imports tensorflow on a card, to its end; it must succeed."""
+    """Run a program that imports tensorflow on a card, to its end; it must succeed.
 
-    def run(card: Card, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    It shares an import of TensorFlow (see `tests.programs.warm`) unless ``fresh`` says why not.
+    """
+
+    def run(
+        card: Card, code: str, fresh: str = "", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
         base = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
         done = subprocess.run(
             [tensorflow_python, "-c", code],
-            env={**card.environment(base), **environ},
+            env={**card.environment(base), warm.VARIABLE: "" if fresh else "1", **environ},
             capture_output=True,
             text=True,
             check=False,

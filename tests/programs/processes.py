@@ -1,18 +1,33 @@
-"""Fresh Python processes for tests of what is global: the environment, imports, commands."""
+"""Processes for tests of what is global: the environment, imports, commands.
+
+`run` and `run_python` wait for the end of one; `Program`, from the fixture ``start``, is one that a
+test exchanges lines with.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 from tests.hardware import standin
+from tests.programs.warm import Popen
 
 # The fixture ``nvml``: a scenario or machine to the variables that make a new process see it.
 Nvml = Callable[[str | standin.Machine], dict[str, str]]
+
+# What a program begins with that reports values to its test: `reported` reads them.
+REPORT = """\
+def report(**values):
+    import json
+    print("REPORT", json.dumps(values), flush=True)
+
+"""
 
 # What would steer gpuconf or a framework in the process that is started.
 _STEERING = ("GPUCONF_", "CUDA_", "TF_", "XLA_", "PYTORCH_", "XDG_", "KERAS_")
@@ -48,6 +63,55 @@ def run(
         encoding="utf-8",
         timeout=timeout_s,
     )
+
+
+def reported(output: str) -> dict[str, Any]:
+    """What a program's calls of ``report`` gave, in their order."""
+    values: dict[str, Any] = {}
+    for line in output.splitlines():
+        if line.startswith("REPORT "):
+            values.update(json.loads(line.removeprefix("REPORT ")))
+    return values
+
+
+class Program(Popen):
+    """A program that a test exchanges lines with; what it writes to stderr is in a file."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, environ: Mapping[str, str], **options: Any
+    ) -> None:
+        """Start it in ``folder``, with exactly ``environ``; ``options`` are those of Popen."""
+        self._errors = folder / f"stderr-{len(list(folder.glob('stderr-*')))}"
+        with self._errors.open("wb") as errors:
+            streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            super().__init__(
+                command, cwd=folder, env=environ, encoding="utf-8", **{**streams, **options}
+            )
+
+    @property
+    def errors(self) -> str:
+        """What it has written to stderr so far."""
+        return self._errors.read_text(encoding="utf-8", errors="replace")
+
+    def write_line(self, text: str = "") -> None:
+        """Give it a line of input."""
+        assert self.stdin is not None
+        self.stdin.write(f"{text}\n")
+        self.stdin.flush()
+
+    def read_line(self) -> str:
+        """Wait for its next line; AssertionError, with what it wrote to stderr, if none comes."""
+        assert self.stdout is not None
+        line = self.stdout.readline()
+        assert line, f"no line of output; stderr: {self.errors}"
+        return line.removesuffix("\n")
+
+    def read_values(self) -> dict[str, Any]:
+        """Wait for its next line, an object of JSON."""
+        return dict(json.loads(self.read_line()))
+
+
+Start = Callable[..., Program]
 
 
 def interruptible(command: Sequence[str]) -> list[str]:

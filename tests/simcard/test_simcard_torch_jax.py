@@ -16,49 +16,49 @@ _FREE_BYTES = SPEC.total_bytes - SPEC.used_bytes
 _TORCH = """
 import torch
 free, total = torch.cuda.mem_get_info()
-tell(free=free, total=total, count=torch.cuda.device_count())
+report(free=free, total=total, count=torch.cuda.device_count())
 held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
-tell(reserved=torch.cuda.memory_reserved(), left=torch.cuda.mem_get_info()[0])
+report(reserved=torch.cuda.memory_reserved(), left=torch.cuda.mem_get_info()[0])
 kinds = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
-tell(ones=[torch.ones(5, dtype=kind, device="cuda").cpu().tolist() for kind in kinds],
+report(ones=[torch.ones(5, dtype=kind, device="cuda").cpu().tolist() for kind in kinds],
      full=torch.full((3,), 2.5, device="cuda").cpu().tolist(),
      clone=torch.arange(4.).cuda().clone().cpu().tolist())
 torch.cuda.set_per_process_memory_fraction(0.25)
 try:
     torch.empty(3 << 30, dtype=torch.uint8, device="cuda")
 except torch.cuda.OutOfMemoryError as error:
-    tell(refused=str(error))
+    report(refused=str(error))
 del held
 torch.cuda.empty_cache()
 torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
 grown = [torch.empty(100 << 20, dtype=torch.uint8, device="cuda") for _ in range(2)]
 segments = [each for each in torch.cuda.memory_snapshot() if each["is_expandable"]]
-tell(segments=[each["total_size"] for each in segments])
+report(segments=[each["total_size"] for each in segments])
 one = torch.ones(4, 4, device="cuda")
 for name, compute in {"product": lambda: one @ one,
                       "share": lambda: one.untyped_storage()._share_cuda_()}.items():
     try:
         compute()
     except RuntimeError as error:
-        tell(**{name: str(error)})
+        report(**{name: str(error)})
 one + 1
-tell(wrong=True)
+report(wrong=True)
 """
 
 _JAX = """
 import jax, numpy
 [first, *_] = jax.devices()
 held = jax.device_put(numpy.arange(1024, dtype=numpy.float32))
-tell(count=len(jax.devices()), limit=first.memory_stats()["bytes_limit"],
+report(count=len(jax.devices()), limit=first.memory_stats()["bytes_limit"],
      sum=float(numpy.asarray(held).sum()))
 try:
     jax.device_put(numpy.zeros(128 << 20, numpy.uint8))
 except RuntimeError as error:
-    tell(refused=str(error))
+    report(refused=str(error))
 step = jax.jit(lambda x: jax.numpy.tanh(x * 2)).lower(held).compile()
-tell(output=step.memory_analysis().output_size_in_bytes)
+report(output=step.memory_analysis().output_size_in_bytes)
 step(held)
-tell(wrong=True)
+report(wrong=True)
 """
 
 _TOGETHER = """
@@ -72,7 +72,7 @@ tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfigur
 zeros = tf.zeros(3)
 after_tensorflow = free()
 ones = jax.device_put(numpy.ones(3))
-tell(taken=[start - after_torch, after_torch - after_tensorflow, after_tensorflow - free()],
+report(taken=[start - after_torch, after_torch - after_tensorflow, after_tensorflow - free()],
      limit=jax.devices()[0].memory_stats()["bytes_limit"],
      values=[zeros.numpy().tolist(), numpy.asarray(ones).tolist(),
              torch.ones(3, device="cuda").cpu().tolist()])
@@ -90,7 +90,7 @@ for _ in range(2):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-tell(weights=weights, activations=batch * (2 * width + inner) * 4,
+report(weights=weights, activations=batch * (2 * width + inner) * 4,
      peak=torch.cuda.max_memory_allocated())
 """
 
@@ -98,7 +98,7 @@ tell(weights=weights, activations=batch * (2 * width + inner) * 4,
 def test_torch_takes_its_memory_from_the_card(run_on_card: RunOnCard) -> None:
     """Allocator, cap, error, fills and copies are real; what computes is refused by name."""
     done = run_on_card(_TORCH, frameworks=("torch",))
-    told = done.told
+    told = done.values
 
     assert (told["free"], told["total"], told["count"]) == (_FREE_BYTES, SPEC.total_bytes, 2)
     assert (told["reserved"], told["left"]) == (1024 * MIB, _FREE_BYTES - 1024 * MIB)
@@ -117,7 +117,7 @@ def test_torch_takes_its_memory_from_the_card(run_on_card: RunOnCard) -> None:
 def test_jax_takes_its_memory_from_the_card(run_on_card: RunOnCard) -> None:
     """It sees both devices, keeps to its fraction, compiles, and cannot launch."""
     done = run_on_card(_JAX, frameworks=("jax",), XLA_CLIENT_MEM_FRACTION="0.01")
-    told = done.told
+    told = done.values
 
     assert told["count"] == 2
     assert told["limit"] == -(-SPEC.total_bytes // 100 // (2 * MIB)) * 2 * MIB
@@ -133,7 +133,7 @@ def test_three_frameworks_share_a_card_in_one_process(run_on_card: RunOnCard) ->
 
     PyTorch comes first: TensorFlow's libraries export CUDA 12's names, which PyTorch would take.
     """
-    told = run_on_card(_TOGETHER, frameworks=("torch", "jax"), XLA_CLIENT_MEM_FRACTION="0.1").told
+    told = run_on_card(_TOGETHER, frameworks=("torch", "jax"), XLA_CLIENT_MEM_FRACTION="0.1").values
     pool = -(-(11 * GIB // 10) // (2 * MIB)) * 2
 
     assert told["taken"] == [512, 1024, pool]
@@ -143,7 +143,7 @@ def test_three_frameworks_share_a_card_in_one_process(run_on_card: RunOnCard) ->
 def test_torch_trains_without_kernels_to_measure_memory(run_on_card: RunOnCard) -> None:
     """With launches skipped its own allocator sees a whole training step, products and all."""
     done = run_on_card(_TRAIN, frameworks=("torch",), GPUCONF_SIMCARD_KERNELS="skip")
-    told = done.told
+    told = done.values
 
     assert told["peak"] >= 2 * told["weights"] + told["activations"]
     assert done.log.count("every computed number is garbage") == 1

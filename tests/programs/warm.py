@@ -1,0 +1,144 @@
+"""Programs that share one import of TensorFlow: `Popen` starts them in `warm_server`'s forks.
+
+A program runs warm if its environment has ``GPUCONF_TEST_WARM``, which the fixtures of this folder
+set, if it is ``python [-W error] FILE`` or ``python -c CODE`` of this interpreter, and if no test
+asked for ``FRESH=1``.  It is the starting process's own child, with a pid of its own to wait for.
+
+What depends on the import itself needs a fresh interpreter: ``KERAS_BACKEND``,
+``TF_USE_LEGACY_KERAS``, a finder that asks `PathFinder`, `execv`, a command line to be found in
+/proc.  Such a test does not ask for the variable, and says why.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuconf.simcard import build_libraries
+
+VARIABLE = "GPUCONF_TEST_WARM"
+# Read when TensorFlow or Keras is imported, and what the server's import found.
+AT_IMPORT = {"KERAS_BACKEND": None, "TF_USE_LEGACY_KERAS": None, "TF_ENABLE_ONEDNN_OPTS": "0"}
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class _Program(NamedTuple):
+    """``argv`` as the program sees it, its code after ``-c``, and the actions after ``-W``."""
+
+    argv: list[str]
+    code: str | None
+    warnings: list[str]
+
+
+def _program(command: Sequence[str]) -> _Program | None:
+    """Read a command line of Python; None for one that the server cannot run."""
+    if not command or command[0] != sys.executable:
+        return None
+    words, warnings = list(command[1:]), []
+    while words[:1] == ["-W"] and len(words) > 1:
+        warnings.append(words[1])
+        del words[:2]
+    if words[:1] == ["-c"] and len(words) > 1:
+        return _Program(["-c", *words[2:]], words[1], warnings)
+    if words and not words[0].startswith("-"):
+        return _Program(words, None, warnings)
+    return None
+
+
+class _Server:
+    """The process with TensorFlow in it, a child of this one."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        path = os.pathsep.join([str(build_libraries()), os.environ.get("LD_LIBRARY_PATH", "")])
+        environ = {name: value for name, value in os.environ.items() if name not in AT_IMPORT}
+        environ.update({name: value for name, value in AT_IMPORT.items() if value is not None})
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("warm_server.py")), str(theirs.fileno())],
+            env={**environ, "LD_LIBRARY_PATH": path, "TF_CPP_MIN_LOG_LEVEL": "0"},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._answers = self._socket.makefile("rb")
+        assert self._answers.readline() == b"ready\n", "the warm TensorFlow did not start"
+        atexit.register(self.close)
+
+    def start(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
+        """Return the pid of a program that is this process's own child."""
+        reap = ctypes.CDLL(None).prctl
+        reap(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], list(descriptors))
+            pid = int(self._answers.readline())
+            assert self._answers.read(1) == b"."
+        finally:
+            reap(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        return pid
+
+    def close(self) -> None:
+        """End the server; its programs go on."""
+        self._answers.close()
+        self._socket.close()
+        self._process.wait()
+
+
+@functools.cache
+def _server() -> _Server:
+    return _Server()
+
+
+class Popen(subprocess.Popen[str]):
+    """`subprocess.Popen`, and a fork of the server for a program that asks to run warm."""
+
+    def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, *rest: Any) -> None:
+        pass_fds, folder, environ, shell = rest[1], rest[2], rest[3], rest[6]
+        streams, new_session = rest[7:13], rest[18]
+        program = None
+        if _is_warm(environ or {}) and not shell:
+            program = _program([str(word) for word in args])
+        if program is None or preexec_fn is not None:
+            super()._execute_child(args, executable, preexec_fn, *rest)  # type: ignore[misc]
+            return
+        own = (0, 1, 2)  # where there is no pipe and no file for the program
+        given = [
+            theirs if theirs != -1 else number
+            for theirs, number in zip((streams[0], streams[3], streams[5]), own, strict=True)
+        ]
+        request = {
+            **program._asdict(),
+            "environ": _own(environ),
+            "folder": os.fspath(folder or os.getcwd()),
+            "parent": os.getpid(),
+            "new_session": new_session,
+            "descriptors": [*own, *pass_fds],
+        }
+        try:
+            self.pid = _server().start(request, [*given, *pass_fds])
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
+
+
+def _is_warm(environ: Mapping[str, str]) -> bool:
+    """Whether a program with these variables asks for it; the value "" takes it back."""
+    whole = "WHOLE_TENSORFLOW" in environ  # with all that TensorFlow imports on its way
+    return bool(environ.get(VARIABLE)) and not whole and "FRESH" not in os.environ
+
+
+def _own(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the program shall see; its own children start as ever."""
+    wrong = [name for name in AT_IMPORT if environ.get(name, AT_IMPORT[name]) != AT_IMPORT[name]]
+    assert not wrong, f"{', '.join(wrong)}: read by TensorFlow's import, so not for a warm one"
+    return {os.fsdecode(k): os.fsdecode(v) for k, v in environ.items() if k != VARIABLE}
