@@ -35,7 +35,7 @@ def gpu_of(total: int | None = 11264, free: int | None = 9319, **more: Any) -> G
 
 def rules_of(case: dict[str, Any]) -> GpuRules:
     """The rules of a case; what is text is an amount, as in a profile."""
-    memory = {
+    memory: dict[str, Any] = {
         key: parse_amount(value) if isinstance(value, str) else value
         for key, value in case["memory"].items()
     }
