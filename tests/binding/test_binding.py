@@ -11,15 +11,7 @@ import pytest
 from gpuconf.units import MIB
 from tests.hardware import standin
 from tests.programs.binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts
-from tests.programs.processes import Nvml, run, run_python, write_package
-
-
-@pytest.fixture(autouse=True)
-def _frameworks(tmp_path: Path) -> None:
-    """Frameworks of which only the import matters."""
-    write_package(
-        tmp_path, {"cupy.py": "value = 1\n", "numba/__init__.py": "", "numba/cuda.py": ""}
-    )
+from tests.programs.processes import Nvml, run, run_python
 
 
 def test_old_figures_are_read_anew_when_devices_are_made(tmp_path: Path, nvml: Nvml) -> None:

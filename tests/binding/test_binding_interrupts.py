@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs.binding_programs import HALF, INTERRUPT, START, TWO, facts
-from tests.programs.processes import Nvml, run_python, write_package
-
-
-@pytest.fixture(autouse=True)
-def _frameworks(tmp_path: Path) -> None:
-    """Frameworks of which only the import matters."""
-    write_package(
-        tmp_path, {"cupy.py": "value = 1\n", "numba/__init__.py": "", "numba/cuda.py": ""}
-    )
+from tests.programs.processes import Nvml, run_python
 
 
 @pytest.mark.slow

@@ -45,11 +45,9 @@ def sizes():
 
 @pytest.fixture(autouse=True)
 def _files(tmp_path: Path) -> None:
-    """The other program, a framework of which only the import matters, and shared-desktop with
-    its whole limit reserved."""
-    files = {"cupy.py": "value = 1\n", "holder.py": HOLDER}
+    """The other program, and shared-desktop with its whole limit reserved."""
     strict = "extends: shared-desktop\nmemory: {reserve: null}\n"
-    write_package(tmp_path, {**files, "gpuconf.yaml": strict})
+    write_package(tmp_path, {"holder.py": HOLDER, "gpuconf.yaml": strict})
 
 
 def with_rules(folder: Path, memory: str) -> dict[str, str]:

@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from gpuconf.tripwire import _only
-from gpuconf.units import MIB
 from tests.hardware import standin
+from tests.programs.binding_programs import FULL, ROOMY, TWO
 from tests.programs.processes import Nvml, finding, run_python, write_package
+from tests.programs.stand_ins import JAX_WITH_DEVICES, TORCH, write_torch
 
 pytestmark = pytest.mark.slow  # starts many programs
 
-CARD = standin.Card(standin.uuid(0), total=11264 * MIB, reserved=0, used=1945 * MIB)
-ROOMY = standin.Machine((CARD,))
-FULL = standin.Machine((CARD._replace(used=11000 * MIB),))
-TWO = standin.Machine((CARD, CARD._replace(uuid=standin.uuid(1), used=100 * MIB)))
-
-# A framework's shape: CUDA's start in a submodule, as in torch; it has submodules to import.
-TORCH = {
-    "torch/__init__.py": "from torch import version, cuda\nfrom torch import nn\n",
-    "torch/version.py": "cuda = '12.8'\n",
-    "torch/nn.py": "value = 1\n",
-    "torch/_C.py": """
-        fractions = {}
-        def _cuda_setMemoryFraction(fraction, index):
-            fractions[index] = fraction
-        """,
-    "torch/cuda.py": """
-        from torch import _C
-        started, queue, fractions = False, [], _C.fractions
-        def is_initialized():
-            return started
-        def _lazy_call(call):
-            queue.append(call)
-        def _lazy_init():
-            global started
-            if not started:
-                started = True
-                for call in queue:
-                    call()
-        def device_count():
-            return 1
-        def get_device_properties(index):
-            class properties:
-                total_memory = 11264 * 1024 ** 2
-            return properties
-        def memory_reserved(index):
-            return 0
-        def set_per_process_memory_fraction(fraction, index):
-            _C._cuda_setMemoryFraction(fraction, index)
-        """,
-}
 START = """
 import importlib, os, sys
 from importlib.machinery import PathFinder
@@ -70,8 +32,7 @@ def capped(torch):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the stand-in for torch in it."""
-    write_package(tmp_path, TORCH)
-    return tmp_path
+    return write_torch(tmp_path, total_mib=11264)
 
 
 @pytest.mark.parametrize(
@@ -104,16 +65,9 @@ assert capped(torch) == 7884
     run_python(START + program, folder, environ=nvml(ROOMY))
 
 
-_JAX_WITH_DEVICES = {
-    "jax/__init__.py": "from jax._src import xla_bridge\n",
-    "jax/_src/__init__.py": "",
-    "jax/_src/xla_bridge.py": "_backends = {'cuda': object()}\n",
-}
-
-
 def test_a_framework_that_had_started(folder: Path, nvml: Nvml) -> None:
     """torch's cap can still be set after CUDA's start; JAX's cannot, and nothing is set then."""
-    write_package(folder, _JAX_WITH_DEVICES)
+    write_package(folder, JAX_WITH_DEVICES)
     program = """
 import os, torch
 torch.cuda._lazy_init()
@@ -134,7 +88,7 @@ assert torch.cuda.fractions[0] * 11264 // 1 == 7884
 
 def test_what_is_caught_up_with_too_late_is_said(folder: Path, nvml: Nvml) -> None:
     """A framework that came in past the hook, with its devices: on stderr and in the report."""
-    write_package(folder, _JAX_WITH_DEVICES)
+    write_package(folder, JAX_WITH_DEVICES)
     program = """
 read, write = os.pipe()
 os.dup2(write, 2)
@@ -152,7 +106,7 @@ assert b"Its limit can no longer be changed" in os.read(read, 10000)
 
 def test_another_thread_is_importing_the_framework(folder: Path, nvml: Nvml) -> None:
     """Its half-made module is left alone, and caught up with when it is whole."""
-    slow = "import time\ntime.sleep(0.5)\nfrom torch import version, cuda, nn\n"
+    slow = f"import time\ntime.sleep(0.5)\n{dedent(TORCH['torch/__init__.py'])}"
     write_package(folder, {"torch/__init__.py": slow})
     program = """
 import sys, threading

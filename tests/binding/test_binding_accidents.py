@@ -8,40 +8,48 @@ import pytest
 
 from tests.hardware import standin
 from tests.programs.binding_programs import FULL, ROOMY, START, TWO, facts
-from tests.programs.processes import Nvml, run_python, write_package
+from tests.programs.processes import Nvml, run_python
+
+STUBS = (
+    "sys.modules[name] = types.ModuleType(name)",
+    "sys.modules[name] = types.SimpleNamespace()",
+    "sys.modules[name] = unittest.mock.MagicMock()",
+    "sys.modules[name] = None",
+    "os.makedirs(name); importlib.import_module(name)",
+    'open(f"{name}.py", "w").close(); importlib.import_module(name)',
+)
 
 pytestmark = pytest.mark.slow  # starts many programs
 
 
-@pytest.fixture(autouse=True)
-def _frameworks(tmp_path: Path) -> None:
-    """Frameworks of which only the import matters."""
-    write_package(tmp_path, {"cupy.py": "", "numba/__init__.py": "", "numba/cuda.py": ""})
+def test_what_is_no_framework_is_left_alone(tmp_path: Path, nvml: Nvml) -> None:
+    """Neither other imports nor configure() break, nor does the import of the stub itself.
 
-
-STUBS = {
-    "a module": 'sys.modules["NAME"] = types.ModuleType("NAME")',
-    "a namespace": 'sys.modules["NAME"] = types.SimpleNamespace()',
-    "a mock": 'sys.modules["NAME"] = unittest.mock.MagicMock()',
-    "none": 'sys.modules["NAME"] = None',
-    "a folder": 'os.makedirs("NAME"); import NAME',
-    "a file of the user's": 'open("NAME.py", "w").close(); import NAME',
-}
-
-
-@pytest.mark.parametrize("stub", STUBS.values(), ids=list(STUBS))
-@pytest.mark.parametrize("name", ["tensorflow", "torch", "jax", "keras"])
-def test_what_is_no_framework_is_left_alone(
-    name: str, stub: str, tmp_path: Path, nvml: Nvml
-) -> None:
-    """Neither other imports nor configure() break, nor does the import of the stub itself."""
+    The real frameworks are out of sight, as a mere folder would not hide them.
+    """
     program = f"""
-import types, unittest.mock
-{stub.replace("NAME", name)}
-import colorsys, wave
-gpuconf.configure("half-card")
-import cupy
-assert bind() == 3942
+import importlib, shutil, types, unittest.mock
+import pynvml
+there = [path for path in sys.path if "-packages" not in path]
+def check(name, stub):
+    before, sys.path[:] = list(sys.path), there
+    exec(stub)
+    sys.path[:] = before
+    import colorsys, wave
+    gpuconf.configure("half-card")
+    import cupy
+    assert bind() == 3942
+for name in ("tensorflow", "torch", "jax", "keras"):
+    for stub in {STUBS!r}:
+        shutil.rmtree(name, ignore_errors=True)
+        importlib.invalidate_caches()
+        child = os.fork()  # nothing was imported here, so each child is as good as new
+        if not child:
+            check(name, stub)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, (name, stub)
+        if os.path.exists(f"{{name}}.py"):
+            os.remove(f"{{name}}.py")
 """
     run_python(START + program, tmp_path, environ=nvml(ROOMY))
 

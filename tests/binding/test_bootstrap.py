@@ -9,13 +9,12 @@ import pytest
 
 from gpuconf.units import MIB
 from tests.hardware import standin
+from tests.programs.binding_programs import CARD as OLDER
 from tests.programs.processes import Nvml, run, run_python, write_package
 
 pytestmark = pytest.mark.slow  # starts many programs
 
-CARD = standin.Card(
-    standin.uuid(0), "NVIDIA GeForce RTX 2080 Ti", 11264 * MIB, 0, 1945 * MIB, major=7, minor=5
-)
+CARD = OLDER._replace(name="NVIDIA GeForce RTX 2080 Ti", major=7, minor=5)
 STORY = standin.Machine((CARD,))
 FULL = standin.Machine((CARD._replace(used=11000 * MIB),))
 TWO = standin.Machine((CARD, CARD._replace(uuid=standin.uuid(1), used=100 * MIB)))
@@ -28,12 +27,6 @@ def ours():
              "XLA_CLIENT_MEM_FRACTION")
     return {name: os.environ[name] for name in names if name in os.environ}
 """
-
-
-@pytest.fixture(autouse=True)
-def _framework(tmp_path: Path) -> None:
-    """A framework beside every program, of which only the import matters: ``import cupy``."""
-    write_package(tmp_path, {"cupy.py": "value = 1\n"})
 
 
 def test_one_line_sets_what_needs_no_figures_and_the_rest_at_a_frameworks_import(
@@ -324,21 +317,6 @@ print(subprocess.check_output(command, env=environ, text=True).strip())
 """
     environ = {**nvml(TWO), "GPUCONF_PROFILE": "./picked.yaml"}
     assert run_python(program, tmp_path, environ=environ).split() == [standin.uuid(1), "0"]
-
-
-def test_python_dash_m(tmp_path: Path, nvml: Nvml) -> None:
-    """A package's __main__ whose first line is ours works as a script does."""
-    write_package(
-        tmp_path,
-        {
-            "train/__init__.py": "",
-            "train/__main__.py": "import gpuconf.auto, gpuconf, cupy\n"
-            "print(gpuconf.activation())\n",
-        },
-    )
-    done = run([sys.executable, "-m", "train"], tmp_path, environ=nvml(STORY))
-    assert done.returncode == 0, done.stderr
-    assert "limit = min(7884 MiB, 8295 MiB) = 7884 MiB" in done.stdout
 
 
 def test_the_public_names(tmp_path: Path) -> None:
