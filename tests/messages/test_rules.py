@@ -48,20 +48,19 @@ def test_every_cause_has_a_rule() -> None:
 
 def test_every_cause_is_documented() -> None:
     """Each id has a page of its own."""
-    assert not [cause for cause in CAUSES if not (PAGES / f"{cause}.md").exists()]
+    assert CAUSES.keys() <= {page.stem for page in PAGES.glob("*.md")}
 
 
 def test_a_rule_is_met_by_its_own_words() -> None:
     """Each of its phrases, alone on a line, in any case: unless it wants more than words."""
-    for rule in RULES.values():
-        if rule.pattern is not None:
-            assert rule.id in LINES["met"], (
-                f"a rule with a pattern needs rule_lines.yaml: {rule.id}"
-            )
-            continue
-        for said in rule.says:
-            assert rule.id in met_by(said), said
-            assert rule.id in met_by(f"2023-01-01: E tensorflow/x.cc:1] {said.upper()} (17)."), said
+    with_words = [rule for rule in RULES.values() if rule.pattern is None]
+    others = set(RULES) - {rule.id for rule in with_words}
+    assert others <= LINES["met"].keys(), "a rule with a pattern needs lines in rule_lines.yaml"
+    phrases = [(rule.id, phrase) for rule in with_words for phrase in rule.says]
+    assert len(phrases) >= 200
+    for name, phrase in phrases:
+        assert name in met_by(phrase), phrase
+        assert name in met_by(f"2023-01-01: E tensorflow/x.cc:1] {phrase.upper()} (17)."), phrase
 
 
 def test_lines_of_rules() -> None:
@@ -83,7 +82,8 @@ def test_healthy_lines_meet_nothing_bad() -> None:
                 line
             )
             assert explain(line).severity in ("not-gpu", "warning-only"), line
-        assert explain("\n".join([*lines, epochs])).severity != "failure", lines
+        severity = explain("\n".join([*lines, epochs])).severity
+        assert severity in ("not-gpu", "warning-only"), lines
     assert sum(map(len, HEALTHY_LINES.values())) > 60
 
 
