@@ -83,18 +83,6 @@ def test_kinds() -> None:
     assert {each.kind for _, each in PROPOSED} == {"profile", "code", "batch", "command"}
 
 
-def test_the_batch_by_the_dumps_figures() -> None:
-    """What was in use grows with the batch: 64 × 512 / (316 + 256) = 57, down to 32."""
-    found = explain((LOGS / "oom-fit.log").read_bytes())
-    ours, by_hand = found.proposals[:2]
-    assert ours.title == "let gpuconf take the batch in parts that fit"
-    assert ours.paste == "import gpuconf\ngpuconf.fit(model, x, y, batch_size=64)"
-    reason = "about 32 at once: 64 × 512 MiB / (316 MiB in use + 256 MiB asked) = 57"
-    assert reason in ours.reason
-    assert by_hand.title == "a batch of 32 instead of 64"
-    assert by_hand.paste == "model.fit(x, y, batch_size=32)"
-
-
 def facts_of(shape: tuple[int, ...], node: str = "conv/Conv2D", **known: Any) -> LogFacts:
     """Facts about a float32 tensor of ``shape`` that was refused."""
     tensor = tensor_of(shape, "float")
@@ -220,13 +208,6 @@ def test_torch(held: str, allocated: str, unused: str, segments: bool, others: b
     found = explain(TORCH.format(held, allocated, unused))
     assert ("expandable_segments" in titles(found)) == segments
     assert ("gpuconf doctor cards" in titles(found)) == others
-
-
-def test_a_warning_needs_no_change() -> None:
-    """A ladder that ended well is shown, and nothing is to be changed."""
-    found = explain((LOGS / "ladder-healthy.log").read_bytes())
-    assert found.severity == "warning-only"
-    assert found.proposals == ()
 
 
 def test_where_a_late_call_stands() -> None:
