@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def check(file: Path, text: str) -> None:
-    """Compare ``text`` with the file; with UPDATE set, write the file anew, for a person to read."""
+    """Compare ``text`` with the file; with UPDATE set, write the file first, for you to read."""
     if os.environ.get("UPDATE"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")

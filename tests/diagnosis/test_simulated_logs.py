@@ -125,6 +125,9 @@ def test_the_layers_of_the_report() -> None:
         ("conv1", 2 * one),
         ("to_planes", one),
     ]
+    for layer in table["layers"]:
+        assert layer["size_bytes"] == sum(node["size_bytes"] for node in layer["nodes"])
+    assert table["total_bytes"] == 3 * one + table["rest_bytes"]
 
 
 def test_every_log_has_its_command() -> None:
