@@ -92,7 +92,7 @@ def test_what_is_no_notebook_is_a_log(data: bytes) -> None:
 
 def test_odd_cells_are_passed_over() -> None:
     """What is not as Jupyter writes it hides nothing of what is."""
-    cells = [None, 3, [], {}, {"outputs": None}, {"outputs": [None, 3, {}]}]
+    cells: list[object] = [None, 3, [], {}, {"outputs": None}, {"outputs": [None, 3, {}]}]
     outputs = [{"text": 3}, {"data": []}, {"traceback": [3]}, {"ename": None}]
     for cell, output in product(cells, outputs):
         data = json.dumps({"cells": [cell, {"outputs": [output, STREAM]}]}).encode()
