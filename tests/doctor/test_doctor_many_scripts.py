@@ -33,24 +33,17 @@ PROJECT = {
 )
 JOBS = {
     "hook": Job([*shlex.split(HOOK["entry"])[1:], *HOOK["args"], "bad.py", "project/a.ipynb"]),
-    "many scripts": Job(["doctor", "source", "--script", "bad.py", "project"]),
-    "many scripts, document": Job(
-        ["doctor", "--format", "json", "--script", "bad.py", "project", "source"]
-    ),
-    "annotations": Job(
-        [
-            "doctor",
-            "--format=github",
-            "--strict",
-            "source",
-            "--script",
-            "bad.py",
-            "project",
-        ]
-    ),
-    "annotations of the machine": Job(["doctor", "--format=github", "environment.growth"], GROWTH),
-    "sarif": Job(["doctor", "--format=sarif", "--script", "bad.py", "project"], GROWTH),
-    "refused, as a document": Job(["doctor", "--format", "json", "--script", "missing.py"]),
+    **{
+        name: Job(["doctor", *words.split()], GROWTH)
+        for name, words in {
+            "many scripts": "source --script bad.py project",
+            "many scripts, document": "--format json --script bad.py project source",
+            "annotations": "--format=github --strict source --script bad.py project",
+            "annotations of the machine": "--format=github environment.growth",
+            "sarif": "--format=sarif --script bad.py project",
+            "refused, as a document": "--format json --script missing.py",
+        }.items()
+    },
 }
 
 
