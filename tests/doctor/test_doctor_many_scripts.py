@@ -62,9 +62,9 @@ def test_many_scripts(done: dict[str, Done]) -> None:
     A word behind them that names a check and no file is a check.
     """
     text, document = done["many scripts"], checked(done["many scripts, document"])
-    said = "4 files read for 13 patterns, 3 with findings"
+    counted = "4 files read for 13 patterns, 3 with findings"
     assert text.code == 0
-    assert f"\n{said}\n" in text.out
+    assert f"\n{counted}\n" in text.out
     assert "OK  " not in text.out
     assert f"project/50%, new/grown.py:2: {VALUE}" in text.out
     assert {each["id"].split(".")[0] for each in document["findings"]} == {"source"}
@@ -72,7 +72,7 @@ def test_many_scripts(done: dict[str, Done]) -> None:
     places = [[(place["line"], place["cell"]) for place in each["places"]] for each in grown]
     assert places == [[(2, 1), (2, 2)], [(2, None), (5, None)]]
     assert [each["summary"] for each in document["findings"] if each["id"] == "source.clean"] == [
-        said
+        counted
     ]
     assert json.loads(done["refused, as a document"].out)["error"]["message"].endswith(
         "no such file"

@@ -65,16 +65,16 @@ def by_id(report: LiveReport) -> dict[str, Finding]:
 
 def test_shared_desktop_passes(probe: Probe) -> None:
     """All six are ok; the context's size and the allocator's use are measured."""
-    told: list[str] = []
+    steps_shown: list[str] = []
     with simulated_card(_CARD) as card:
-        report = probe(card, "shared-desktop", told.append)
+        report = probe(card, "shared-desktop", steps_shown.append)
         assert card.processes() == ()
     found = by_id(report)
     assert {name: finding.status for name, finding in found.items()} == dict.fromkeys(
         TENSORFLOWS, "ok"
     )
     assert "450 MiB beside its limit of 7884 MiB" in found["live.headroom"].summary
-    assert any("starting TensorFlow" in line for line in told)
+    assert any("starting TensorFlow" in line for line in steps_shown)
     ((_, _, steps, _),) = report.runs
     before, after = steps[1].before[0], steps[1].after[0]
     assert after.used_bytes is not None

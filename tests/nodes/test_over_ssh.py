@@ -115,7 +115,7 @@ def test_a_refusal_there_is_said_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("", "names no machine"),
         ("a\nb\na\n", "the file lists a 2 times"),
@@ -130,12 +130,12 @@ def test_a_refusal_there_is_said_here(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_file_is_refused_before_anybody_is_asked(
-    tmp_path: Path, text: str | None, said: str
+    tmp_path: Path, text: str | None, words: str
 ) -> None:
     path = tmp_path / "hosts.txt"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=words):
         hosts_in(str(path))
 
 

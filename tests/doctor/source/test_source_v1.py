@@ -92,13 +92,13 @@ def test_the_fix_of_a_script_of_2018_runs(tmp_path: Path) -> None:
         environ = card.environment({}, bridge=bridge)
         done = run([sys.executable, str(file)], tmp_path, environ=environ, timeout_s=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    said = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
-    assert (said["falls"], said["on"]) == ("True", "GPU")
-    assert said["limits"] == f"[{int(0.2 * 11264 * MIB)}]"
-    assert (said["missing"], said["kept"]) == ("[]", "[]")
-    assert said["contrib"] == "False False"
-    assert said["Keras"] == "2 3"
-    assert said["private"] == "None False"
+    values = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+    assert (values["falls"], values["on"]) == ("True", "GPU")
+    assert values["limits"] == f"[{int(0.2 * 11264 * MIB)}]"
+    assert (values["missing"], values["kept"]) == ("[]", "[]")
+    assert values["contrib"] == "False False"
+    assert values["Keras"] == "2 3"
+    assert values["private"] == "None False"
 
 
 WITH_DOCSTRING = '''#!/usr/bin/env python
