@@ -115,10 +115,11 @@ site: $(VENV)/.docs
 	@echo "open build/site/index.html"
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.import_cost
-	$(BIN)/python -m benchmarks.command_cost
-	$(BIN)/python -m benchmarks.explain_speed
-	$(BIN)/python -m benchmarks.run_cost
+	$(BIN)/python -m benchmarks.timing import
+	$(BIN)/python -m benchmarks.timing commands
+	$(BIN)/python -m benchmarks.timing run
+	$(BIN)/python -m benchmarks.timing explain
+	$(BIN)/python -m benchmarks.timing binding
 
 matrix: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.matrix
