@@ -143,8 +143,8 @@ models: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.training.trained_models
 
 estimates: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.estimate_accuracy --quick
-	$(BIN)/python -m benchmarks.largest_batch
+	$(BIN)/python -m benchmarks.estimate peaks --quick
+	$(BIN)/python -m benchmarks.estimate batches
 
 batches: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet opencv-python-headless

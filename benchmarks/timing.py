@@ -235,7 +235,8 @@ def print_modules(rows: Sequence[Row], rounds: int, most: int = 6) -> None:
                 least[name] = min(time_us, least.get(name, time_us))
         ours = sorted(least.keys() - bare, key=least.__getitem__, reverse=True)
         shown = ", ".join(f"{name} {least[name] / 1e3:.1f}" for name in ours[:most])
-        print(f"{row.name} ({len(ours)} modules, {sum(least[name] for name in ours) / 1e3:.1f}): {shown}")
+        total_ms = sum(least[name] for name in ours) / 1e3
+        print(f"{row.name} ({len(ours)} modules, {total_ms:.1f}): {shown}")
 
 
 def _import_times(row: Row) -> Iterator[tuple[str, int]]:

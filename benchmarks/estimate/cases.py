@@ -8,7 +8,7 @@ All combinations would take days on two cores, so there are three sets, each a s
   model in mixed precision and in inference, all of them at every batch.
 - ``full``: every model with every optimizer at every batch, in both policies and in inference.
 
-In addition there are the unseen models, in two halves (``unseen/table.py``): each in training and
+In addition there are the unseen models, in two halves (``registry.half_of``): each in training and
 in inference at two batches, with one policy and one optimizer per model.
 """
 
@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from benchmarks.estimate.estimated_models import ESTIMATED, Estimated
-from benchmarks.estimate.unseen.table import UNSEEN, Half, half_of
+from benchmarks.models.registry import ESTIMATED, UNSEEN, Half, Model, half_of
 
 Policy = Literal["float32", "mixed_float16"]
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -30,7 +29,6 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 }
 _COMMON = ("adam", "sgd", "rmsprop")
 _MORE = ("adamw", "adafactor")
-MODELS = {**ESTIMATED, **UNSEEN}
 _WITH_MORE = ("ResNet50 128", "transformer LM", "dense net")
 
 
@@ -53,19 +51,19 @@ class Case(NamedTuple):
 def choose_cases(which: Literal["quick", "default", "full"]) -> list[Case]:
     """The cases of a set, model by model, without duplicates."""
     chosen: list[Case] = []
-    for number, estimated in enumerate(ESTIMATED.values()):
-        found = list(_quick(number, estimated))
+    for number, model in enumerate(ESTIMATED.values()):
+        found = list(_quick(number, model))
         if which != "quick":
-            found += _default(estimated)
+            found += _default(model)
         if which == "full":
-            found += _full(estimated)
+            found += _full(model)
         chosen += sorted(set(found), key=_place)
     return chosen
 
 
-def _quick(number: int, each: Estimated) -> Iterator[Case]:
+def _quick(number: int, each: Model) -> Iterator[Case]:
     """Batches: all but the largest in training, all but the smallest in the second case."""
-    name, batches = each.model.name, each.batches
+    name, batches = each.name, each.batches
     optimizers = [*_COMMON, *(_MORE if name in _WITH_MORE else ())]
     yield Case(name, optimizers[number % len(optimizers)], batches[number % 3])
     if number % 2:
@@ -74,8 +72,8 @@ def _quick(number: int, each: Estimated) -> Iterator[Case]:
         yield Case(name, "adam", batches[1 + number % 3], "mixed_float16")
 
 
-def _default(each: Estimated) -> Iterator[Case]:
-    name, batches = each.model.name, each.batches
+def _default(each: Model) -> Iterator[Case]:
+    name, batches = each.name, each.batches
     for optimizer in _COMMON if each.is_core else _COMMON[:1]:
         yield from (Case(name, optimizer, batch) for batch in batches)
     for batch in batches:
@@ -83,8 +81,8 @@ def _default(each: Estimated) -> Iterator[Case]:
         yield Case(name, "adam", batch, is_training=False)
 
 
-def _full(each: Estimated) -> Iterator[Case]:
-    name = each.model.name
+def _full(each: Model) -> Iterator[Case]:
+    name = each.name
     policies: tuple[Policy, ...] = ("float32", "mixed_float16")
     for optimizer in (*_COMMON, *(_MORE if name in _WITH_MORE else ())):
         for policy in policies:
