@@ -143,7 +143,7 @@ models: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.training.trained_models
 
 estimates: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.estimate peaks --quick
+	$(BIN)/python -m benchmarks.estimate peaks
 	$(BIN)/python -m benchmarks.estimate batches
 
 batches: $(VENV)/.dev

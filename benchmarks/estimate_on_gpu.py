@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.estimate.cases import Case, choose_cases, only_models
+from benchmarks.estimate.cases import Case, only_models, tuned_cases
 from benchmarks.estimate.estimates import Estimate, estimate_group
 from benchmarks.estimate.measurements import Measured, Measurements
 from benchmarks.machine import machine
@@ -78,7 +78,7 @@ def main() -> int:
         print("no NVIDIA GPU was found on this machine", file=sys.stderr)
         print("hint: python -m benchmarks.estimate_on_gpu --card simulated", file=sys.stderr)
         return 2
-    cases = only_models(choose_cases("quick"), options.models.split(","))
+    cases = only_models(tuned_cases(), options.models.split(","))
     facts = f"{machine('tensorflow', 'keras', 'gpuconf')}; {options.card} card"
     print(facts, "", *_HEAD, sep="\n", flush=True)
     made, is_whole = [], True

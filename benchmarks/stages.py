@@ -34,10 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
 # More than any case needs; without it, the CPU's allocator takes all memory there is.
 _AMPLE_MIB = 16384
-# Read by `estimate.child`: the memory limit of TensorFlow's logical device, whether grappler's
-# memory pass is off, and whether XLA compiles the model.
+# Read by `estimate.child`: the memory limit of TensorFlow's GPU, and whether XLA compiles.
 CARD_LIMIT_VARIABLE = "ESTIMATE_CARD_LIMIT_MIB"
-NO_MEMORY_PASS_VARIABLE = "ESTIMATE_NO_MEMORY_PASS"
 JIT_VARIABLE = "ESTIMATE_JIT"
 _STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}
@@ -113,17 +111,6 @@ def measured_cpu(environ: Mapping[str, str]) -> Stage:
     return Stage("cpu", _cpu_environ(environ, "cpu-bfc", 1))
 
 
-def ample_cpu(environ: Mapping[str, str]) -> Stage:
-    """The CPU with the graphs of a GPU that has ample memory.
-
-    TensorFlow's CPU device claims to have 256 MiB. Above 80 % of that, grappler's memory pass
-    rewrites sums of three or more gradients (``SchedulingPass`` in memory_optimizer.cc), and their
-    zeros become constants that stay: ``AddN_1/tmp_var_zeros``.  On a GPU it does the same, but
-    above 80 % of the GPU's limit.
-    """
-    return Stage("cpu-ample", {**measured_cpu(environ).environ, NO_MEMORY_PASS_VARIABLE: "1"})
-
-
 @contextmanager
 def card(
     environ: Mapping[str, str],
@@ -167,7 +154,6 @@ def xla_gpu(environ: Mapping[str, str]) -> Stage:
 
 _STAGES: dict[str, Callable[[Mapping[str, str]], Stage]] = {
     "cpu": measured_cpu,
-    "cpu-ample": ample_cpu,
     "gpu": gpu,
     "gpu-xla": xla_gpu,
 }

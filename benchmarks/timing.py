@@ -9,7 +9,8 @@ the ratios in CPU time.  Wall time is the user's waiting time; CPU time (user an
 steadier on a busy machine.  The goals are CPU time on an idle core.
 
 NVML is the real nvidia-ml-py over the simulated card's library; for ``import`` and ``commands`` it
-is over the real driver if there is a GPU, whose nvmlInit takes longer.
+is over the real driver if there is a GPU, whose nvmlInit takes longer.  To see the modules that an
+import consists of, run `python -X importtime -c "import gpuconf.auto"`.
 """
 
 from __future__ import annotations
@@ -223,32 +224,6 @@ def print_shares(costs: Costs) -> None:
             print(f"{name}: {share:.2%} of {TENSORFLOW}, in CPU time")
 
 
-def print_modules(rows: Sequence[Row], rounds: int, most: int = 6) -> None:
-    """Print the slowest modules of each row, by `-X importtime`."""
-    runs = min(rounds, 10)
-    print(f"\nthe {most} slowest modules of each: ms by themselves, the least of {runs} runs")
-    bare = {name for name, _ in _import_times(rows[0])}
-    for row in rows[1:]:
-        least: dict[str, int] = {}
-        for _ in range(runs):
-            for name, time_us in _import_times(row):
-                least[name] = min(time_us, least.get(name, time_us))
-        ours = sorted(least.keys() - bare, key=least.__getitem__, reverse=True)
-        shown = ", ".join(f"{name} {least[name] / 1e3:.1f}" for name in ours[:most])
-        total_ms = sum(least[name] for name in ours) / 1e3
-        print(f"{row.name} ({len(ours)} modules, {total_ms:.1f}): {shown}")
-
-
-def _import_times(row: Row) -> Iterator[tuple[str, int]]:
-    words = [row.words[0], "-X", "importtime", *row.words[1:]]
-    pipe = subprocess.PIPE
-    done = subprocess.run(words, cwd="/", env=row.environ, stderr=pipe, text=True, check=True)
-    for line in done.stderr.splitlines():
-        own, _, rest = line.removeprefix("import time:").partition("|")
-        if own.strip().isdecimal():
-            yield rest.partition("|")[2].strip(), int(own)
-
-
 def python_row(name: str, code: str, environ: Mapping[str, str], **options: Any) -> Row:
     """A row of Python code, compared with the bare interpreter."""
     row = Row(name, [sys.executable, "-c", code], environ, BARE if name != BARE else "")
@@ -391,12 +366,11 @@ class Subject(NamedTuple):
     rounds: int = 40
     packages: tuple[str, ...] = ("pyyaml", "nvidia-ml-py")
     on_real_gpu: bool = False
-    with_modules: bool = False
 
 
 SUBJECTS = {
-    "import": Subject(import_rows, 40, ("tensorflow", "pyyaml", "nvidia-ml-py"), True, True),
-    "commands": Subject(command_rows, 40, ("pyyaml", "nvidia-ml-py", "rich"), True, True),
+    "import": Subject(import_rows, 40, ("tensorflow", "pyyaml", "nvidia-ml-py"), True),
+    "commands": Subject(command_rows, 40, ("pyyaml", "nvidia-ml-py", "rich"), True),
     "run": Subject(run_rows),
     "estimate": Subject(estimate_rows, 3, ("tensorflow", "keras")),
     "explain": Subject(explain_rows, 1),
@@ -447,8 +421,6 @@ def main() -> None:
         costs = print_table(rows, rounds)
         if options.subject == "import":
             print_shares(costs)
-        if subject.with_modules:
-            print_modules([row for row in rows if row.every == 1], rounds)
 
 
 if __name__ == "__main__":

@@ -48,17 +48,6 @@ class Row(NamedTuple):
             lines.append(f"{self.case.name}: estimate: {self.estimate.error}")
         return lines
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return {
-            "case": self.case._asdict(),
-            "measured": {
-                stage: [run._asdict() for run in each.runs] for stage, each in self.measured.items()
-            },
-            "estimate": self.estimate._asdict() if self.estimate else None,
-            "errors": {stage: self.error(stage) for stage in self.measured},
-        }
-
 
 class Summary(NamedTuple):
     """The distribution of the errors of some cases on one stage, as fractions."""

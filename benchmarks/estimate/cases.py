@@ -1,20 +1,16 @@
-"""The cases to measure: model, optimizer, batch, policy, training or inference; and their sets.
+"""The cases to measure: model, optimizer, batch, policy, training or inference.
 
-All combinations would take days on two cores, so there are three sets, each a subset of the next:
+All combinations would take days on two cores.  Of each model that the estimate was tuned on there
+are two, one training in float32 and one of mixed precision or inference; batches and optimizers
+rotate, so that each is used with several models.
 
-- ``quick``: two cases per model, one training in float32 and one of mixed precision or inference;
-  batches and optimizers rotate, so that each is used with several models.
-- ``default``: the core models trained with three optimizers and all others with Adam, then every
-  model in mixed precision and in inference, all of them at every batch.
-- ``full``: every model with every optimizer at every batch, in both policies and in inference.
-
-In addition there are the unseen models, in two halves (``registry.half_of``): each in training and
-in inference at two batches, with one policy and one optimizer per model.
+The unseen models are in two halves (``registry.half_of``): each in training and in inference at two
+batches, with one policy and one optimizer per model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 from benchmarks.models.registry import ESTIMATED, UNSEEN, Half, Model, half_of
@@ -48,46 +44,21 @@ class Case(NamedTuple):
         return f"{self.model} / {how} / {self.policy} / batch {self.batch}"
 
 
-def choose_cases(which: Literal["quick", "default", "full"]) -> list[Case]:
-    """The cases of a set, model by model, without duplicates."""
-    chosen: list[Case] = []
-    for number, model in enumerate(ESTIMATED.values()):
-        found = list(_quick(number, model))
-        if which != "quick":
-            found += _default(model)
-        if which == "full":
-            found += _full(model)
-        chosen += sorted(set(found), key=_place)
-    return chosen
+def tuned_cases() -> list[Case]:
+    """The cases of the models that the estimate was tuned on."""
+    cases = [_two_cases(number, model) for number, model in enumerate(ESTIMATED.values())]
+    return [case for two in cases for case in sorted(two, key=_place)]
 
 
-def _quick(number: int, each: Model) -> Iterator[Case]:
+def _two_cases(number: int, model: Model) -> tuple[Case, Case]:
     """Batches: all but the largest in training, all but the smallest in the second case."""
-    name, batches = each.name, each.batches
+    name, batches = model.name, model.batches
     optimizers = [*_COMMON, *(_MORE if name in _WITH_MORE else ())]
-    yield Case(name, optimizers[number % len(optimizers)], batches[number % 3])
+    trained = Case(name, optimizers[number % len(optimizers)], batches[number % 3])
+    other = Case(name, "adam", batches[1 + number % 3])
     if number % 2:
-        yield Case(name, "adam", batches[1 + number % 3], is_training=False)
-    else:
-        yield Case(name, "adam", batches[1 + number % 3], "mixed_float16")
-
-
-def _default(each: Model) -> Iterator[Case]:
-    name, batches = each.name, each.batches
-    for optimizer in _COMMON if each.is_core else _COMMON[:1]:
-        yield from (Case(name, optimizer, batch) for batch in batches)
-    for batch in batches:
-        yield Case(name, "adam", batch, "mixed_float16")
-        yield Case(name, "adam", batch, is_training=False)
-
-
-def _full(each: Model) -> Iterator[Case]:
-    name = each.name
-    policies: tuple[Policy, ...] = ("float32", "mixed_float16")
-    for optimizer in (*_COMMON, *(_MORE if name in _WITH_MORE else ())):
-        for policy in policies:
-            yield from (Case(name, optimizer, batch, policy) for batch in each.batches)
-    yield from (Case(name, "adam", b, "mixed_float16", is_training=False) for b in each.batches)
+        return trained, other._replace(is_training=False)
+    return trained, other._replace(policy="mixed_float16")
 
 
 def unseen_cases(half: Half) -> list[Case]:

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.estimate.cases import OPTIMIZERS, Case
 from benchmarks.models.data import Batches
 from benchmarks.models.registry import MEASURED, SEED
-from benchmarks.stages import CARD_LIMIT_VARIABLE, JIT_VARIABLE, NO_MEMORY_PASS_VARIABLE
+from benchmarks.stages import CARD_LIMIT_VARIABLE, JIT_VARIABLE
 from benchmarks.training.on_device import (
     check_device,
     device_name,
@@ -113,17 +113,6 @@ def _limit_card() -> None:
         tf.config.set_logical_device_configuration(gpu, [one])
 
 
-def _switch_memory_pass_off() -> None:
-    """``tf.config.optimizer`` has no option for this, but the session's own configuration has."""
-    from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
-    from tensorflow.python.eager import context
-
-    config = config_pb2.ConfigProto()
-    off = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
-    config.graph_options.rewrite_options.memory_optimization = off
-    context.context()._config = config
-
-
 def call_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
     """Call ``gpuconf.estimate`` for a compiled model; nothing else here calls it.
 
@@ -177,8 +166,6 @@ def main() -> None:
         return
     try:
         _limit_card()
-        if os.environ.get(NO_MEMORY_PASS_VARIABLE):
-            _switch_memory_pass_off()
         prepare()
         found = measure(Case(*wanted["measure"]))
     except Exception as error:

@@ -70,24 +70,16 @@ def try_batch(case: Case, stage: Stage, kept: Measurements) -> bool:
     return found.error is None
 
 
-def look(
-    case: Case,
-    limit_mib: int,
-    stage: Stage,
-    kept: Measurements,
-    *,
-    start: int | None,
-    is_exact: bool,
-) -> Line:
-    """Propose and search; ``start`` replaces the proposal."""
+def look(case: Case, limit_mib: int, stage: Stage, kept: Measurements) -> Line:
+    """Propose and search."""
     proposed = None
     try:
-        proposed = propose(case, limit_mib, stage) if start is None else start
+        proposed = propose(case, limit_mib, stage)
 
         def runs(batch: int) -> bool:
             return try_batch(case._replace(batch=batch), limited(stage, limit_mib), kept)
 
-        return Line(case, limit_mib, proposed, search(proposed, runs, is_exact=is_exact))
+        return Line(case, limit_mib, proposed, search(proposed, runs))
     except UnknownError as error:
         return Line(case, limit_mib, proposed, error=str(error))
 
@@ -128,7 +120,7 @@ def lines_of(options: argparse.Namespace, stage: Stage) -> Iterator[Line]:
     kept = Measurements(options.cache)
     for case in only_models(cases, options.words):
         for limit in map(int, options.limits.split(",")):
-            yield look(case, limit, stage, kept, start=options.start, is_exact=options.exact)
+            yield look(case, limit, stage, kept)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,8 +129,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits = ",".join(map(str, LIMITS_MIB))
     parser.add_argument("--limits", metavar="MIB,MIB", default=limits, help=f"default: {limits}")
     parser.add_argument("--stage", choices=STAGES, default="card", help="default: card")
-    parser.add_argument("--exact", action="store_true", help="to the last sample, good or not")
-    parser.add_argument("--start", metavar="N", type=int, help="begin at N, without an estimate")
 
 
 def run(options: argparse.Namespace, stages: Sequence[Stage]) -> int:

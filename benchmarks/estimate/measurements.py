@@ -86,13 +86,13 @@ class Truth(NamedTuple):
 class Measurements:
     """The file of measurements; without a file, they are kept in this object only."""
 
-    def __init__(self, file: Path | None = None, *, again: bool = False) -> None:
-        """``again`` repeats measurements that ended in an error."""
+    def __init__(self, file: Path | None = None) -> None:
+        """Read the file."""
         self._file = file
         self._known: dict[tuple[str, str, str, str, int], Measured] = {}
         lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
         for peak in map(_peak_of, lines):
-            if peak is not None and not (again and peak.error):
+            if peak is not None:
                 self._known[peak.key] = peak
 
     def measure(
