@@ -9,8 +9,8 @@ the ratios in CPU time.  Wall time is the user's waiting time; CPU time (user an
 steadier on a busy machine.  The goals are CPU time on an idle core.
 
 NVML is the real nvidia-ml-py over the simulated card's library; for ``import`` and ``commands`` it
-is over the real driver if there is a GPU, whose nvmlInit takes longer.  To see the modules that an
-import consists of, run `python -X importtime -c "import gpuconf.auto"`.
+is over the real driver if there is a GPU, whose nvmlInit takes longer.  ``estimate`` and ``explain``
+need no card.  `python -X importtime -c "import gpuconf.auto"` shows the modules of an import.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from benchmarks.long_logs import KINDS
 from benchmarks.machine import machine
@@ -365,21 +365,22 @@ class Subject(NamedTuple):
     rows: Callable[[Mapping[str, str], Path, argparse.Namespace], list[Row]]
     rounds: int = 40
     packages: tuple[str, ...] = ("pyyaml", "nvidia-ml-py")
-    on_real_gpu: bool = False
+    card: Literal["simulated", "real if there is one", "none"] = "simulated"
 
 
+_REAL: Literal["real if there is one"] = "real if there is one"
 SUBJECTS = {
-    "import": Subject(import_rows, 40, ("tensorflow", "pyyaml", "nvidia-ml-py"), True),
-    "commands": Subject(command_rows, 40, ("pyyaml", "nvidia-ml-py", "rich"), True),
+    "import": Subject(import_rows, 40, ("tensorflow", "pyyaml", "nvidia-ml-py"), _REAL),
+    "commands": Subject(command_rows, 40, ("pyyaml", "nvidia-ml-py", "rich"), _REAL),
     "run": Subject(run_rows),
-    "estimate": Subject(estimate_rows, 3, ("tensorflow", "keras")),
-    "explain": Subject(explain_rows, 1),
+    "estimate": Subject(estimate_rows, 3, ("tensorflow", "keras"), "none"),
+    "explain": Subject(explain_rows, 1, (), "none"),
     "binding": Subject(binding_rows),
 }
 
 
 @contextmanager
-def environment(folder: Path, *, on_real_gpu: bool) -> Iterator[tuple[dict[str, str], str]]:
+def environment(folder: Path, card: str) -> Iterator[tuple[dict[str, str], str]]:
     """The environment of all rows, and NVML's name for the table's head."""
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -387,11 +388,13 @@ def environment(folder: Path, *, on_real_gpu: bool) -> Iterator[tuple[dict[str, 
     paths = [str(folder), *filter(None, [environ.get("PYTHONPATH")])]
     environ["PYTHONPATH"] = os.pathsep.join(paths)
     inventory = read_inventory()
-    if on_real_gpu and inventory.gpus:
+    if card == "none":
+        yield environ, "as on this machine"
+    elif card == _REAL and inventory.gpus:
         yield environ, f"driver {inventory.driver_version}"
-        return
-    with simulated_card(CardSpec()) as card:
-        yield card.environment(environ), "nvidia-ml-py over the simulated card"
+    else:
+        with simulated_card(CardSpec()) as made:
+            yield made.environment(environ), "nvidia-ml-py over the simulated card"
 
 
 def main() -> None:
@@ -410,7 +413,7 @@ def main() -> None:
     print(machine(*subject.packages))
     with (
         tempfile.TemporaryDirectory() as folder,
-        environment(Path(folder), on_real_gpu=subject.on_real_gpu) as (environ, nvml),
+        environment(Path(folder), subject.card) as (environ, nvml),
     ):
         rows = subject.rows(environ, Path(folder), options)
         chosen = [row for row in rows if options.only in row.name]
