@@ -9,7 +9,7 @@ the ratios in CPU time.  Wall time is the user's waiting time; CPU time (user an
 steadier on a busy machine.  The goals are CPU time on an idle core.
 
 NVML is the real nvidia-ml-py over the simulated card's library; for ``import`` and ``commands`` it
-is over the real driver if there is a GPU, whose nvmlInit takes longer.  ``estimate`` and ``explain``
+is over the real driver if there is a GPU, whose nvmlInit takes longer.  Estimates and explanations
 need no card.  `python -X importtime -c "import gpuconf.auto"` shows the modules of an import.
 """
 
@@ -189,7 +189,7 @@ def print_table(rows: Sequence[Row], rounds: int) -> Costs:
     costs, notes = run_rounds(rows, rounds)
     goals = {row.name: f"{row.goal_ms:g}" for row in rows if row.goal_ms is not None}
     print(f"{'ms':48}{'runs':>5}{'wall':>10}{'CPU':>10}", end="")
-    print(f"{'middle half':>20}{'least':>10}{'goal':>6}  ratio")
+    print(f"{'middle half':>24}{'least':>10}{'goal':>6}  ratio")
     for name, over in baselines(rows, costs).items():
         runs = costs[name]
         others = {number: costs[over][number] if over else Cost(0, 0) for number in runs}
@@ -199,7 +199,7 @@ def print_table(rows: Sequence[Row], rounds: int) -> Costs:
         low_ms, _, high_ms = statistics.quantiles(all_ms * (2 if len(all_ms) == 1 else 1), n=4)
         least_ms = 1e3 * (_least(runs) - _least(others))
         figures = f"{len(runs):5}{wall_ms:10.2f}{cpu_ms:10.2f}"
-        figures += f"{f'{low_ms:.2f} to {high_ms:.2f}':>20}{least_ms:10.2f}{goals.get(name, ''):>6}"
+        figures += f"{f'{low_ms:.2f} to {high_ms:.2f}':>24}{least_ms:10.2f}{goals.get(name, ''):>6}"
         ratio = statistics.median(a.cpu_s / b.cpu_s for a, b in _pairs(runs, others)) if over else 0
         print(f"{name:48}{figures}  {f'{ratio:.3f} of {over}' if over else ''}{notes[name]}")
     return costs
