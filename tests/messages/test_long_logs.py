@@ -15,7 +15,7 @@ MOST_BYTES = 200 * MIB
 
 COUNT_SHOWN = """
 import json, random, sys
-from benchmarks.explain_speed import KINDS, Log
+from benchmarks.long_logs import KINDS, Log
 from gpuconf.messages.log.stream import LogReader
 
 class Counting:
@@ -54,8 +54,7 @@ print(json.dumps(shown))
 )
 def test_long_log_needs_little_memory(kind: str, tmp_path: Path) -> None:
     """200 MB, made on the way: under 200 MiB at the peak, and the exception at the end is seen."""
-    benchmark = [sys.executable, "-m", "benchmarks.explain_speed"]
-    command = [*benchmark, "--one", kind, "--megabytes", "200"]
+    command = [sys.executable, "-m", "benchmarks.long_logs", kind, "--megabytes", "200"]
     done = run(command, tmp_path, timeout_s=300)
     assert done.returncode == 0, done.stderr
     measured = json.loads(done.stdout)
@@ -77,7 +76,7 @@ def test_lines_shown_are_few(tmp_path: Path) -> None:
 def test_memory_check_can_fail(tmp_path: Path) -> None:
     """The measure of the peak tells a process that held 300 MiB."""
     program = f"""
-        from benchmarks.explain_speed import peak_bytes
+        from benchmarks.long_logs import peak_bytes
         small = peak_bytes()
         held = bytearray(b"x") * (300 << 20)
         del held

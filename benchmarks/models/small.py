@@ -1,24 +1,14 @@
-"""Small models of our own: one for each common kind of layer."""
+"""Small models: one for each common kind of layer."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from benchmarks.training.training_cases import Batches, Model, images, series, words
-
-
-def _logits_loss() -> Any:
-    import keras
-
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+import keras
+from keras import layers
 
 
-def _mlp() -> Any:
-    import keras
-    from keras import layers
-
+def mlp() -> Any:
     return keras.Sequential(
         [
             keras.Input((20,)),
@@ -30,11 +20,8 @@ def _mlp() -> Any:
     )
 
 
-def _convnet() -> Any:
+def convnet() -> Any:
     """Convolution, batch normalization, both poolings, dropout."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((28, 28, 3))
     x = inputs
     for filters in (16, 32):
@@ -48,10 +35,7 @@ def _convnet() -> Any:
     return keras.Model(inputs, layers.Dense(10, dtype="float32")(x))
 
 
-def _separable() -> Any:
-    import keras
-    from keras import layers
-
+def separable() -> Any:
     return keras.Sequential(
         [
             keras.Input((28, 28, 3)),
@@ -64,10 +48,8 @@ def _separable() -> Any:
     )
 
 
-def _recurrent(kind: str) -> Any:
+def recurrent(kind: str) -> Any:
     """``LSTM``, ``GRU`` (with all defaults, including ``use_cudnn``), or bidirectional LSTM."""
-    import keras
-    from keras import layers
 
     def layer(**options: Any) -> Any:
         if kind == "Bidirectional":
@@ -79,10 +61,7 @@ def _recurrent(kind: str) -> Any:
     )
 
 
-def _conv_lstm() -> Any:
-    import keras
-    from keras import layers
-
+def conv_lstm() -> Any:
     return keras.Sequential(
         [
             keras.Input((5, 12, 12, 2)),
@@ -94,11 +73,8 @@ def _conv_lstm() -> Any:
     )
 
 
-def _text() -> Any:
+def text() -> Any:
     """Masked sentences of very different lengths."""
-    import keras
-    from keras import layers
-
     return keras.Sequential(
         [
             keras.Input((12,), dtype="int32"),
@@ -110,17 +86,7 @@ def _text() -> Any:
     )
 
 
-def _padded_words(random: np.random.Generator, count: int) -> Batches:
-    sentences, targets = words(12, 200)(random, count)
-    for row, length in zip(sentences, random.integers(1, 13, count), strict=True):
-        row[length:] = 0
-    return Batches(sentences, targets)
-
-
-def _transformer() -> Any:
-    import keras
-    from keras import layers
-
+def transformer() -> Any:
     inputs = keras.Input((16,), dtype="int32")
     x = layers.Embedding(100, 32)(inputs)
     attended = layers.MultiHeadAttention(4, 8, dropout=0.1)(x, x, use_causal_mask=True)
@@ -130,11 +96,8 @@ def _transformer() -> Any:
     return keras.Model(inputs, layers.Dense(3)(layers.GlobalAveragePooling1D()(x)))
 
 
-def _unet() -> Any:
+def unet() -> Any:
     """Three kinds of upsampling layers."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((32, 32, 3))
     first = layers.Conv2D(8, 3, padding="same", activation="relu")(inputs)
     second = layers.Conv2D(16, 3, padding="same", activation="relu")(layers.MaxPooling2D()(first))
@@ -146,16 +109,8 @@ def _unet() -> Any:
     return keras.Model(inputs, layers.Conv2D(1, 1, activation="sigmoid")(up))
 
 
-def _masks(random: np.random.Generator, count: int) -> Batches:
-    pictures = random.random((count, 32, 32, 3), dtype=np.float32)
-    return Batches(pictures, (pictures.mean(-1, keepdims=True) > 0.5).astype(np.float32))
-
-
-def _siamese() -> Any:
+def siamese() -> Any:
     """Two inputs through the same layers: their gradients are summed."""
-    import keras
-    from keras import layers
-
     shared = keras.Sequential(
         [
             keras.Input((16, 16, 1)),
@@ -171,16 +126,7 @@ def _siamese() -> Any:
     return keras.Model([left, right], near)
 
 
-def _pairs(random: np.random.Generator, count: int) -> Batches:
-    shape = (count, 16, 16, 1)
-    pair = [random.random(shape, dtype=np.float32) for _ in range(2)]
-    return Batches(pair, random.integers(0, 2, (count, 1)).astype(np.float32))
-
-
-def _several_outputs() -> Any:
-    import keras
-    from keras import layers
-
+def several_outputs() -> Any:
     inputs = keras.Input((24,))
     x = layers.BatchNormalization()(layers.Dense(32, activation="elu")(inputs))
     kind = layers.Dense(5, activation="softmax", name="kind")(x)
@@ -188,15 +134,7 @@ def _several_outputs() -> Any:
     return keras.Model(inputs, [kind, size])
 
 
-def _kinds_and_sizes(random: np.random.Generator, count: int) -> Batches:
-    values = random.standard_normal((count, 24), dtype=np.float32)
-    return Batches(values, [random.integers(0, 5, count), values.sum(1, keepdims=True)])
-
-
-def _volumes() -> Any:
-    import keras
-    from keras import layers
-
+def volumes() -> Any:
     return keras.Sequential(
         [
             keras.Input((8, 12, 12, 1)),
@@ -209,10 +147,7 @@ def _volumes() -> Any:
     )
 
 
-def _waves() -> Any:
-    import keras
-    from keras import layers
-
+def waves() -> Any:
     return keras.Sequential(
         [
             keras.Input((64, 2)),
@@ -225,36 +160,3 @@ def _waves() -> Any:
             layers.Dense(3),
         ]
     )
-
-
-SMALL = (
-    Model("dense network", _mlp, series(20), _logits_loss, 16),
-    Model("convolutions, batch norm", _convnet, images(28, 28), _logits_loss, 8),
-    Model("separable convolutions", _separable, images(28, 28), _logits_loss, 8),
-    Model("1-D convolutions, group norm", _waves, series(64, 2), _logits_loss, 8),
-    Model("3-D convolutions", _volumes, series(8, 12, 12, 1), _logits_loss),
-    Model("LSTM", lambda: _recurrent("LSTM"), series(16, 8), _logits_loss, 8, on_cudnn=True),
-    Model("GRU", lambda: _recurrent("GRU"), series(16, 8), _logits_loss, 8, on_cudnn=True),
-    Model(
-        "bidirectional LSTM",
-        lambda: _recurrent("Bidirectional"),
-        series(16, 8),
-        _logits_loss,
-        on_cudnn=True,
-    ),
-    Model("ConvLSTM", _conv_lstm, series(5, 12, 12, 2), _logits_loss),
-    Model("masked text, GRU", _text, _padded_words, _logits_loss, 8, on_cudnn=True),
-    Model("transformer block", _transformer, words(16, 100), _logits_loss, 8),
-    Model("U-Net with resizing", _unet, _masks, "binary_crossentropy"),
-    Model("shared layers", _siamese, _pairs, "binary_crossentropy", 8),
-    Model(
-        "two outputs, two losses",
-        _several_outputs,
-        _kinds_and_sizes,
-        ["sparse_categorical_crossentropy", "huber"],
-        8,
-        loss_weights=[1.0, 0.1],
-    ),
-    Model("mixed precision", _convnet, images(28, 28), _logits_loss, 8, policy="mixed_float16"),
-    Model("clipped gradients", _convnet, images(28, 28), _logits_loss, 8, {"global_clipnorm": 0.5}),
-)

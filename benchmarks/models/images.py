@@ -1,26 +1,87 @@
-"""Networks with image inputs: classifiers, segmentation, generators."""
+"""Networks that classify images, videos and scans, find things in them, or label their pixels."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import keras
+from keras import layers
 
-from benchmarks.training.training_cases import Batches
+
+def digits_net() -> Any:
+    """The convolutional network of Keras's first example, but wider."""
+    return keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.Conv2D(32, 3, padding="same", use_bias=False),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.MaxPooling2D(),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dropout(0.5),
+            layers.Dense(10, dtype="float32"),
+        ]
+    )
+
+
+def unet(side: int = 128, base: int = 32, depth: int = 4) -> Any:
+    """Two convolutions per level, transposed convolutions on the way up, all skip connections."""
+
+    def two(x: Any, filters: int) -> Any:
+        for _ in range(2):
+            x = layers.Conv2D(filters, 3, padding="same", use_bias=False)(x)
+            x = layers.ReLU()(layers.BatchNormalization()(x))
+        return x
+
+    inputs = keras.Input((side, side, 3))
+    x, skips = inputs, []
+    for level in range(depth):
+        x = two(x, base * 2**level)
+        skips.append(x)
+        x = layers.MaxPooling2D()(x)
+    x = two(x, base * 2**depth)
+    for level in reversed(range(depth)):
+        x = layers.Conv2DTranspose(base * 2**level, 2, strides=2)(x)
+        x = two(layers.Concatenate()([x, skips[level]]), base * 2**level)
+    return keras.Model(inputs, layers.Conv2D(1, 1, activation="sigmoid", dtype="float32")(x))
+
+
+def film_net() -> Any:
+    """Videos of 16 small images through 3-D convolutions."""
+    model = keras.Sequential([keras.Input((16, 48, 48, 3))])
+    for filters in (16, 32, 64):
+        model.add(layers.Conv3D(filters, 3, padding="same", activation="relu"))
+        model.add(layers.MaxPooling3D())
+    model.add(layers.GlobalAveragePooling3D())
+    model.add(layers.Dense(10, dtype="float32"))
+    return model
+
+
+def house_net() -> Any:
+    """An image and a row of a table as inputs, a class and a price as outputs."""
+    picture, facts = keras.Input((64, 64, 3)), keras.Input((32,))
+    x = picture
+    for filters in (32, 64, 128):
+        x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
+        x = layers.MaxPooling2D()(x)
+    known = layers.Dense(64, activation="relu")(layers.BatchNormalization()(facts))
+    x = layers.Concatenate()([layers.Flatten()(x), known])
+    x = layers.Dense(128, activation="elu")(x)
+    kind = layers.Dense(5, activation="softmax", name="kind", dtype="float32")(x)
+    price = layers.Dense(1, name="price", dtype="float32")(x)
+    return keras.Model([picture, facts], [kind, price])
 
 
 def _conv_norm(x: Any, filters: int, size: int = 3, **options: Any) -> Any:
-    from keras import layers
-
     x = layers.Conv2D(filters, size, padding="same", use_bias=False, **options)(x)
     return layers.Activation("relu")(layers.BatchNormalization()(x))
 
 
 def convnet_with_norm(side: int = 32) -> Any:
     """A tutorial-style classifier of small images, with dropout between its blocks."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((side, side, 3))
     x = inputs
     for filters in (64, 128, 256):
@@ -32,9 +93,6 @@ def convnet_with_norm(side: int = 32) -> Any:
 
 def augmented_convnet(side: int = 96) -> Any:
     """Augmentation as layers of the model, then a classifier."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((side, side, 3))
     x = layers.RandomFlip("horizontal")(inputs)
     x = layers.RandomTranslation(0.1, 0.1)(x)
@@ -48,8 +106,6 @@ def augmented_convnet(side: int = 96) -> Any:
 
 def group_norm_resnet(side: int = 64) -> Any:
     """Residual blocks with group normalization and pre-activation."""
-    import keras
-    from keras import layers
 
     def block(x: Any, filters: int, strides: int) -> Any:
         kept = layers.Conv2D(filters, 1, strides=strides)(x)
@@ -68,9 +124,6 @@ def group_norm_resnet(side: int = 64) -> Any:
 
 def excited_convnet(side: int = 64) -> Any:
     """Squeeze and excitation: each channel is weighted by its contents."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((side, side, 3))
     x = _conv_norm(inputs, 32)
     for filters in (64, 128, 256):
@@ -85,8 +138,6 @@ def excited_convnet(side: int = 64) -> Any:
 
 def conv_mixer(side: int = 64, dim: int = 160, depth: int = 6) -> Any:
     """Patches mixed by depthwise and pointwise convolutions."""
-    import keras
-    from keras import layers
 
     def norm(x: Any) -> Any:
         return layers.BatchNormalization()(layers.Activation("gelu")(x))
@@ -102,9 +153,6 @@ def conv_mixer(side: int = 64, dim: int = 160, depth: int = 6) -> Any:
 
 def mlp_mixer(side: int = 64, patch: int = 8, dim: int = 256, depth: int = 4) -> Any:
     """Patches mixed by dense layers, alternately over positions and channels."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((side, side, 3))
     places = (side // patch) ** 2
     x = layers.Reshape((places, dim))(layers.Conv2D(dim, patch, strides=patch)(inputs))
@@ -120,8 +168,6 @@ def mlp_mixer(side: int = 64, patch: int = 8, dim: int = 256, depth: int = 4) ->
 
 def resizing_unet(side: int = 96, *, how: str = "bilinear", is_gated: bool = False) -> Any:
     """A U-Net that upsamples by resizing; ``is_gated`` weights its skip connections."""
-    import keras
-    from keras import layers
 
     def gate(kept: Any, signal: Any, filters: int) -> Any:
         both = layers.Add()([layers.Conv2D(filters, 1)(kept), layers.Conv2D(filters, 1)(signal)])
@@ -144,9 +190,6 @@ def resizing_unet(side: int = 96, *, how: str = "bilinear", is_gated: bool = Fal
 
 def dilated_segmenter(side: int = 96) -> Any:
     """Parallel dilated convolutions of several rates, resized to the image size."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((side, side, 3))
     early = _conv_norm(_conv_norm(inputs, 32, strides=2), 48)
     x = _conv_norm(_conv_norm(early, 96, strides=2), 128, strides=2)
@@ -162,9 +205,6 @@ def dilated_segmenter(side: int = 96) -> Any:
 
 def pyramid_detector(side: int = 128) -> Any:
     """A feature pyramid with heads for classes and boxes at three scales."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((side, side, 3))
     x, levels = _conv_norm(inputs, 24, strides=2), []
     for filters in (48, 96, 192):
@@ -185,48 +225,18 @@ def pyramid_detector(side: int = 128) -> Any:
     )
 
 
-def super_resolution(side: int = 64, factor: int = 2) -> Any:
-    """Residual convolutions, then channels become pixels."""
-    import keras
-    import tensorflow as tf
-    from keras import layers
+def film_unet(frames: int = 16, side: int = 48) -> Any:
+    """A U-Net in three dimensions, as for medical scans."""
 
-    class ToPixels(layers.Layer):  # type: ignore[misc]  # Keras has no types
-        def call(self, x: Any) -> Any:
-            return tf.nn.depth_to_space(x, factor)
+    def two(x: Any, filters: int) -> Any:
+        for _ in range(2):
+            x = layers.Conv3D(filters, 3, padding="same", activation="relu")(x)
+        return x
 
-        def compute_output_shape(self, shape: Any) -> Any:
-            return (shape[0], shape[1] * factor, shape[2] * factor, shape[3] // factor**2)
-
-    inputs = keras.Input((side, side, 3))
-    x = kept = layers.Conv2D(48, 3, padding="same")(inputs)
-    for _ in range(5):
-        y = layers.Conv2D(48, 3, padding="same", activation="relu")(x)
-        x = layers.Add()([x, layers.Conv2D(48, 3, padding="same")(y)])
-    x = layers.Add()([kept, x])
-    x = ToPixels()(layers.Conv2D(48 * factor**2, 3, padding="same")(x))
-    return keras.Model(inputs, layers.Conv2D(3, 3, padding="same", dtype="float32")(x))
-
-
-def four_kinds(side: int) -> Any:
-    """Images, and one of four classes for each pixel."""
-
-    def make(random: np.random.Generator, count: int) -> Batches:
-        pictures = random.random((count, side, side, 3), dtype=np.float32)
-        return Batches(pictures, (pictures[..., 0] * 4).astype(np.int32))
-
-    return make
-
-
-def boxes(random: np.random.Generator, count: int, side: int = 128) -> Batches:
-    """Images; a class and a box for each position of the three scales."""
-    pictures = random.random((count, side, side, 3), dtype=np.float32)
-    places = sum((side // scale) ** 2 for scale in (4, 8, 16))
-    kinds = random.integers(0, 8, (count, places))
-    return Batches(pictures, [kinds, random.random((count, places, 4), dtype=np.float32)])
-
-
-def enlarged(random: np.random.Generator, count: int, side: int = 64) -> Batches:
-    """Images, and the same at twice their size."""
-    pictures = random.random((count, side, side, 3), dtype=np.float32)
-    return Batches(pictures, pictures.repeat(2, axis=1).repeat(2, axis=2))
+    inputs = keras.Input((frames, side, side, 1))
+    first = two(inputs, 16)
+    second = two(layers.MaxPooling3D()(first), 32)
+    x = two(layers.MaxPooling3D()(second), 64)
+    for kept, filters in ((second, 32), (first, 16)):
+        x = two(layers.Concatenate()([layers.UpSampling3D(2)(x), kept]), filters)
+    return keras.Model(inputs, layers.Conv3D(1, 1, activation="sigmoid", dtype="float32")(x))

@@ -4,17 +4,71 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from benchmarks.training.training_cases import Batches
+import keras
+import tensorflow as tf
+from keras import layers, ops, regularizers
 
 _USERS, _THINGS = 400_000, 150_000
 
 
+def dense_net() -> Any:
+    """Three wide layers: more weights than outputs."""
+    model = keras.Sequential([keras.Input((784,))])
+    for units in (2048, 2048, 1024):
+        model.add(layers.Dense(units, activation="relu"))
+        model.add(layers.Dropout(0.2))
+    model.add(layers.Dense(10, dtype="float32"))
+    return model
+
+
+def recommender() -> Any:
+    """A user, their earlier purchases (a bag of 20), and an item: large tables, a small network."""
+    user, thing = keras.Input((1,), dtype="int32"), keras.Input((1,), dtype="int32")
+    bag = keras.Input((20,), dtype="int32")
+    users, things = layers.Embedding(100_000, 32), layers.Embedding(50_000, 32)
+    parts = [layers.Flatten()(users(user)), layers.Flatten()(things(thing))]
+    parts.append(layers.GlobalAveragePooling1D()(things(bag)))
+    x = layers.Concatenate()(parts)
+    for units in (256, 128):
+        x = layers.Dense(units, activation="relu")(x)
+    output = layers.Dense(1, activation="sigmoid", dtype="float32")(x)
+    return keras.Model([user, thing, bag], output)
+
+
+def variational() -> Any:
+    """A subclassed model with its own ``train_step``: a variational autoencoder."""
+
+    class Variational(keras.Model):  # type: ignore[misc]  # Keras has no types
+        def __init__(self) -> None:
+            super().__init__()
+            wide = [layers.Dense(1024, activation="relu") for _ in range(2)]
+            self.inner = keras.Sequential([*wide, layers.Dense(2 * 64)])
+            back = [layers.Dense(1024, activation="relu") for _ in range(2)]
+            self.outer = keras.Sequential([*back, layers.Dense(3072, dtype="float32")])
+            self.seeds = keras.random.SeedGenerator(1)
+
+        def call(self, inputs: Any) -> Any:
+            return self.outer(ops.split(self.inner(inputs), 2, axis=-1)[0])
+
+        def train_step(self, data: Any) -> dict[str, Any]:
+            wanted, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+            with tf.GradientTape() as tape:
+                mean, log_variance = ops.split(ops.cast(self.inner(wanted), "float32"), 2, axis=-1)
+                noise = keras.random.normal(ops.shape(mean), seed=self.seeds)
+                made = self.outer(mean + ops.exp(0.5 * log_variance) * noise)
+                far = ops.mean(ops.sum(ops.square(made - wanted), axis=-1))
+                spread = 1 + log_variance - ops.square(mean) - ops.exp(log_variance)
+                loss = far - 0.5 * ops.mean(ops.sum(spread, axis=-1))
+                scaled = self.optimizer.scale_loss(loss)
+            gradients = tape.gradient(scaled, self.trainable_variables)
+            self.optimizer.apply(gradients, self.trainable_variables)
+            return {"loss": loss}
+
+    return Variational()
+
+
 def two_towers() -> Any:
     """A tower for users, one for items, and their product: a recommender's first stage."""
-    import keras
-    from keras import layers
 
     def tower(number: Any, count: int) -> Any:
         x = layers.Flatten()(layers.Embedding(count, 64)(number))
@@ -26,16 +80,8 @@ def two_towers() -> Any:
     return keras.Model([user, thing], likes)
 
 
-def likes(random: np.random.Generator, count: int) -> Batches:
-    """Users and items, and whether the user likes the item."""
-    drawn = [random.integers(0, most, (count, 1)).astype(np.int32) for most in (_USERS, _THINGS)]
-    return Batches(drawn, random.integers(0, 2, (count, 1)).astype(np.float32))
-
-
 def click_model(tables: int = 12, rows: int = 20_000, dim: int = 32) -> Any:
     """Many embedding tables and a row of numbers; all pairs of embeddings are multiplied."""
-    import keras
-    from keras import layers, ops
 
     class Pairs(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def call(self, stacked: Any) -> Any:
@@ -55,18 +101,8 @@ def click_model(tables: int = 12, rows: int = 20_000, dim: int = 32) -> Any:
     return keras.Model([numbers, kinds], click)
 
 
-def clicks(random: np.random.Generator, count: int) -> Batches:
-    """Rows of numbers and categories, and whether there was a click."""
-    numbers = random.standard_normal((count, 13), dtype=np.float32)
-    kinds = random.integers(0, 20_000, (count, 12)).astype(np.int32)
-    return Batches([numbers, kinds], random.integers(0, 2, (count, 1)).astype(np.float32))
-
-
 def wide_and_deep() -> Any:
     """A linear part and a deep part side by side, with batch normalization."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((800,))
     x = inputs
     for _ in range(3):
@@ -78,9 +114,6 @@ def wide_and_deep() -> Any:
 
 def large_dense(initializer: str, units: int = 4096) -> Any:
     """One weight of 64 MiB, initialized by ``initializer``."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((units,))
     x = layers.Dense(units, activation="relu", kernel_initializer=initializer)(inputs)
     return keras.Model(inputs, layers.Dense(3, dtype="float32")(x))
@@ -88,9 +121,6 @@ def large_dense(initializer: str, units: int = 4096) -> Any:
 
 def large_embedding(initializer: str = "uniform") -> Any:
     """An embedding of 150 MiB and little else."""
-    import keras
-    from keras import layers
-
     words = keras.Input((24,), dtype="int32")
     x = layers.Embedding(400_000, 96, embeddings_initializer=initializer)(words)
     return keras.Model(words, layers.Dense(3, dtype="float32")(layers.GlobalAveragePooling1D()(x)))
@@ -98,18 +128,12 @@ def large_embedding(initializer: str = "uniform") -> Any:
 
 def large_lstm() -> Any:
     """An LSTM whose weights are many times its outputs; its recurrent kernel is orthogonal."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((20, 512))
     return keras.Model(inputs, layers.Dense(3, dtype="float32")(layers.LSTM(1536)(inputs)))
 
 
 def dense_autoencoder() -> Any:
     """Rows of 8000 numbers compressed to 32."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((8000,))
     x = inputs
     for units in (2048, 512, 32, 512, 2048):
@@ -117,17 +141,8 @@ def dense_autoencoder() -> Any:
     return keras.Model(inputs, layers.Dense(8000, dtype="float32")(x))
 
 
-def rows_again(random: np.random.Generator, count: int) -> Batches:
-    """Rows that are their own targets."""
-    rows = random.standard_normal((count, 8000), dtype=np.float32)
-    return Batches(rows, rows)
-
-
 def many_heads() -> Any:
     """One trunk and five outputs."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((512,))
     x = layers.Dense(2048, activation="gelu")(inputs)
     x = layers.LayerNormalization()(layers.Dense(1024, activation="gelu")(x))
@@ -138,16 +153,8 @@ def many_heads() -> Any:
     return keras.Model(inputs, outputs)
 
 
-def five_answers(random: np.random.Generator, count: int) -> Batches:
-    """Rows, with five numbers each."""
-    rows = random.standard_normal((count, 512), dtype=np.float32)
-    return Batches(rows, [rows[:, each : each + 1] for each in range(5)])
-
-
 def graph_network(nodes: int = 64, features: int = 48) -> Any:
     """Neighbours' features are summed through a dense adjacency matrix."""
-    import keras
-    from keras import layers, ops
 
     class Spread(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def call(self, both: Any) -> Any:
@@ -162,18 +169,8 @@ def graph_network(nodes: int = 64, features: int = 48) -> Any:
     return keras.Model([features_in, known], layers.Dense(3, dtype="float32")(x))
 
 
-def graphs(random: np.random.Generator, count: int) -> Batches:
-    """Features of nodes, the adjacency matrix, and a class for each graph."""
-    features = random.standard_normal((count, 64, 48), dtype=np.float32)
-    known = (random.random((count, 64, 64)) > 0.8).astype(np.float32)
-    return Batches([features, known], random.integers(0, 3, count))
-
-
 def point_cloud(points: int = 512) -> Any:
     """Points in space: each is processed alone, then max-pooled."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((points, 3))
     x = inputs
     for filters in (64, 128, 512):
@@ -187,8 +184,6 @@ def point_cloud(points: int = 512) -> Any:
 
 def radiance_field(waves: int = 8) -> Any:
     """Positions as sines and cosines, eight dense layers, a colour."""
-    import keras
-    from keras import layers, ops
 
     class Waves(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def call(self, place: Any) -> Any:
@@ -208,9 +203,6 @@ def radiance_field(waves: int = 8) -> Any:
 
 def expert_mixture(experts: int = 4) -> Any:
     """Several networks for each row, weighted by a gate; the weights are regularized."""
-    import keras
-    from keras import layers, regularizers
-
     inputs = keras.Input((256,))
     gate = layers.Dense(experts, activation="softmax")(inputs)
     parts = []
@@ -223,9 +215,6 @@ def expert_mixture(experts: int = 4) -> Any:
 
 def double_branch() -> Any:
     """A branch in float64 next to one in float32, as in physics."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((128,))
     exact = inputs
     for _ in range(2):
@@ -237,9 +226,6 @@ def double_branch() -> Any:
 
 def penalized() -> Any:
     """A custom ``train_step``: the gradient with respect to the inputs is part of the loss."""
-    import keras
-    import tensorflow as tf
-    from keras import layers, ops
 
     class Penalized(keras.Model):  # type: ignore[misc]  # Keras has no types
         def train_step(self, data: Any) -> dict[str, Any]:
@@ -260,9 +246,3 @@ def penalized() -> Any:
     for _ in range(4):
         x = layers.Dense(512, activation="softplus")(x)
     return Penalized(inputs, layers.Dense(1, dtype="float32")(x))
-
-
-def slopes(random: np.random.Generator, count: int) -> Batches:
-    """Rows, with one number each."""
-    rows = random.standard_normal((count, 128), dtype=np.float32)
-    return Batches(rows, rows[:, :1])

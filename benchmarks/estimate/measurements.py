@@ -7,19 +7,18 @@ changes, its name must change too.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.estimate.estimate_cases import Case
-from benchmarks.estimate.stages import ChildError, Stage, run_child
+from benchmarks.estimate.cases import Case
+from benchmarks.machine import version
+from benchmarks.stages import ChildError, Stage, run_module
 
 TIMEOUT_S = 400.0
-_MODULE, _TOLD = "benchmarks.estimate.stage_child", "MEASURED "
+CHILD = "benchmarks.estimate.child"
 
 
 class Measured(NamedTuple):
@@ -87,13 +86,13 @@ class Truth(NamedTuple):
 class Measurements:
     """The file of measurements; without a file, they are kept in this object only."""
 
-    def __init__(self, file: Path | None = None, *, again: bool = False) -> None:
-        """``again`` repeats measurements that ended in an error."""
+    def __init__(self, file: Path | None = None) -> None:
+        """Read the file."""
         self._file = file
         self._known: dict[tuple[str, str, str, str, int], Measured] = {}
         lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
         for peak in map(_peak_of, lines):
-            if peak is not None and not (again and peak.error):
+            if peak is not None:
                 self._known[peak.key] = peak
 
     def measure(
@@ -133,22 +132,11 @@ def measure_case(case: Case, stage: Stage, *, timeout_s: float = TIMEOUT_S) -> M
     began = time.monotonic()
     bare = _bare(case, stage.name)
     try:
-        found = next(
-            run_child(_MODULE, list(case), environ=stage.environ, told=_TOLD, timeout_s=timeout_s)
-        )
+        (found,) = run_module(CHILD, {"measure": case}, stage, timeout_s)
     except ChildError as error:
         found = {"error": str(error)}
     fields: dict[str, Any] = {key: found[key] for key in found if key in Measured._fields}
     return bare._replace(**fields, wall_s=round(time.monotonic() - began, 1))
-
-
-@functools.cache
-def version(name: str) -> str:
-    """The installed version in this Python, which the children use too; "none" without it."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "none"
 
 
 def _bare(case: Case, stage: str) -> Measured:

@@ -1,6 +1,6 @@
-"""Time and memory of `gpuconf explain` for long logs, as a table.
+"""Long logs of several kinds, generated on the fly; as a program, one of them is explained.
 
-Each kind of log is generated on the fly, 200 MB of it, and read in its own process.  The seconds
+`python -m benchmarks.timing explain` runs this program for each kind.  The seconds that it prints
 are those of reading, without generating the log.
 """
 
@@ -10,14 +10,10 @@ import argparse
 import json
 import random
 import string
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from benchmarks.machine import machine
 from gpuconf.diagnosis import explain_chunks
 
 LOGS = Path(__file__).resolve().parent.parent / "tests" / "diagnosis" / "simulated" / "logs"
@@ -93,15 +89,16 @@ class Log:
     """A log of one kind in chunks, with an exception at its end; times its own generation."""
 
     def __init__(self, kind: str, size_bytes: int) -> None:
-        self.making_s = 0.0
+        self.making_s = self.making_cpu_s = 0.0
         self._blocks, self._size_bytes = KINDS[kind](), size_bytes
 
     def __iter__(self) -> Iterator[bytes]:
         written = 0
         while written < self._size_bytes:
-            started = time.perf_counter()
+            started, started_cpu = time.perf_counter(), time.process_time()
             block = next(self._blocks)
             self.making_s += time.perf_counter() - started
+            self.making_cpu_s += time.process_time() - started_cpu
             written += len(block)
             for start in range(0, len(block), CHUNK_BYTES):
                 yield block[start : start + CHUNK_BYTES]
@@ -117,43 +114,22 @@ def peak_bytes() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def measure(kind: str, size_bytes: int) -> dict[str, Any]:
-    """Read one log here; return the diagnosis, the time and the memory."""
-    log = Log(kind, size_bytes)
-    started = time.perf_counter()
-    diagnosis = explain_chunks(log)
-    seconds = time.perf_counter() - started - log.making_s
-    return {
-        "cause": diagnosis.cause,
-        "lines": diagnosis.line_count,
-        "seconds": seconds,
-        "peak_bytes": peak_bytes(),
-    }
-
-
-def print_table(megabytes: int) -> None:
-    """Print a row for each kind, measured in its own process."""
-    print(machine(), f"logs of {megabytes} MB, each in a process of its own", sep="\n")
-    print(f"{'':34}{'lines':>10}{'seconds':>9}{'peak':>9}  cause")
-    for kind in KINDS:
-        command = [sys.executable, __file__, "--one", kind, "--megabytes", str(megabytes)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        told = json.loads(done.stdout)
-        peak = f"{told['peak_bytes'] / 2**20:.0f} MiB"
-        print(f"{kind:34}{told['lines']:10}{told['seconds']:7.1f} s{peak:>9}  {told['cause']}")
-
-
 def main() -> None:
-    """Measure and print."""
+    """Read one log here; print the time, and as a note the lines, the peak and the cause."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=200, help="of each log; default: 200")
-    parser.add_argument("--one", choices=KINDS, help="read this kind here, and print JSON")
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--megabytes", type=int, default=200, help="default: 200")
     options = parser.parse_args()
     random.seed(0)
-    if options.one is None:
-        print_table(options.megabytes)
-    else:
-        print(json.dumps(measure(options.one, options.megabytes * 10**6)))
+    log = Log(options.kind, options.megabytes * 10**6)
+    started, started_cpu = time.perf_counter(), time.process_time()
+    diagnosis = explain_chunks(log)
+    wall_s = time.perf_counter() - started - log.making_s
+    cpu_s = time.process_time() - started_cpu - log.making_cpu_s
+    peak = peak_bytes()
+    found = {"lines": diagnosis.line_count, "peak_bytes": peak, "cause": diagnosis.cause}
+    note = f"  {diagnosis.line_count} lines, peak {peak / 2**20:.0f} MiB, {diagnosis.cause}"
+    print(json.dumps({"parts": {"": [wall_s, cpu_s]}, "note": note, **found}))
 
 
 if __name__ == "__main__":

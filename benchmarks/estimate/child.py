@@ -1,9 +1,10 @@
-"""The child process of a measurement: one case, ``python -m estimate.stage_child``.
+"""The child process of a measurement or an estimate: ``python -m benchmarks.estimate.child JSON``.
 
-The argument is the case as JSON. Prints one line, ``MEASURED`` and JSON: the bytes that
-TensorFlow's allocator had in use.  The peak is that of the whole process: building, compiling and
-two steps, of which the second has all slots from its start.  If XLA compiles on a GPU, the first
-step is excluded, because it tries algorithms.
+``{"measure": CASE}`` measures one case: the bytes that TensorFlow's allocator had in use.  The peak
+is that of the whole process: building, compiling and two steps, of which the second has all slots
+from its start.  If XLA compiles on a GPU, the first step is excluded, because it tries algorithms.
+
+``{"estimate": CASES, "limit_bytes": N}`` calls gpuconf for cases of one model and one policy.
 """
 
 from __future__ import annotations
@@ -16,24 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.estimate.estimate_cases import MODELS, OPTIMIZERS, Case
-from benchmarks.estimate.stages import (
-    CARD_LIMIT_VARIABLE,
-    JIT_VARIABLE,
-    NO_MEMORY_PASS_VARIABLE,
-)
+from benchmarks.estimate.cases import OPTIMIZERS, Case
+from benchmarks.models.data import Batches
+from benchmarks.models.registry import MEASURED, SEED
+from benchmarks.stages import CARD_LIMIT_VARIABLE, JIT_VARIABLE
 from benchmarks.training.on_device import (
     check_device,
     device_name,
     is_card,
     memory,
     prepare,
+    print_result,
     reset_memory_peak,
 )
-from benchmarks.training.training_cases import SEED, Batches
 
 STEPS = 2
-TOLD = "MEASURED "
 _LONGEST_ERROR = 500
 
 
@@ -43,7 +41,7 @@ def make_model(case: Case) -> Any:
 
     keras.utils.set_random_seed(SEED)
     keras.mixed_precision.set_global_policy(case.policy)
-    return MODELS[case.model].model.build()
+    return MEASURED[case.model].build()
 
 
 def compile_model(model: Any, case: Case) -> None:
@@ -55,23 +53,19 @@ def compile_model(model: Any, case: Case) -> None:
     import keras
 
     config = {"class_name": case.optimizer, "config": dict(OPTIMIZERS[case.optimizer])}
-    table = MODELS[case.model].model
-    loss = table.loss() if callable(table.loss) else table.loss
-    options = {
-        "loss_weights": table.loss_weights,
-        "jit_compile": bool(os.environ.get(JIT_VARIABLE)),
-    }
     optimizer = keras.optimizers.deserialize(config)
     if case.policy == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=1.0)
-    model.compile(optimizer=optimizer, loss=loss, **options)
+    loss = MEASURED[case.model].make_loss()
+    jit = bool(os.environ.get(JIT_VARIABLE))
+    model.compile(optimizer, loss, MEASURED[case.model].loss_weights, jit_compile=jit)
 
 
 def measure(case: Case) -> dict[str, Any]:
     """Run the case; return the allocator's bytes and the duration of a step."""
     model = make_model(case)
     compile_model(model, case)
-    data = MODELS[case.model].model.data(np.random.default_rng(SEED), case.batch)
+    data = MEASURED[case.model].data(np.random.default_rng(SEED), case.batch)
     peaks, began = [_in_use("peak")], time.perf_counter()
     for step in range(STEPS):
         if _tries_algorithms() and step == STEPS - 1:
@@ -119,15 +113,39 @@ def _limit_card() -> None:
         tf.config.set_logical_device_configuration(gpu, [one])
 
 
-def _switch_memory_pass_off() -> None:
-    """``tf.config.optimizer`` has no option for this, but the session's own configuration has."""
-    from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
-    from tensorflow.python.eager import context
+def call_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
+    """Call ``gpuconf.estimate`` for a compiled model; nothing else here calls it.
 
-    config = config_pb2.ConfigProto()
-    off = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
-    config.graph_options.rewrite_options.memory_optimization = off
-    context.context()._config = config
+    With a limit, memory is one region, and the peak in growing regions is not computed.
+    """
+    import gpuconf
+
+    jit = bool(os.environ.get(JIT_VARIABLE))
+    options: dict[str, Any] = {"training": case.is_training, "jit": jit}
+    if (shape := MEASURED[case.model].input_shape) is not None:
+        options["input_shape"] = shape
+    if limit_bytes is not None:
+        options["limit"] = limit_bytes
+    began = time.perf_counter()
+    at_once = gpuconf.estimate(model, case.batch, allow_growth=False, **options)
+    took_s = time.perf_counter() - began
+    growing = None if limit_bytes is not None else gpuconf.estimate(model, case.batch, **options)
+    return {
+        "peak_bytes": growing and growing.peak_bytes,
+        "one_region_bytes": at_once.peak_bytes,
+        "resident_bytes": at_once.resident_bytes,
+        "largest_batch": at_once.largest_batch,
+        "took_s": round(took_s, 3),
+    }
+
+
+def estimate(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
+    """The estimate, or the exception."""
+    compile_model(model, case)
+    try:
+        return call_gpuconf(model, case, limit_bytes)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def _in_short(error: Exception) -> str:
@@ -137,20 +155,23 @@ def _in_short(error: Exception) -> str:
     return f"{type(error).__name__}: {' | '.join(telling)}"[:_LONGEST_ERROR]
 
 
-def main() -> int:
-    """Measure the given case and print the result; an exception is a result, too."""
-    case = Case(*json.loads(sys.argv[1]))
+def main() -> None:
+    """Measure or estimate and print the results; an exception is a result, too."""
+    wanted = json.loads(sys.argv[1])
+    if "estimate" in wanted:
+        cases = [Case(*each) for each in wanted["estimate"]]
+        model = make_model(cases[0])
+        for case in cases:
+            print_result(case=case.name, **estimate(model, case, wanted["limit_bytes"]))
+        return
     try:
         _limit_card()
-        if os.environ.get(NO_MEMORY_PASS_VARIABLE):
-            _switch_memory_pass_off()
         prepare()
-        found = measure(case)
+        found = measure(Case(*wanted["measure"]))
     except Exception as error:
         found = {"error": _in_short(error)}
-    print(TOLD + json.dumps({**found, "on_card": is_card()}), flush=True)
-    return 0
+    print_result(**found, on_card=is_card())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,16 +4,79 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from benchmarks.training.training_cases import Batches
+import keras
+from keras import layers
 
 VOCABULARY = 6000
 
 
-def _causal_block(x: Any, dim: int, heads: int, *, grouped: bool = False) -> Any:
-    from keras import layers
+def encoder(x: Any, *, depth: int, dim: int, heads: int) -> Any:
+    """Transformer blocks: attention and a network four times as wide, each added and normalized."""
+    for _ in range(depth):
+        attended = layers.MultiHeadAttention(heads, dim // heads, dropout=0.1)(x, x)
+        x = layers.LayerNormalization()(layers.Add()([x, attended]))
+        fed = layers.Dense(dim)(layers.Dense(4 * dim, activation="gelu")(x))
+        x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(0.1)(fed)]))
+    return x
 
+
+def language_model(length: int = 128, dim: int = 256, vocabulary: int = 8000) -> Any:
+    """A transformer encoder whose head returns a number for every word of the vocabulary."""
+    inputs = keras.Input((length,), dtype="int32")
+    x = encoder(layers.Embedding(vocabulary, dim)(inputs), depth=4, dim=dim, heads=8)
+    return keras.Model(inputs, layers.Dense(vocabulary, dtype="float32")(x))
+
+
+def vision_transformer(side: int = 96, patch: int = 8, dim: int = 192) -> Any:
+    """Patches of an image as words."""
+    inputs = keras.Input((side, side, 3))
+    x = layers.Conv2D(dim, patch, strides=patch)(inputs)
+    x = layers.Reshape(((side // patch) ** 2, dim))(x)
+    x = encoder(x, depth=6, dim=dim, heads=6)
+    return keras.Model(
+        inputs, layers.Dense(10, dtype="float32")(layers.GlobalAveragePooling1D()(x))
+    )
+
+
+def lstm_net() -> Any:
+    """A classifier of sentences: an embedding and two LSTMs."""
+    return keras.Sequential(
+        [
+            keras.Input((80,), dtype="int32"),
+            layers.Embedding(20000, 128),
+            layers.LSTM(128, return_sequences=True),
+            layers.LSTM(128),
+            layers.Dense(2, dtype="float32"),
+        ]
+    )
+
+
+def gru_net() -> Any:
+    """A classifier of series, bidirectional."""
+    return keras.Sequential(
+        [
+            keras.Input((100, 32)),
+            layers.Bidirectional(layers.GRU(128, return_sequences=True)),
+            layers.Bidirectional(layers.GRU(64)),
+            layers.Dense(6, dtype="float32"),
+        ]
+    )
+
+
+def sound_net() -> Any:
+    """One second of sound at 16 kHz through 1-D convolutions."""
+    inputs = keras.Input((16000, 1))
+    x = layers.Conv1D(64, 80, strides=4, padding="same", use_bias=False)(inputs)
+    x = layers.ReLU()(layers.BatchNormalization()(x))
+    for filters in (64, 128, 256):
+        x = layers.MaxPooling1D(4)(x)
+        x = layers.Conv1D(filters, 3, padding="same", use_bias=False)(x)
+        x = layers.ReLU()(layers.BatchNormalization()(x))
+    x = layers.GlobalAveragePooling1D()(x)
+    return keras.Model(inputs, layers.Dense(35, dtype="float32")(x))
+
+
+def _causal_block(x: Any, dim: int, heads: int, *, grouped: bool = False) -> Any:
     norm = layers.RMSNormalization if grouped else layers.LayerNormalization
     y = norm()(x)
     if grouped:
@@ -33,9 +96,6 @@ def _causal_block(x: Any, dim: int, heads: int, *, grouped: bool = False) -> Any
 
 def decoder_only(length: int = 128, dim: int = 192, *, grouped: bool = False) -> Any:
     """A causal language model; ``grouped`` uses shared keys, RMS normalization and gated layers."""
-    import keras
-    from keras import layers
-
     words = keras.Input((length,), dtype="int32")
     x = layers.Embedding(VOCABULARY, dim)(words)
     for _ in range(4):
@@ -46,9 +106,6 @@ def decoder_only(length: int = 128, dim: int = 192, *, grouped: bool = False) ->
 
 def tied_decoder(length: int = 96, dim: int = 256) -> Any:
     """One table for both the word embeddings and the output layer."""
-    import keras
-    from keras import layers
-
     words = keras.Input((length,), dtype="int32")
     table = layers.ReversibleEmbedding(VOCABULARY, dim)
     x = table(words)
@@ -57,20 +114,8 @@ def tied_decoder(length: int = 96, dim: int = 256) -> Any:
     return keras.Model(words, table(layers.LayerNormalization()(x), reverse=True))
 
 
-def next_words(length: int) -> Any:
-    """Rows of words, and the same rows shifted by one."""
-
-    def make(random: np.random.Generator, count: int) -> Batches:
-        rows = random.integers(1, VOCABULARY, (count, length + 1)).astype(np.int32)
-        return Batches(rows[:, :-1], rows[:, 1:])
-
-    return make
-
-
 def masked_encoder(length: int = 160, dim: int = 192) -> Any:
     """A BERT-like classifier with position embeddings and masked padding."""
-    import keras
-    from keras import layers
 
     class WithPlaces(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def __init__(self) -> None:
@@ -86,20 +131,13 @@ def masked_encoder(length: int = 160, dim: int = 192) -> Any:
 
     words = keras.Input((length,), dtype="int32")
     x = layers.Dropout(0.1)(layers.LayerNormalization()(WithPlaces()(words)))
-    for _ in range(4):
-        attended = layers.MultiHeadAttention(6, dim // 6, dropout=0.1)(x, x)
-        x = layers.LayerNormalization()(layers.Add()([x, attended]))
-        fed = layers.Dense(dim)(layers.Dense(4 * dim, activation="gelu")(x))
-        x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(0.1)(fed)]))
+    x = encoder(x, depth=4, dim=dim, heads=6)
     x = layers.Dense(dim, activation="tanh")(layers.GlobalAveragePooling1D()(x))
     return keras.Model(words, layers.Dense(3, dtype="float32")(x))
 
 
 def translator(length: int = 64, dim: int = 192) -> Any:
     """An encoder, and a decoder that attends to it."""
-    import keras
-    from keras import layers
-
     source, target = keras.Input((length,), dtype="int32"), keras.Input((length,), dtype="int32")
     known = layers.Embedding(VOCABULARY, dim)(source)
     for _ in range(2):
@@ -115,21 +153,8 @@ def translator(length: int = 64, dim: int = 192) -> Any:
     return keras.Model([source, target], layers.Dense(VOCABULARY, dtype="float32")(x))
 
 
-def sentence_pairs_of(length: int) -> Any:
-    """Sentences, their translations, and the translations shifted by one."""
-
-    def make(random: np.random.Generator, count: int) -> Batches:
-        rows = [random.integers(1, VOCABULARY, (count, length)).astype(np.int32) for _ in range(3)]
-        return Batches(rows[:2], rows[2])
-
-    return make
-
-
 def tagger(length: int = 100) -> Any:
     """A bidirectional classifier of each word."""
-    import keras
-    from keras import layers
-
     words = keras.Input((length,), dtype="int32")
     x = layers.Embedding(VOCABULARY, 128)(words)
     for units in (128, 96):
@@ -137,17 +162,8 @@ def tagger(length: int = 100) -> Any:
     return keras.Model(words, layers.Dense(20, activation="softmax", dtype="float32")(x))
 
 
-def tags(random: np.random.Generator, count: int, length: int = 100) -> Batches:
-    """Words and their classes."""
-    words = random.integers(1, VOCABULARY, (count, length)).astype(np.int32)
-    return Batches(words, random.integers(0, 20, (count, length)))
-
-
 def stacked_gru() -> Any:
     """A forecast from three stacked GRUs with dropout."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((144, 16))
     x = layers.GRU(192, return_sequences=True)(inputs)
     x = layers.GRU(192, return_sequences=True, dropout=0.2)(x)
@@ -156,9 +172,6 @@ def stacked_gru() -> Any:
 
 def simple_recurrent() -> Any:
     """Keras's simplest recurrent layer, twice."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((60, 24))
     x = layers.SimpleRNN(160)(layers.SimpleRNN(160, return_sequences=True)(inputs))
     return keras.Model(inputs, layers.Dense(3, dtype="float32")(x))
@@ -166,9 +179,6 @@ def simple_recurrent() -> Any:
 
 def attending_lstm(length: int = 48) -> Any:
     """One LSTM reads; another starts from its last state and attends to its outputs."""
-    import keras
-    from keras import layers
-
     source, target = keras.Input((length,), dtype="int32"), keras.Input((length,), dtype="int32")
     encoder = layers.LSTM(256, return_sequences=True, return_state=True)
     read, hidden, cell = encoder(layers.Embedding(VOCABULARY, 128)(source))
@@ -182,9 +192,6 @@ def attending_lstm(length: int = 48) -> Any:
 
 def dilated_convolutions() -> Any:
     """A temporal convolutional network: causal, dilated, residual."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((512, 12))
     x = layers.Conv1D(96, 1)(inputs)
     for rate in (1, 2, 4, 8, 16):
@@ -198,9 +205,6 @@ def dilated_convolutions() -> Any:
 
 def gated_sound(length: int = 4000) -> Any:
     """Gated dilated convolutions with summed skip connections."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((length, 1))
     x, skips = layers.Conv1D(48, 1)(inputs), []
     for rate in (1, 2, 4, 8, 16, 32):
@@ -215,9 +219,6 @@ def gated_sound(length: int = 4000) -> Any:
 
 def wide_text_convnet(length: int = 200) -> Any:
     """Convolutions of several widths over a large word embedding."""
-    import keras
-    from keras import layers
-
     words = keras.Input((length,), dtype="int32")
     x = layers.Embedding(120_000, 128)(words)
     widths = [layers.Conv1D(128, width, activation="relu")(x) for width in (3, 4, 5)]
@@ -227,9 +228,6 @@ def wide_text_convnet(length: int = 200) -> Any:
 
 def separable_sound() -> Any:
     """A spectrogram as a one-channel image, separable convolutions."""
-    import keras
-    from keras import layers
-
     inputs = keras.Input((128, 64, 1))
     x = layers.Conv2D(32, 3, strides=2, padding="same")(inputs)
     for filters in (64, 128, 192):

@@ -6,35 +6,33 @@ the batch of which it is just under 90 % does not.  Otherwise bisection finds th
 
 On the simulated card the limit is one region, as on a GPU without memory growth.  On the stage
 ``card-xla`` XLA compiles each step, and no kernel runs.  The CPU's allocator always grows by
-regions, and fails from fragmentation before it reaches the limit.
+regions, and fails from fragmentation before it reaches the limit.  Without ``--models`` the core
+models are tried.  Exit code 1 if a proposal is missing or not good.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.estimate.accuracy_table import machine_facts
 from benchmarks.estimate.batch_search import Bounds, is_good, search
-from benchmarks.estimate.estimate_cases import OPTIMIZERS, Case, only_models
-from benchmarks.estimate.estimated_models import ESTIMATED
+from benchmarks.estimate.cases import OPTIMIZERS, Case, only_models
 from benchmarks.estimate.estimates import estimate_group
-from benchmarks.estimate.measured_peaks import Measurements
-from benchmarks.estimate.stages import Stage, card_stage, cpu_stage, limited, xla_stage
+from benchmarks.estimate.measurements import Measurements
+from benchmarks.models.registry import ESTIMATED
+from benchmarks.stages import Stage, limited
 from gpuconf.units import MIB
 
 LIMITS_MIB = (256, 1024, 2048)
-STAGES = ("cpu", "card", "card-xla")
+PART = "batches"
+STAGES = {name: (name,) for name in ("cpu", "card", "card-xla")}
 _TIMEOUT_S = 600.0
 _OOM = ("ResourceExhausted", "OOM when allocating", "ran out of memory", "RESOURCE_EXHAUSTED")
 
 
-class UntoldError(Exception):
+class UnknownError(Exception):
     """A try that neither ran nor ran out of memory, or a missing proposal."""
 
 
@@ -56,41 +54,33 @@ class Line(NamedTuple):
 
 
 def propose(case: Case, limit_mib: int, stage: Stage) -> int:
-    """gpuconf's proposal for the limit; raises UntoldError if there is none."""
+    """gpuconf's proposal for the limit; raises UnknownError if there is none."""
     jit = stage.name == "card-xla"
-    said = estimate_group([case], os.environ, limit_bytes=limit_mib * MIB, jit=jit)[case.name]
-    if said.largest_batch is None:
-        raise UntoldError(said.error or "no batch was proposed")
-    return said.largest_batch
+    found = estimate_group([case], os.environ, limit_bytes=limit_mib * MIB, jit=jit)[case.name]
+    if found.largest_batch is None:
+        raise UnknownError(found.error or "no batch was proposed")
+    return found.largest_batch
 
 
 def try_batch(case: Case, stage: Stage, kept: Measurements) -> bool:
-    """Whether two steps of the case run on the stage; raises UntoldError for any other result."""
+    """Whether two steps of the case run on the stage; raises UnknownError for any other result."""
     found = kept.measure(case, stage, timeout_s=_TIMEOUT_S)
     if found.error is not None and not any(sign in found.error for sign in _OOM):
-        raise UntoldError(f"batch {case.batch}: {found.error}")
+        raise UnknownError(f"batch {case.batch}: {found.error}")
     return found.error is None
 
 
-def look(
-    case: Case,
-    limit_mib: int,
-    stage: Stage,
-    kept: Measurements,
-    *,
-    start: int | None,
-    is_exact: bool,
-) -> Line:
-    """Propose and search; ``start`` replaces the proposal."""
+def look(case: Case, limit_mib: int, stage: Stage, kept: Measurements) -> Line:
+    """Propose and search."""
     proposed = None
     try:
-        proposed = propose(case, limit_mib, stage) if start is None else start
+        proposed = propose(case, limit_mib, stage)
 
         def runs(batch: int) -> bool:
             return try_batch(case._replace(batch=batch), limited(stage, limit_mib), kept)
 
-        return Line(case, limit_mib, proposed, search(proposed, runs, is_exact=is_exact))
-    except UntoldError as error:
+        return Line(case, limit_mib, proposed, search(proposed, runs))
+    except UnknownError as error:
         return Line(case, limit_mib, proposed, error=str(error))
 
 
@@ -111,65 +101,44 @@ def text(line: Line) -> str:
 
 def summary(lines: Sequence[Line]) -> str:
     """A summary of all lines."""
-    told = [line for line in lines if line.bounds is not None and line.proposed is not None]
-    good = sum(line.is_good is True for line in told)
+    known = [line for line in lines if line.bounds is not None and line.proposed is not None]
+    good = sum(line.is_good is True for line in known)
     too_large = sum(
-        line.bounds is not None and (line.proposed or 0) > line.bounds.runs for line in told
+        line.bounds is not None and (line.proposed or 0) > line.bounds.runs for line in known
     )
-    share = f"{good / len(told):.0%}" if told else "–"
+    share = f"{good / len(known):.0%}" if known else "–"
     return (
-        f"{len(told)} of {len(lines)} lines with an answer: {share} run and are at least 90 % of "
+        f"{len(known)} of {len(lines)} lines with an answer: {share} run and are at least 90 % of "
         f"the largest; {too_large} proposals do not run"
     )
 
 
 def lines_of(options: argparse.Namespace, stage: Stage) -> Iterator[Line]:
     """Test every chosen model with every limit."""
-    words = list(filter(None, options.models.split(",")))
-    names = [name for name, each in ESTIMATED.items() if words or each.is_core]
+    names = [name for name, model in ESTIMATED.items() if options.words or model.is_core]
     cases = [Case(name, options.optimizer, ESTIMATED[name].batches[0]) for name in names]
     kept = Measurements(options.cache)
-    for case in only_models(cases, words):
+    for case in only_models(cases, options.words):
         for limit in map(int, options.limits.split(",")):
-            yield look(case, limit, stage, kept, start=options.start, is_exact=options.exact)
+            yield look(case, limit, stage, kept)
 
 
-def stage_of(name: str, stack: ExitStack) -> Stage:
-    """The stage for the proposals; a card exists as long as ``stack``."""
-    if name == "cpu":
-        return cpu_stage(os.environ)
-    return stack.enter_context((xla_stage if name == "card-xla" else card_stage)(os.environ))
-
-
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", metavar="A,B", default="", help="default: the core models")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this part alone."""
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="default: adam")
     limits = ",".join(map(str, LIMITS_MIB))
     parser.add_argument("--limits", metavar="MIB,MIB", default=limits, help=f"default: {limits}")
     parser.add_argument("--stage", choices=STAGES, default="card", help="default: card")
-    parser.add_argument("--cache", metavar="FILE", type=Path, help="keep every try in FILE")
-    parser.add_argument("--exact", action="store_true", help="to the last sample, good or not")
-    parser.add_argument("--start", metavar="N", type=int, help="begin at N, ask gpuconf nothing")
-    return parser.parse_args(arguments)
 
 
-def main() -> int:
-    """Propose, try, print; return 1 if a proposal is missing or not good."""
-    options = parse()
+def run(options: argparse.Namespace, stages: Sequence[Stage]) -> int:
+    """Propose, try, print."""
     titles = f"{'proposed':>10}{'runs':>6}{'largest':>14}{'of it':>12}{'tries':>7}"
     what = f"training, float32, on the {options.stage}"
-    print(*machine_facts(), "", f"{what:40}{'MiB':>6}{titles}", sep="\n", flush=True)
+    print(f"{what:40}{'MiB':>6}{titles}", flush=True)
     lines = []
-    with ExitStack() as stack:
-        stage = stage_of(options.stage, stack)
-        for line in lines_of(options, stage):
-            print(text(line), flush=True)
-            lines.append(line)
+    for line in lines_of(options, stages[0]):
+        print(text(line), flush=True)
+        lines.append(line)
     print("", summary(lines), sep="\n")
     return 0 if lines and all(line.is_good for line in lines) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

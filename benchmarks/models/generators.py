@@ -1,19 +1,60 @@
-"""Networks that generate images, or have several inputs."""
+"""Networks that make images, or compare them with others and with texts."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import keras
+import tensorflow as tf
+from keras import layers, ops
 
-from benchmarks.training.training_cases import Batches
+
+def autoencoder() -> Any:
+    """Strided convolutions down to 256 numbers and back up to the picture."""
+    inputs = keras.Input((64, 64, 3))
+    x = inputs
+    for filters in (32, 64, 128):
+        x = layers.Conv2D(filters, 3, strides=2, padding="same")(x)
+        x = layers.LeakyReLU()(x)
+    x = layers.Dense(256, name="code")(layers.Flatten()(x))
+    x = layers.Reshape((8, 8, 128))(layers.Dense(8 * 8 * 128)(x))
+    for filters in (128, 64, 32):
+        x = layers.Conv2DTranspose(filters, 3, strides=2, padding="same")(x)
+        x = layers.LeakyReLU()(x)
+    return keras.Model(inputs, layers.Conv2D(3, 3, padding="same", dtype="float32")(x))
+
+
+def conv_lstm_net() -> Any:
+    """Predict an image from the 10 before it."""
+    inputs = keras.Input((10, 32, 32, 1))
+    x = layers.ConvLSTM2D(16, 3, padding="same", return_sequences=True)(inputs)
+    x = layers.BatchNormalization()(x)
+    x = layers.ConvLSTM2D(16, 3, padding="same")(x)
+    return keras.Model(inputs, layers.Conv2D(1, 3, padding="same", dtype="float32")(x))
+
+
+def super_resolution(side: int = 64, factor: int = 2) -> Any:
+    """Residual convolutions, then channels become pixels."""
+
+    class ToPixels(layers.Layer):  # type: ignore[misc]  # Keras has no types
+        def call(self, x: Any) -> Any:
+            return tf.nn.depth_to_space(x, factor)
+
+        def compute_output_shape(self, shape: Any) -> Any:
+            return (shape[0], shape[1] * factor, shape[2] * factor, shape[3] // factor**2)
+
+    inputs = keras.Input((side, side, 3))
+    x = kept = layers.Conv2D(48, 3, padding="same")(inputs)
+    for _ in range(5):
+        y = layers.Conv2D(48, 3, padding="same", activation="relu")(x)
+        x = layers.Add()([x, layers.Conv2D(48, 3, padding="same")(y)])
+    x = layers.Add()([kept, x])
+    x = ToPixels()(layers.Conv2D(48 * factor**2, 3, padding="same")(x))
+    return keras.Model(inputs, layers.Conv2D(3, 3, padding="same", dtype="float32")(x))
 
 
 def generator(latent: int = 128) -> Any:
     """Noise becomes an image through transposed convolutions."""
-    import keras
-    from keras import layers
-
     model = keras.Sequential([keras.Input((latent,)), layers.Dense(4 * 4 * 512, use_bias=False)])
     model.add(layers.Reshape((4, 4, 512)))
     for filters in (256, 128, 64, 32):
@@ -26,9 +67,6 @@ def generator(latent: int = 128) -> Any:
 
 def discriminator(side: int = 64) -> Any:
     """Strided convolutions with spectral normalization that classify an image as real or not."""
-    import keras
-    from keras import layers
-
     model = keras.Sequential([keras.Input((side, side, 3))])
     for filters in (64, 128, 256):
         convolution = layers.Conv2D(filters, 4, strides=2, padding="same")
@@ -41,8 +79,6 @@ def discriminator(side: int = 64) -> Any:
 
 def diffusion_unet(side: int = 32, base: int = 64) -> Any:
     """A noisy image and its time in, the noise out: residual blocks and attention."""
-    import keras
-    from keras import layers, ops
 
     class TimeWaves(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def call(self, time: Any) -> Any:
@@ -74,17 +110,8 @@ def diffusion_unet(side: int = 32, base: int = 64) -> Any:
     return keras.Model([picture, time], noise)
 
 
-def noisy_pictures(random: np.random.Generator, count: int, side: int = 32) -> Batches:
-    """Images and times, and the noise in them."""
-    pictures = random.standard_normal((count, side, side, 3), dtype=np.float32)
-    times = random.random((count, 1), dtype=np.float32)
-    return Batches([pictures, times], random.standard_normal(pictures.shape, dtype=np.float32))
-
-
 def convolutional_vae(side: int = 64, latent: int = 64) -> Any:
     """A variational autoencoder for images whose sampling layer adds its KL loss."""
-    import keras
-    from keras import layers, ops
 
     class Sampling(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def __init__(self) -> None:
@@ -112,9 +139,6 @@ def convolutional_vae(side: int = 64, latent: int = 64) -> Any:
 
 
 def _tower(side: int, dim: int) -> Any:
-    import keras
-    from keras import layers
-
     tower = keras.Sequential([keras.Input((side, side, 3))])
     for filters in (32, 64, 128):
         tower.add(layers.Conv2D(filters, 3, padding="same", activation="relu"))
@@ -127,8 +151,6 @@ def _tower(side: int, dim: int) -> Any:
 
 def siamese_pictures(side: int = 64) -> Any:
     """Two images through the same layers: do they show the same thing?"""
-    import keras
-    from keras import layers, ops
 
     class Distance(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def call(self, both: Any) -> Any:
@@ -140,17 +162,8 @@ def siamese_pictures(side: int = 64) -> Any:
     return keras.Model([first, second], layers.Dense(1, activation="sigmoid", dtype="float32")(far))
 
 
-def picture_pairs(random: np.random.Generator, count: int, side: int = 64) -> Batches:
-    """Two images, and whether they belong together."""
-    pictures = [random.random((count, side, side, 3), dtype=np.float32) for _ in range(2)]
-    return Batches(pictures, random.integers(0, 2, (count, 1)).astype(np.float32))
-
-
 def pictures_and_texts(side: int = 64, length: int = 32) -> Any:
     """A tower for images, one for texts, and their similarity."""
-    import keras
-    from keras import layers
-
     picture, text = keras.Input((side, side, 3)), keras.Input((length,), dtype="int32")
     x = layers.Embedding(20000, 256)(text)
     x = layers.LayerNormalization()(layers.Add()([x, layers.MultiHeadAttention(4, 64)(x, x)]))
@@ -159,53 +172,3 @@ def pictures_and_texts(side: int = 64, length: int = 32) -> Any:
     return keras.Model(
         [picture, text], layers.Dense(1, activation="sigmoid", dtype="float32")(near)
     )
-
-
-def captioned(random: np.random.Generator, count: int, side: int = 64) -> Batches:
-    """Images and texts, and whether the text describes the image."""
-    pictures = random.random((count, side, side, 3), dtype=np.float32)
-    texts = random.integers(1, 20000, (count, 32)).astype(np.int32)
-    return Batches([pictures, texts], random.integers(0, 2, (count, 1)).astype(np.float32))
-
-
-def film_unet(frames: int = 16, side: int = 48) -> Any:
-    """A U-Net in three dimensions, as for medical scans."""
-    import keras
-    from keras import layers
-
-    def two(x: Any, filters: int) -> Any:
-        for _ in range(2):
-            x = layers.Conv3D(filters, 3, padding="same", activation="relu")(x)
-        return x
-
-    inputs = keras.Input((frames, side, side, 1))
-    first = two(inputs, 16)
-    second = two(layers.MaxPooling3D()(first), 32)
-    x = two(layers.MaxPooling3D()(second), 64)
-    for kept, filters in ((second, 32), (first, 16)):
-        x = two(layers.Concatenate()([layers.UpSampling3D(2)(x), kept]), filters)
-    return keras.Model(inputs, layers.Conv3D(1, 1, activation="sigmoid", dtype="float32")(x))
-
-
-def scans(random: np.random.Generator, count: int) -> Batches:
-    """Volumes, and masks of their bright parts."""
-    volumes = random.random((count, 16, 48, 48, 1), dtype=np.float32)
-    return Batches(volumes, (volumes > 0.5).astype(np.float32))
-
-
-def noise_to_pictures(random: np.random.Generator, count: int) -> Batches:
-    """Noise, and the target images."""
-    noise = random.standard_normal((count, 128), dtype=np.float32)
-    return Batches(noise, random.random((count, 64, 64, 3), dtype=np.float32))
-
-
-def real_or_not(random: np.random.Generator, count: int) -> Batches:
-    """Images, and whether they are real."""
-    pictures = random.random((count, 64, 64, 3), dtype=np.float32)
-    return Batches(pictures, random.integers(0, 2, (count, 1)).astype(np.float32))
-
-
-def pictures_again(random: np.random.Generator, count: int) -> Batches:
-    """Images that are their own targets."""
-    pictures = random.random((count, 64, 64, 3), dtype=np.float32)
-    return Batches(pictures, pictures)
