@@ -138,8 +138,11 @@ class Tests:
         self._home = tree / "tests"
         self._texts = {file: file.read_text("utf-8") for file in self._home.rglob("*.py")}
 
-    def of(self, mutant: Mutant) -> tuple[list[str], list[str]]:
-        """The test files that name its module (by a helper, too), and the others of its folder."""
+    def of(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
+        """Those of its folder that name its module, the others of its folder, those elsewhere.
+
+        A test that imports a helper which names the module names it, too.
+        """
         *rooms, stem = Path(mutant.file).with_suffix("").parts
         if stem == "__init__":
             stem = rooms.pop()
@@ -148,22 +151,22 @@ class Tests:
         naming = {file for file, text in self._texts.items() if re.search(pattern, text)}
         helpers = "|".join(each.stem for each in naming if not each.name.startswith("test_"))
         home = self._home / "/".join(rooms[1:2])
-        named, others = [], []
+        near, others, far = [], [], []
         for file, text in sorted(self._texts.items()):
             is_near = home in file.parents if rooms[1:] else file.parent == home
             if not file.name.startswith("test_"):
                 continue
             if is_near and file.stem.startswith(f"test_{stem}"):
-                named.insert(0, str(file))
+                near.insert(0, str(file))
             elif file in naming or (helpers and re.search(rf"\b({helpers})\b", text)):
-                named.append(str(file))
+                (near if is_near else far).append(str(file))
             elif is_near:
                 others.append(str(file))
-        return named, others
+        return near, others, far
 
 
 def killer(tree: Path, mutant: Mutant, marks: str, *groups: Sequence[str]) -> str:
-    """The first test that fails with the mutant, "a timeout", or nothing."""
+    """The first test that fails with the mutant; nothing if none does within the time."""
     file = tree / mutant.file
     source, status = file.read_bytes(), file.stat()
     file.write_bytes(source[: mutant.start] + mutant.after.encode() + source[mutant.end :])
@@ -179,7 +182,8 @@ def killer(tree: Path, mutant: Mutant, marks: str, *groups: Sequence[str]) -> st
                     output, _ = child.communicate(timeout=60 if marks == QUICK else 240)
                 except subprocess.TimeoutExpired:
                     os.killpg(child.pid, 9)
-                    return "a timeout"
+                    print("a timeout:", mutant)
+                    continue
             if child.returncode not in (0, 5):
                 return next(iter(re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.M)), output)
     finally:
@@ -210,8 +214,8 @@ def main() -> int:
                 if not killed_by:
                     survivors.append((name, mutant))
         for name, mutant in [] if options.quick else list(survivors):
-            named, others = tests.of(mutant)
-            killed_by = killer(tree, mutant, SLOW, named or others)
+            near, others, far = tests.of(mutant)
+            killed_by = killer(tree, mutant, SLOW, near, far, [] if near or far else others)
             print(f"{mutant} {killed_by or 'survives'}", flush=True)
             if killed_by:
                 survivors.remove((name, mutant))

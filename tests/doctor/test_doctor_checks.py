@@ -51,10 +51,10 @@ def test_every_warning_and_failure_carries_a_fix(case: Case) -> None:
 
 def test_one_fault_of_the_driver_is_one_failure() -> None:
     """Whatever keeps NVML from answering, one check of the driver or the cards says so."""
-    for case in TROUBLES:
-        if case.facts.inventory.problem is not None:
-            failed = [each.id for each in run_checks(case.facts) if each.status == "fail"]
-            assert failed == [case.id]
+    silent = [case for case in TROUBLES if case.facts.inventory.problem is not None]
+    assert len(silent) >= 20
+    for case in silent:
+        assert [each.id for each in run_checks(case.facts) if each.status == "fail"] == [case.id]
 
 
 @pytest.mark.parametrize("facts", [BARE, Facts()], ids=["no_gpu", "nothing_known"])

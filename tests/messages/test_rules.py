@@ -16,7 +16,7 @@ from gpuconf.messages.causes import CAUSES, NOT_GPU
 from gpuconf.messages.log.shapes import says
 from gpuconf.messages.log.watchers import LogLine
 from gpuconf.messages.matches import RuleMatches
-from gpuconf.messages.rules import Rule, all_rules, read_rules
+from gpuconf.messages.rules import all_rules, read_rules
 from tests.messages.healthy_lines import HEALTHY_LINES
 from tests.messages.rule_lines import NOT_THESE, THESE
 from tests.programs.processes import finding, run_python
@@ -47,18 +47,18 @@ def test_every_cause_has_a_rule() -> None:
 
 def test_every_cause_is_documented() -> None:
     """Each id has a page of its own."""
-    assert not [cause for cause in CAUSES if not (PAGES / f"{cause}.md").exists()]
+    assert CAUSES.keys() <= {page.stem for page in PAGES.glob("*.md")}
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_a_rule_is_met_by_its_own_words(rule: Rule) -> None:
+def test_a_rule_is_met_by_its_own_words() -> None:
     """Each of its phrases, alone on a line, in any case: unless it wants more than words."""
-    if rule.pattern is not None:
-        assert rule.id in THESE, f"a rule with a pattern needs lines in rule_lines.py: {rule.id}"
-        return
-    for said in rule.says:
-        assert rule.id in met_by(said), said
-        assert rule.id in met_by(f"2023-01-01: E tensorflow/x.cc:1] {said.upper()} (17)."), said
+    with_words = [rule for rule in RULES.values() if rule.pattern is None]
+    assert {rule.id for rule in RULES.values()} - {rule.id for rule in with_words} <= THESE.keys()
+    phrases = [(rule.id, phrase) for rule in with_words for phrase in rule.says]
+    assert len(phrases) >= 200
+    for name, phrase in phrases:
+        assert name in met_by(phrase), phrase
+        assert name in met_by(f"2023-01-01: E tensorflow/x.cc:1] {phrase.upper()} (17)."), phrase
 
 
 @pytest.mark.parametrize(("rule", "line"), [(rule, line) for rule in THESE for line in THESE[rule]])
@@ -88,7 +88,8 @@ def test_healthy_lines_meet_nothing_bad(family: str) -> None:
 def test_healthy_lines_among_others_are_no_failure(family: str) -> None:
     """Nor with an ordinary training below them."""
     epochs = "\n".join(f"Epoch {n}/9\n{n}/9 [====] - loss: 0.{n}" for n in range(1, 9))
-    assert explain("\n".join([*HEALTHY_LINES[family], epochs])).severity != "failure"
+    severity = explain("\n".join([*HEALTHY_LINES[family], epochs])).severity
+    assert severity in ("not-gpu", "warning-only")
 
 
 def test_no_phrase_is_said_twice() -> None:

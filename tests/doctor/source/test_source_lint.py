@@ -46,6 +46,7 @@ def test_the_table_has_both_for_each_check() -> None:
 
 def test_problems_have_a_place_a_quote_and_a_fix_that_is_python() -> None:
     """What a person gets can be found and pasted."""
+    with_a_fix = 0
     for case in CASES:
         lines = case.script.splitlines()
         for finding in findings_in(case.script, "train.py"):
@@ -58,15 +59,20 @@ def test_problems_have_a_place_a_quote_and_a_fix_that_is_python() -> None:
             assert finding.detail[0].strip() == lines[number - 1].strip()
             assert finding.fix
             ast.parse(finding.fix)
+            with_a_fix += 1
+    assert with_a_fix >= 90
 
 
 def test_the_fix_mends_it() -> None:
     """The rewrite alone, with what it names, does not bring the finding that it mends."""
-    for case in CASES:
-        for finding in found(case.script, case.id):
-            if finding.fix and finding.status in ("warn", "fail"):
-                fix = f"import os\n{finding.fix}"
-                assert not found(fix, case.id), finding
+    fixes = [
+        (case.id, f"import os\n{finding.fix}")
+        for case in CASES
+        for finding in found(case.script, case.id)
+        if finding.fix and finding.status in ("warn", "fail")
+    ]
+    assert len(fixes) >= 80
+    assert [fix for check_id, fix in fixes if found(fix, check_id)] == []
 
 
 def test_a_fix_brings_the_variables_that_it_uses() -> None:
@@ -201,7 +207,7 @@ def test_a_quoted_line_obeys_nobody() -> None:
 def test_no_text_makes_it_raise(text: str) -> None:
     """Whatever a file holds, the answer is findings."""
     for name in ("a.py", "a.ipynb"):
-        assert all(each.status != "crash" for each in findings_in(text, name))
+        assert {each.status for each in findings_in(text, name)} - {"ok", "warn", "fail"} == set()
 
 
 _NAMES = st.sampled_from(["tf", "gpus", "x_test", "os", "model", "K", "images", "cv2", "np"])
