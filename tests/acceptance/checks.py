@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gpuconf.demo.runner import ScriptRun
 from gpuconf.units import MIB
 from tests.acceptance.stage import PROGRAMS, Stage
+from tests.programs import warm
 
 PROFILES = ("shared-desktop", "dedicated", "half-card", "small-laptop", "notebook", "virtual-pair")
 
@@ -169,7 +170,9 @@ def virtual_pair_is_two(stage: Stage) -> list[Row]:
 def keras_gets_a_session(stage: Stage) -> list[Row]:
     """keras-v1-session: the fraction is in the session Keras holds, and in the device's limit."""
     plan = stage.plan("keras-v1-session")["gpus"][0]
-    run = stage.run("keras_session.py", profile="keras-v1-session")
+    # The profile sets TF_USE_LEGACY_KERAS, which TensorFlow reads when it is imported.
+    fresh = {warm.VARIABLE: ""}
+    run = stage.run("keras_session.py", profile="keras-v1-session", **fresh)
     result = run.result or {"fraction": None, "limits": [], "eager": None}
     limit = plan["limit_bytes"] // MIB
     real = int((plan["total_bytes"] or 0) * (result["fraction"] or 0)) // MIB

@@ -21,6 +21,7 @@ from gpuconf.simcard import CardSpec, simulated_card, support_for_command
 from gpuconf.simcard.wheels import WheelSupport
 from gpuconf.units import MIB
 from tests.frameworks.installed import folder_of
+from tests.programs import warm
 
 PROGRAMS = (Path(__file__).with_name("programs"), Path(demo.__file__).with_name("programs"))
 _CLEARED = (
@@ -98,6 +99,7 @@ def simulated_stage(
     spec = CardSpec(total_bytes=TOTAL_BYTES, used_bytes=used_bytes, count=count)
     with simulated_card(spec) as card:
         environ = card.environment(environ, wheels=wheels)
+        environ[warm.VARIABLE] = "" if framework else "1"
         stage = Stage(python, _cleared(environ), is_real=False)
         try:
             yield stage

@@ -13,7 +13,9 @@ import pytest
 
 from gpuconf.errors import MissingDependencyError
 from gpuconf.simcard import Card, build_libraries, simulated_card
+from tests.programs import warm
 from tests.programs.card_clients import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
+from tests.programs.processes import Program, Start
 
 
 @pytest.fixture(scope="session")
@@ -57,25 +59,13 @@ def run_client() -> RunClient:
 
 
 @pytest.fixture
-def start_client() -> Iterator[StartClient]:
+def start_client(start: Start) -> StartClient:
     """Start such a line; what still runs at the end of the test is killed."""
-    started: list[subprocess.Popen[str]] = []
 
-    def start(card: Card, code: str) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
-            [sys.executable, str(CLIENT), code],
-            env=card.environment(os.environ),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(child)
-        return child
+    def begin(card: Card, code: str) -> Program:
+        return start([sys.executable, str(CLIENT), code], card.environment(os.environ))
 
-    yield start
-    for child in started:
-        child.kill()
-        child.communicate()
+    return begin
 
 
 @pytest.fixture(scope="session")
@@ -95,13 +85,18 @@ def tensorflow_python() -> str:
 
 @pytest.fixture
 def run_tensorflow(tensorflow_python: str) -> RunClient:
-    """Run a program that imports tensorflow on a card, to its end; it must succeed."""
+    """Run a program that imports tensorflow on a card, to its end; it must succeed.
 
-    def run(card: Card, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    It shares an import of TensorFlow (see `tests.programs.warm`) unless ``fresh`` says why not.
+    """
+
+    def run(
+        card: Card, code: str, fresh: str = "", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
         base = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
         done = subprocess.run(
             [tensorflow_python, "-c", code],
-            env={**card.environment(base), **environ},
+            env={**card.environment(base), warm.VARIABLE: "" if fresh else "1", **environ},
             capture_output=True,
             text=True,
             check=False,

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.programs import warm
 from tests.programs.processes import run
 
 PLAIN = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
@@ -67,8 +68,9 @@ def _run_checks(
     options = ["-p", "no:xdist", "-p", "no:cacheprovider", f"--junit-xml={report}", "-q"]
     options += ["-o", "python_functions=check_*", "-o", "junit_family=xunit1"]
     checks = [f"{file}::{name}" for file in files for name in _names_in(file) if name in names]
-    command = [sys.executable, "-W", "error", "-m", "pytest", *options, *checks]
-    done = run(command, folder, environ=environ, timeout_s=900)
+    code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    command = [sys.executable, "-W", "error", "-c", code, *options, *checks]
+    done = run(command, folder, environ={**environ, warm.VARIABLE: "1"}, timeout_s=900)
     outcomes: dict[str, str] = {}
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
         check = case.get("name", "").partition("[")[0]

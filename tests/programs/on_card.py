@@ -55,7 +55,7 @@ def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]
             script.write_text(REPORT + code, encoding="utf-8")
             environ = {**environment_on(card, frameworks), "TF_CPP_MIN_LOG_LEVEL": "0"}
             environ.pop("CUDA_VISIBLE_DEVICES", None)
-            if not (fresh or frameworks or "WHOLE_TENSORFLOW" in environ):
+            if not fresh and not frameworks:
                 environ[warm.VARIABLE] = "1"
             done = subprocess.run(
                 [sys.executable, str(script)],

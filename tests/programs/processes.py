@@ -81,17 +81,17 @@ class Program(Popen):
         self, command: Sequence[str], folder: Path, environ: Mapping[str, str], **options: Any
     ) -> None:
         """Start it in ``folder``, with exactly ``environ``; ``options`` are those of Popen."""
-        self._errors = folder / f"stderr-{len(list(folder.glob('stderr-*')))}"
-        with self._errors.open("wb") as errors:
+        self._log = folder / f"stderr-{len(list(folder.glob('stderr-*')))}"
+        with self._log.open("wb") as errors:
             streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
             super().__init__(
                 command, cwd=folder, env=environ, encoding="utf-8", **{**streams, **options}
             )
 
     @property
-    def errors(self) -> str:
+    def log(self) -> str:
         """What it has written to stderr so far."""
-        return self._errors.read_text(encoding="utf-8", errors="replace")
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
     def write_line(self, text: str = "") -> None:
         """Give it a line of input."""
@@ -103,7 +103,7 @@ class Program(Popen):
         """Wait for its next line; AssertionError, with what it wrote to stderr, if none comes."""
         assert self.stdout is not None
         line = self.stdout.readline()
-        assert line, f"no line of output; stderr: {self.errors}"
+        assert line, f"no line of output; stderr: {self.log}"
         return line.removesuffix("\n")
 
     def read_values(self) -> dict[str, Any]:
