@@ -68,7 +68,7 @@ _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
 @cache
 def build_card() -> None:
-    """Build the simulated card once, so that no command says that it is building it."""
+    """Build the kernel bridge once, so that no command says that it is building it."""
     command = [sys.executable, "-m", "gpuconf.simcard", "build"]
     environ = {**os.environ, "PATH": _path(os.environ)}  # built for the TensorFlow of `python`
     subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, check=True)
@@ -93,6 +93,7 @@ def environment(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
         "GPUCONF_LEASES": str(home / ".leases"),
         "NO_COLOR": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",  # both outputs in their order, as on a terminal
         **{name: environ[name] for name in ("TF_NUM_INTRAOP_THREADS",) if name in environ},
     }
 
@@ -129,6 +130,8 @@ def run_fence(
     parts.append("kill $(jobs -p) 2>/dev/null; wait 2>/dev/null")
     words = ["bash", "-c", "\n".join(parts)]
     if mark.card:
+        if mark.slow:
+            build_card()
         words = [*_card(mark), "--", *words]
     ran = subprocess.run(
         words,
@@ -257,7 +260,6 @@ def _alike(one: str, other: str) -> bool:
 
 def main(names: Sequence[str]) -> None:
     """Write the pages of these names anew, all without a name."""
-    build_card()
     for page in [Path(name).resolve() for name in names] or pages():
         outputs = run_page(page, os.environ, slow=True)
         text = rewritten(page, outputs)

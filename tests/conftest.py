@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+from collections import defaultdict
 from collections.abc import Generator
 
 import hypothesis
@@ -15,45 +18,28 @@ pytest_plugins = (
     "tests.training.training_fixtures",
 )
 
-# No test is about seconds: a busy machine must not fail one.
-hypothesis.settings.register_profile("no deadline", deadline=None)
-hypothesis.settings.load_profile("no deadline")
+# No test is about seconds: a busy machine must not fail one.  The gate tries the same examples each
+# time; `make nightly` tries more, and others each night.
+hypothesis.settings.register_profile("gate", deadline=None, max_examples=25, derandomize=True)
+hypothesis.settings.register_profile("nightly", deadline=None, max_examples=300)
+hypothesis.settings.load_profile("gate")
 
-# The files that take longest, with the waiting of their programs, in this order.
-_LONGEST = (
-    "test_demo_command",
-    "test_computed_alike",
-    "test_transcripts",
-    "test_batching_on_backends",
-    "test_frameworks_on_card",
-    "test_in_tensorflow",
-    "test_binding_interrupts",
-    "test_on_simulated_card",
-    "test_rehearsal_programs",
-    "test_rehearsal_whole",
-    "test_batching_limit",
-    "test_probe_on_card",
-    "test_rehearse_command",
-    "test_notebooks",
-    "test_jax_on_card",
-    "test_batching_real_refusals",
-    "test_live_torch_and_jax",
-    "test_estimate_on_jax",
-    "test_images_streams",
-    "test_borders_on_card",
-    "test_tensorflow_reconfigured",
-    "test_simcard_tensorflow",
-    "test_tensorflow_imports",
-    "test_binding_matrix",
-    "test_live_on_simulated_card",
-    "test_fits_on_one_card",
-)
+_SECONDS = "gpuconf/seconds"  # of each test when it ran last, in pytest's cache
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Of several workers each takes the next file in our order; pytest-xdist's own is by count."""
+    """Of several workers each takes the next file in our order; pytest-xdist's own is by count.
+
+    `nohup`, and `&` in a script, start pytest with signals ignored, and so would be all that tests
+    start.  What has a handler here begins with the default there.
+    """
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,17 +53,31 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files and end with the quick ones, so that no worker idles long."""
-    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    rank = {stem: place for place, stem in enumerate(_LONGEST)}
-    items.sort(key=lambda item: (item.path not in slow, rank.get(item.path.stem, len(rank))))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the files that took longest last time, so that no worker idles long at the end.
+
+    A slow test that is new here counts as five seconds.  Tests that need root are skipped without.
+    """
+    known: dict[str, float] = config.cache.get(_SECONDS, {}) if config.cache else {}
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for item in items:
+        default = 5 if item.get_closest_marker("slow") is not None else 0
+        seconds[item.location[0]] += known.get(item.nodeid, default)
+        if item.get_closest_marker("needs_root") is not None and os.getuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="needs root"))
+    items.sort(key=lambda item: -seconds[item.location[0]])
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """Print the tables that tests have recorded, which passed tests could not show otherwise."""
-    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    for report in reports:
         for name, value in report.user_properties:
             if name == "table":
                 terminalreporter.section(report.nodeid)
                 terminalreporter.write_line(str(value))
+    if config.cache:
+        seconds = {each.nodeid: round(each.duration, 1) for each in reports if each.when == "call"}
+        config.cache.set(_SECONDS, config.cache.get(_SECONDS, {}) | seconds)

@@ -36,6 +36,7 @@ SOURCES = Path(__file__).parent / "native" / "bridge"
 TRIED_VERSIONS = ("2.15", "2.16", "2.17", "2.18", "2.19", "2.20", "2.21")
 
 _HEADER = Path("tensorflow") / "core" / "framework" / "op_kernel.h"
+_COMPILED_AGAINST = re.compile(r"tensorflow/(include/|libtensorflow)\S+,sha256=").match
 _VERSION = re.compile(r"([0-9]+\.[0-9]+)\.[0-9]+")
 _FLAGS = (
     *("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
@@ -152,7 +153,7 @@ def _fingerprint(tensorflow: InstalledTensorFlow, compiler: tuple[str, ...], sou
     """Return a name for the build, derived from TensorFlow, sources, compiler and flags."""
     facts = (
         tensorflow.version,
-        str(tensorflow.folder),  # the library is linked by name; two copies may differ
+        _wheel(tensorflow),  # the library is linked by name; two copies may differ
         compiler,
         compiler_version(compiler),
         _FLAGS,
@@ -163,6 +164,16 @@ def _fingerprint(tensorflow: InstalledTensorFlow, compiler: tuple[str, ...], sou
         digest.update(f"\0{source.name}\0".encode())
         digest.update(source.read_bytes())
     return f"bridge-{tensorflow.version}-{digest.hexdigest()[:16]}"
+
+
+def _wheel(tensorflow: InstalledTensorFlow) -> Sequence[str]:
+    """Return the hashes of headers and libraries in the wheel's RECORD, else the folder.
+
+    Two environments with the same wheel share one bridge: it has no path of TensorFlow in it.
+    """
+    records = tensorflow.folder.parent.glob(f"*-{tensorflow.version}.dist-info/RECORD")
+    lines = (line for each in records for line in each.read_text(encoding="utf-8").splitlines())
+    return sorted(filter(_COMPILED_AGAINST, lines)) or [str(tensorflow.folder)]
 
 
 def _build(

@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,15 +88,20 @@ def build_once(folder: Path, names: Collection[str], build: Callable[[Path], Non
     """Return ``folder``; if it lacks ``names``, build it by calling ``build`` with an empty folder.
 
     The build runs beside the final folder and is renamed, so that an incomplete folder is never
-    seen.  If two processes build at once, the later one discards its work.  A folder from which a
-    file was removed (by a cache cleaner) is rebuilt.  Raises BackendError if the cache cannot be
-    written.
+    seen.  A second process waits for the first; without locks (on some network file systems) both
+    build, and the later one discards its work.  A folder from which a file was removed (by a cache
+    cleaner) is rebuilt.  Raises BackendError if the cache cannot be written.
     """
     if is_built(folder, names):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
+        with (
+            _lock(folder.parent),
+            tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch,
+        ):
+            if is_built(folder, names):
+                return folder
             made = Path(scratch) / "made"
             made.mkdir()
             build(made)
@@ -109,6 +115,19 @@ def build_once(folder: Path, names: Collection[str], build: Callable[[Path], Non
     except OSError as error:
         raise _cache_error(folder.parent, error) from error
     return folder
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    import fcntl  # not on Windows, where this file only says so
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def is_built(folder: Path, names: Collection[str]) -> bool:

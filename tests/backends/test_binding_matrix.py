@@ -7,10 +7,8 @@ starts CUDA, which it does not on a real card.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +21,9 @@ from gpuconf.profile import load_profile
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.simcard.card import Card
 from gpuconf.units import MIB
+from tests.programs import warm
+from tests.programs.card_clients import wait_until
+from tests.programs.processes import Program, Start
 
 pytestmark = pytest.mark.slow
 
@@ -58,74 +59,55 @@ def planned(card: Card) -> str:
     return str((plan.gpus[0].limit_bytes or 0) // MIB)
 
 
-class Family:
-    """The program, started; its children one after the other."""
+def start_family(way: str, card: Card, start: Start) -> Program:
+    """The program, which starts its children one after the other."""
+    environ = {**card.environment(os.environ), warm.VARIABLE: "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    for name in ("CUDA_VISIBLE_DEVICES", "GPUCONF_STATE", "GPUCONF_PROFILE"):
+        environ.pop(name, None)
+    family = start([sys.executable, str(PROGRAM), way], environ)
+    read_after("READY", family)
+    return family
 
-    def __init__(self, way: str, card: Card, folder: Path) -> None:
-        environ = {**card.environment(os.environ), "TF_CPP_MIN_LOG_LEVEL": "3"}
-        for name in ("CUDA_VISIBLE_DEVICES", "GPUCONF_STATE", "GPUCONF_PROFILE"):
-            environ.pop(name, None)
-        self._log = folder / "stderr.txt"
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), way],
-                env=environ,
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        self._line("READY")
 
-    def outcome(self, profile: str = "") -> str:
-        """What becomes of a child, under ``profile`` from now on if it is named."""
-        assert self._process.stdin is not None
-        print(profile, file=self._process.stdin, flush=True)
-        return self._line("OUTCOME")
+def read_after(head: str, family: Program) -> str:
+    """What follows ``head`` on the next line that begins with it."""
+    while not (line := family.read_line()).startswith(head):
+        pass
+    return line.removeprefix(head).strip()
 
-    def wait_until_said(self, text: str) -> None:
-        """Until ``text`` stands on its stderr."""
-        deadline = time.monotonic() + 60
-        while text not in self._log.read_text() and time.monotonic() < deadline:
-            time.sleep(0.05)
 
-    def end(self) -> None:
-        """Close its input, and wait for its end."""
-        self._process.communicate(timeout=60)
-        assert self._process.returncode == 0, self._log.read_text()
-
-    def _line(self, head: str) -> str:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith(head):
-                return line.removeprefix(head).strip()
-        raise AssertionError(f"no {head}: {self._process.wait()} {self._log.read_text()}")
+def outcome(family: Program, profile: str = "") -> str:
+    """What becomes of a child, under ``profile`` from now on if it is named."""
+    family.write_line(profile)
+    return read_after("OUTCOME", family)
 
 
 @pytest.mark.parametrize("way", ["fork", "spawn", "forkserver", "os.fork", "subprocess", "loky"])
-def test_each_child_has_the_limit_of_its_moment(way: str, card: Card, tmp_path: Path) -> None:
+def test_each_child_has_the_limit_of_its_moment(
+    way: str, card: Card, start: Start, tmp_path: Path
+) -> None:
     """Room: what a plan gives now. Full: ShortageError. Full and then free: it waits for that.
 
     The profile that waits is a relative path, set after our line, and children run elsewhere.
     """
     (tmp_path / "waiting.yaml").write_text(WAITING)
-    family = Family(way, card, tmp_path)
+    family = start_family(way, card, start)
     seen, expected = {}, {}
     for state in ("room", "full"):
         card.set_desktop_bytes(STATES[state] * MIB)
         expected[state] = planned(card)
-        seen[state] = family.outcome()
+        seen[state] = outcome(family)
 
     def free() -> None:
-        family.wait_until_said("waiting up to")
+        wait_until(lambda: "waiting up to" in family.log)
         card.set_desktop_bytes(STATES["full, then free"] * MIB)
 
     freeing = threading.Thread(target=free)
     freeing.start()
-    seen["full, then free"] = family.outcome("./waiting.yaml")
+    seen["full, then free"] = outcome(family, "./waiting.yaml")
     freeing.join()
     expected["full, then free"] = planned(card)
-    family.end()
+    family.communicate(timeout=60)
+    assert family.returncode == 0, family.log
     assert expected["full"] == "ShortageError"
     assert seen == expected

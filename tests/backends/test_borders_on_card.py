@@ -34,7 +34,6 @@ import tensorflow as tf
 {LIMITS}
 report(device=tf.constant([1.0]).device[-5:], limits=limits())
 """,
-        fresh="Keras reads KERAS_BACKEND when it is imported",
         KERAS_BACKEND="jax",
     )
     assert outcome.values == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
@@ -50,7 +49,6 @@ import gpuconf.auto
 {LIMITS}
 report(device=tf.constant([1.0]).device[-5:], limits=limits())
 """,
-        fresh="Keras reads KERAS_BACKEND when it is imported",
         KERAS_BACKEND="jax",
     )
     assert outcome.values == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log

@@ -11,6 +11,7 @@ import pytest
 
 from gpuconf.backends.tensorflow.lateness import EAGER_MAKERS, SILENT_MAKERS
 from gpuconf.simcard import CardSpec, simulated_card
+from tests.programs import warm
 
 PROGRAM = Path(__file__).with_name("device_makers.py")
 
@@ -21,7 +22,11 @@ def test_makers_make_and_the_others_do_not() -> None:
     with simulated_card(CardSpec()) as card:
         done = subprocess.run(
             [sys.executable, str(PROGRAM)],
-            env={**card.environment(os.environ), "GPUCONF_SIMCARD_KERNELS": "error"},
+            env={
+                **card.environment(os.environ),
+                warm.VARIABLE: "1",
+                "GPUCONF_SIMCARD_KERNELS": "error",
+            },
             capture_output=True,
             text=True,
             check=False,

@@ -125,7 +125,6 @@ def test_keras_on_another_backend_keeps_tensorflow_off_the_card(run_on_card: Run
             f"import gpuconf.auto\nimport {first}\nimport {second}\nimport tensorflow as tf\n"
             "x = tf.constant([1.0])\n"
             "report(device=x.device[-5:], visible=len(tf.config.get_visible_devices('GPU')))",
-            fresh="Keras reads KERAS_BACKEND when it is imported",
             KERAS_BACKEND="jax",
         )
         assert outcome.values == {"device": "CPU:0", "visible": 0}, (first, outcome.log)

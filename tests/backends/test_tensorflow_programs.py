@@ -112,7 +112,6 @@ report(same=session is backend.get_session() is gpuconf.install_session(),
 with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(device_count={"GPU": 1})) as other:
     report(value=float(other.run(tf.constant(2.0))))
 """,
-        fresh="TensorFlow reads TF_USE_LEGACY_KERAS when it is imported",
         TF_USE_LEGACY_KERAS="1",
     )
     assert "eager mode" in outcome.values["eager"], outcome.log

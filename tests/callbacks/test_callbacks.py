@@ -21,6 +21,7 @@ from gpuconf.callbacks.gauge import DeviceGauge, backend_of, choose_devices, is_
 from gpuconf.callbacks.memory_usage import figures
 from gpuconf.errors import UsageError
 from gpuconf.simcard import Card, bridge_for_command, simulated_card
+from tests.programs import warm
 from tests.programs.card_clients import STORY
 from tests.programs.processes import run, run_python
 
@@ -52,14 +53,11 @@ Told = Mapping[str, tuple[dict[str, Any], str]]
 
 
 def train(folder: Path, parts: Mapping[str, str], *, keras: str = "keras", **environ: str) -> Told:
-    """Run the parts in one process, since TensorFlow takes seconds to start.
-
-    Each sees a new ``model``, and ``x``, ``y``, ``told``.
-    """
+    """Run the parts in one process; each sees a new ``model``, and ``x``, ``y``, ``told``."""
     program = folder / "program.py"
     bodies = [f"{_MODEL}{body}{_END}" for body in parts.values()]
     program.write_text(_START.format(keras=_KERAS[keras]) + "".join(bodies), encoding="utf-8")
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", **environ}
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", warm.VARIABLE: "1", **environ}
     done = run([sys.executable, str(program)], folder, environ=quiet, timeout_s=300)
     assert done.returncode == 0, done.stdout + done.stderr
     told = [line for line in done.stdout.splitlines() if line.startswith("TOLD ")]

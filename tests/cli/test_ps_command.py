@@ -262,7 +262,7 @@ def test_a_holder_in_another_pid_namespace(tmp_path: Path, nvml: Nvml, begin: Be
     assert this_process().namespace != 4026532999
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.needs_root
 def test_another_user_is_one_row(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     """His processes are summed up, and --all-users shows each."""
     folder = tmp_path / "leases"

@@ -22,7 +22,7 @@ LINES = [line for log in LOGS for line in log.read_text("utf-8", "replace").spli
 # Lines with figures and names, of which something is made.
 TELLING = [line for line in dict.fromkeys(LINES) if re.search(r"\d|Error|error", line)]
 HUGE = "1" + "0" * 40
-THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(suppress_health_check=list(HealthCheck))
 KINDS = {"profile", "code", "command", "batch"}
 
 

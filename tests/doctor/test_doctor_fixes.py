@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.doctor.checks import CHECKS, run_check
@@ -84,7 +84,6 @@ def test_no_fix_of_the_tables_is_refused(case: Case) -> None:
     follow_all_fixes(case.facts)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(MACHINES), st.fixed_dictionaries({}, optional=VALUES))
 def test_no_fix_is_refused(machine: Facts, environ: dict[str, str]) -> None:
     """Any variables at the same time: no check is against what its own fix, or another's, sets."""

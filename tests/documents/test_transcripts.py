@@ -24,7 +24,6 @@ def _pages(*, slow: bool) -> list[str]:
 
 
 def _check(page: str, *, slow: bool) -> None:
-    TRANSCRIPTS.build_card()
     ran = TRANSCRIPTS.run_page(ROOT / page, os.environ, slow=slow)
     stale = [str(each) for fence, seen in ran for each in TRANSCRIPTS.stale(fence, seen)]
     assert not stale, "\n\n".join([*stale, f"`make transcripts` writes {page} anew"])

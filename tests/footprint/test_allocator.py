@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.footprint.allocator import Allocator, Chunk, OutOfMemoryError, rounded
@@ -68,7 +68,6 @@ def check(allocator: Allocator, live: dict[int, tuple[int, Chunk]], limit: int |
 
 
 @given(_REQUESTS, _LIMITS, st.booleans())
-@settings(max_examples=300, deadline=None)
 def test_what_always_holds(
     requests: list[int | float], limit: int | None, allow_growth: bool
 ) -> None:
@@ -96,7 +95,6 @@ def test_what_always_holds(
 
 
 @given(st.lists(_SIZES, min_size=1, max_size=30), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
 def test_what_is_all_freed_is_one_chunk_again(sizes: list[int], rng: random.Random) -> None:
     """After everything is freed, in any order, each region is one free chunk."""
     allocator = Allocator()
@@ -113,7 +111,6 @@ def test_what_is_all_freed_is_one_chunk_again(sizes: list[int], rng: random.Rand
 
 
 @given(st.lists(_SIZES, max_size=30))
-@settings(max_examples=100, deadline=None)
 def test_the_same_again_needs_no_more(sizes: list[int]) -> None:
     """A sequence that was served once is served again out of what was taken for it."""
     first = Allocator()

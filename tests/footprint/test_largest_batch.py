@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.footprint.largest_batch import largest_batch
@@ -50,7 +50,6 @@ def in_one_region(size_mib: int) -> Limit:
 
 
 @given(growing_pieces(), st.integers(0, 1024), st.booleans(), st.integers(1, 32))
-@settings(max_examples=100, deadline=None)
 def test_it_fits_and_was_traced(
     growing: list[Any], limit_mib: int, allow_growth: bool, first: int
 ) -> None:
@@ -66,7 +65,6 @@ def test_it_fits_and_was_traced(
 
 
 @given(growing_pieces(), st.integers(1, 512))
-@settings(max_examples=50, deadline=None)
 def test_it_is_the_largest(growing: list[Any], limit_mib: int) -> None:
     """One more sample does not fit; odd pieces aside, no larger batch of the first 200 does."""
     trace = Tracer(lambda batch_size: at_batch(growing, batch_size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.footprint.memory_estimate import LayerRow
@@ -34,7 +34,6 @@ def rows_of(made: Step) -> dict[str | None, LayerRow]:
 
 
 @given(growing_pieces(), st.integers(1, 64), st.lists(st.integers(0, 64 * MIB), max_size=4))
-@settings(max_examples=150, deadline=None)
 def test_the_rows_add_up_to_the_peak(
     growing: list[Any], batch_size: int, weights: list[int]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.footprint.memory_estimate import Phase
@@ -30,7 +30,6 @@ def said(phases: tuple[Phase, ...], batch_size: int) -> float:
 
 
 @given(growing_pieces(), st.integers(1, 64), st.integers(1, 64))
-@settings(max_examples=150, deadline=None)
 def test_the_formula_is_right_at_every_batch(growing: list[Any], one: int, more: int) -> None:
     """From two traces at any batches, the need at each batch from 1 to 1000, to the byte."""
     phases = phases_of(at_batch(growing, one), at_batch(growing, one + more))
@@ -45,7 +44,6 @@ def test_the_formula_is_right_at_every_batch(growing: list[Any], one: int, more:
 
 
 @given(growing_pieces(), st.integers(1, 64))
-@settings(max_examples=150, deadline=None)
 def test_phases_follow_each_other(growing: list[Any], one: int) -> None:
     """The first begins at batch 1; each later one grows faster, and names where it is."""
     small, large = at_batch(growing, one), at_batch(growing, one * 2)
@@ -98,7 +96,6 @@ def test_steps_of_other_operations_have_no_formula() -> None:
 
 
 @given(growing_pieces(), st.integers(1, 64), st.integers(1, 64), st.integers(1, _MOST))
-@settings(max_examples=150, deadline=None)
 def test_scaling_gives_what_a_trace_would(
     growing: list[Any], one: int, more: int, batch_size: int
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.footprint.allocator import rounded
@@ -93,7 +93,6 @@ def test_a_step_without_any_memory() -> None:
 
 
 @given(growing_pieces(), st.integers(1, 64), st.booleans())
-@settings(max_examples=200, deadline=None)
 def test_use_is_at_least_what_is_asked_for(
     growing: list[Any], batch_size: int, allow_growth: bool
 ) -> None:
@@ -108,7 +107,6 @@ def test_use_is_at_least_what_is_asked_for(
 
 
 @given(growing_pieces(), st.integers(1, 64))
-@settings(max_examples=200, deadline=None)
 def test_the_timeline_adds_up(growing: list[Any], batch_size: int) -> None:
     """The kinds of each moment, rounding included, are what is in use then."""
     made = at_batch(growing, batch_size)
@@ -183,7 +181,6 @@ def test_what_is_built_must_fit_too() -> None:
 
 
 @given(growing_pieces(), st.integers(1, 64), st.booleans())
-@settings(max_examples=200, deadline=None)
 def test_less_than_is_asked_for_never_fits(
     growing: list[Any], batch_size: int, allow_growth: bool
 ) -> None:

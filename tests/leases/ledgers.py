@@ -9,14 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from gpuconf.leases.folder import LedgerFolder
 from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
 from tests.leases.processes import Child, child
 
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, as in CI")
 CARD, OTHER_CARD = "GPU-0", "GPU-1"
 NOTE = {"program": "train.py", "profile": "half-card"}
 

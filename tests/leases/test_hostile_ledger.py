@@ -21,7 +21,6 @@ from tests.leases.ledgers import (
     CARD,
     files,
     held,
-    needs_root,
     readable_by_all,
     sizes,
     start_other,
@@ -60,7 +59,8 @@ KINDS: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("name", [RUBBISH, "waits.1.2.3.4.5", ".new.1.2", "README"])
 @pytest.mark.parametrize(
-    "kind", [pytest.param(each, marks=[needs_root] * (each == "device")) for each in KINDS]
+    "kind",
+    [pytest.param(each, marks=[pytest.mark.needs_root] * (each == "device")) for each in KINDS],
 )
 def test_other_kinds_of_files(kind: str, name: str, root: Path, ledger: Ledger) -> None:
     """Under a lease's name as well: none is waited for, none is followed, none counts."""
@@ -176,7 +176,7 @@ def test_no_folder_in_a_cards_place(
         ledger.take({CARD: 7}, {}, next_ticket())
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_a_closed_file_of_another_user(root: Path) -> None:
     """What we cannot open was not made by us: it does not count, and stays."""
     readable_by_all(root)

@@ -24,7 +24,6 @@ from tests.leases.ledgers import (
     NOTE,
     files,
     held,
-    needs_root,
     readable_by_all,
     sizes,
     start_other,
@@ -186,7 +185,7 @@ def test_a_child_with_a_place_in_its_parents_lease(root: Path, ledger: Ledger) -
     assert files(root) == []
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.parametrize("command", [IN_NAMESPACE, AS_USER], ids=["namespace", "user"])
 def test_others_see_it_and_are_seen(command: list[str], root: Path, ledger: Ledger) -> None:
     """From another pid namespace, where our pid is another's, and by another user."""

@@ -11,7 +11,7 @@ import pytest
 
 from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.mutex import Mutex
-from tests.leases.ledgers import AS_USER, files, held, needs_root, readable_by_all
+from tests.leases.ledgers import AS_USER, files, held, readable_by_all
 from tests.leases.line import ONE_CARD, START
 from tests.leases.processes import Child, child
 from tests.programs.processes import Nvml, clean_environment, run_python
@@ -70,7 +70,7 @@ def test_a_mutex_that_another_program_keeps(tmp_path: Path, made_ledger: Path, n
     assert files(made_ledger) == []
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.parametrize(
     ("options", "taken"), [("nr_inodes=2", False), ("nr_inodes=3", False), ("size=4k", True)]
 )
@@ -86,7 +86,7 @@ def test_a_full_file_system(
     assert ["No space left on device" in note for note in notes] == [True] * (not taken)
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.parametrize("mutex", [True, False])
 def test_a_read_only_mount(mutex: bool, tmp_path: Path, made_ledger: Path, nvml: Nvml) -> None:
     """Others' leases count, none is taken, and one line says so."""
@@ -105,7 +105,7 @@ def test_a_read_only_mount(mutex: bool, tmp_path: Path, made_ledger: Path, nvml:
         assert "of which other processes have reserved 6144 MiB" in error.value.stderr
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_a_cards_folder_closed_by_another_user(
     tmp_path: Path, made_ledger: Path, nvml: Nvml
 ) -> None:

@@ -159,6 +159,7 @@ def test_the_use_of_a_holder_in_another_namespace_is_unknown() -> None:
     assert both == [(HERE.pid, 300), (HERE.pid, None)]
 
 
+@pytest.mark.needs_root
 def test_a_holder_in_a_namespace_below_is_known_by_its_number_there(tmp_path: Path) -> None:
     """As the machine sees a container: the driver lists one number, the lease bears another."""
     with start_other(IN_NAMESPACE, tmp_path) as program:

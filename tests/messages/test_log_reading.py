@@ -19,7 +19,7 @@ from gpuconf.messages.log.stream import ENOUGH_OF_A_SHAPE, LogReader
 from gpuconf.messages.log.watchers import LogLine
 
 LOGS = Path(__file__).parents[1] / "diagnosis" / "simulated" / "logs"
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(suppress_health_check=list(HealthCheck))
 MIB = 1 << 20
 
 

@@ -42,7 +42,7 @@ def test_each_match_has_a_word(pattern: re.Pattern[str]) -> None:
     words = words_of(pattern)
 
     @given(st.from_regex(pattern))
-    @settings(max_examples=30, database=None)
+    @settings(database=None)
     def holds(text: str) -> None:
         assert any(word in text.casefold() for word in words), (text, words)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuconf.errors import ProfileError
@@ -79,7 +79,6 @@ def test_slightly_broken_files(seed: str, at: int, put: str, cut: int) -> None:
 
 
 @pytest.mark.slow  # hundreds of documents each
-@settings(max_examples=300)
 @given(st.dictionaries(NAMES, VALUES, max_size=5))
 @example({"memory": {"keep_free": "1GiB"}, "per_gpu": {"0": None}})
 def test_any_structure(values: dict[str, Any]) -> None:
@@ -95,7 +94,6 @@ def test_any_structure(values: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow  # hundreds of documents each
-@settings(max_examples=300)
 @given(st.dictionaries(NAMES, VALUES, max_size=5))
 def test_any_override(values: dict[str, Any]) -> None:
     """The same for overrides, which may hold anything that Python can."""

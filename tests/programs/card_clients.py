@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB
+from tests.programs.processes import Program
 
 CLIENT = Path(__file__).parent / "cuda_client.py"
 # The card: 11264 MiB, of which the desktop holds 1945.
@@ -18,7 +19,7 @@ STORY = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
 PYTHON_VARIABLE = "GPUCONF_TEST_TENSORFLOW_PYTHON"
 
 RunClient = Callable[..., "subprocess.CompletedProcess[str]"]
-StartClient = Callable[..., "subprocess.Popen[str]"]
+StartClient = Callable[..., Program]
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float = 60) -> None:

@@ -15,6 +15,7 @@ from gpuconf.errors import MissingDependencyError
 from gpuconf.simcard import Card, build_libraries, simulated_card
 from tests.programs import warm
 from tests.programs.card_clients import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
+from tests.programs.processes import Program, Start
 
 
 @pytest.fixture(scope="session")
@@ -58,25 +59,13 @@ def run_client() -> RunClient:
 
 
 @pytest.fixture
-def start_client() -> Iterator[StartClient]:
+def start_client(start: Start) -> StartClient:
     """Start such a line; what still runs at the end of the test is killed."""
-    started: list[subprocess.Popen[str]] = []
 
-    def start(card: Card, code: str) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
-            [sys.executable, str(CLIENT), code],
-            env=card.environment(os.environ),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(child)
-        return child
+    def begin(card: Card, code: str) -> Program:
+        return start([sys.executable, str(CLIENT), code], card.environment(os.environ))
 
-    yield start
-    for child in started:
-        child.kill()
-        child.communicate()
+    return begin
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import pytest
 from tests.hardware import standin
 from tests.programs import lean_tensorflow
 from tests.programs.processes import Nvml, Program, Start
-from tests.programs.warm import Popen
+from tests.programs.warm import VARIABLE, Popen
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,6 +73,12 @@ def nvml(tmp_path_factory: pytest.TempPathFactory) -> Nvml:
         pytest.skip("no C compiler for the stand-in of NVIDIA's library")
     folder = tmp_path_factory.mktemp("standin")
     return lambda machine: standin.environment(machine, folder)
+
+
+@pytest.fixture
+def warm_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gpuconf's own functions start shares an import of TensorFlow: `tests.programs.warm`."""
+    monkeypatch.setenv(VARIABLE, "1")
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Programs that share one import of TensorFlow: `Popen` starts them in `warm_server`'s forks.
 
-A program runs warm if its environment has ``GPUCONF_TEST_WARM``, which the fixtures of this folder
-set, if it is ``python [-W error] FILE`` or ``python -c CODE`` of this interpreter, and if no test
-asked for ``FRESH=1``.  It is the starting process's own child, with a pid of its own to wait for.
+A program runs warm if its environment has ``WARM_TENSORFLOW``, which the fixtures of this folder
+set; if it is ``python [-W error] FILE``, ``python -c CODE`` or ``python -m MODULE`` of this
+interpreter; and if no test asked for ``FRESH=1``.  It is the starting process's own child, with a
+pid of its own to wait for.
 
-What depends on the import itself needs a fresh interpreter: ``KERAS_BACKEND``,
-``TF_USE_LEGACY_KERAS``, a finder that asks `PathFinder`, `execv`, a command line to be found in
-/proc.  Such a test does not ask for the variable, and says why.
+A program whose variables change what TensorFlow's import does starts fresh all the same.  So must
+one that depends on the import in other ways: a profile that sets ``TF_USE_LEGACY_KERAS``, a finder
+that asks `PathFinder`, `execv`, a command line to be found in /proc.  Such a test says why.
 """
 
 from __future__ import annotations
@@ -25,18 +26,23 @@ from typing import Any, NamedTuple
 
 from gpuconf.simcard import build_libraries
 
-VARIABLE = "GPUCONF_TEST_WARM"
-# Read when TensorFlow or Keras is imported, and what the server's import found.
-AT_IMPORT = {"KERAS_BACKEND": None, "TF_USE_LEGACY_KERAS": None, "TF_ENABLE_ONEDNN_OPTS": "0"}
+VARIABLE = "WARM_TENSORFLOW"
+# What TensorFlow and Keras read when they are imported, and what the server's import finds.
+_AT_IMPORT = {
+    "KERAS_BACKEND": "tensorflow",
+    "TF_USE_LEGACY_KERAS": "0",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+}
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class _Program(NamedTuple):
-    """``argv`` as the program sees it, its code after ``-c``, and the actions after ``-W``."""
+    """``argv`` as the program sees it, the actions after ``-W``, what ``-c`` or ``-m`` names."""
 
     argv: list[str]
-    code: str | None
     warnings: list[str]
+    code: str | None = None
+    module: str | None = None
 
 
 def _program(command: Sequence[str]) -> _Program | None:
@@ -48,9 +54,11 @@ def _program(command: Sequence[str]) -> _Program | None:
         warnings.append(words[1])
         del words[:2]
     if words[:1] == ["-c"] and len(words) > 1:
-        return _Program(["-c", *words[2:]], words[1], warnings)
+        return _Program(["-c", *words[2:]], warnings, code=words[1])
+    if words[:1] == ["-m"] and len(words) > 1:
+        return _Program(["-m", *words[2:]], warnings, module=words[1])
     if words and not words[0].startswith("-"):
-        return _Program(words, None, warnings)
+        return _Program(words, warnings)
     return None
 
 
@@ -60,8 +68,8 @@ class _Server:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
         path = os.pathsep.join([str(build_libraries()), os.environ.get("LD_LIBRARY_PATH", "")])
-        environ = {name: value for name, value in os.environ.items() if name not in AT_IMPORT}
-        environ.update({name: value for name, value in AT_IMPORT.items() if value is not None})
+        environ = {**os.environ, **_AT_IMPORT}
+        environ.pop(VARIABLE, None)
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("warm_server.py")), str(theirs.fileno())],
             env={**environ, "LD_LIBRARY_PATH": path, "TF_CPP_MIN_LOG_LEVEL": "0"},
@@ -133,12 +141,11 @@ class Popen(subprocess.Popen[str]):
 
 def _is_warm(environ: Mapping[str, str]) -> bool:
     """Whether a program with these variables asks for it; the value "" takes it back."""
-    whole = "WHOLE_TENSORFLOW" in environ  # with all that TensorFlow imports on its way
-    return bool(environ.get(VARIABLE)) and not whole and "FRESH" not in os.environ
+    imports_alike = all(environ.get(name, value) == value for name, value in _AT_IMPORT.items())
+    imports_alike &= "WHOLE_TENSORFLOW" not in environ  # with all that it imports on its way
+    return bool(environ.get(VARIABLE)) and imports_alike and "FRESH" not in os.environ
 
 
 def _own(environ: Mapping[str, str]) -> dict[str, str]:
     """What the program shall see; its own children start as ever."""
-    wrong = [name for name in AT_IMPORT if environ.get(name, AT_IMPORT[name]) != AT_IMPORT[name]]
-    assert not wrong, f"{', '.join(wrong)}: read by TensorFlow's import, so not for a warm one"
     return {os.fsdecode(k): os.fsdecode(v) for k, v in environ.items() if k != VARIABLE}

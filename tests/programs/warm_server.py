@@ -18,6 +18,7 @@ import importlib.abc
 import importlib.machinery
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
@@ -125,7 +126,9 @@ def _become(request: dict[str, Any], received: list[int]) -> None:
 
 def _restore_imports(request: dict[str, Any]) -> None:
     """``sys.path``, the warnings, and the modules as a fresh interpreter has them."""
-    first = "" if request["code"] is not None else os.path.dirname(request["argv"][0])
+    first = os.path.dirname(request["argv"][0])
+    if request["module"] is not None:
+        first = os.getcwd()
     paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     sys.path[:] = [first, *dict.fromkeys([*paths, *(each for each in sys.path if each != first)])]
     sys.argv[:] = request["argv"]
@@ -140,15 +143,20 @@ def _restore_imports(request: dict[str, Any]) -> None:
     sys.meta_path[:] = finders
     sys.modules.pop("sitecustomize", None)
     with contextlib.suppress(ModuleNotFoundError):
-        ours = importlib.import_module("sitecustomize")  # that of the request's PYTHONPATH
-        if hasattr(ours, "_Uncollected"):  # `lean_tensorflow`: it would run the code
-            sys.meta_path.remove(ours._Uncollected)
+        importlib.import_module("sitecustomize")  # that of the request's PYTHONPATH
+    # That of `lean_tensorflow` would run the code.
+    finders = [each for each in sys.meta_path if getattr(each, "__name__", "") != "_Uncollected"]
+    sys.meta_path[:] = finders
 
 
 def _run(request: dict[str, Any]) -> None:
-    """Run the program as ``python FILE`` or ``python -c CODE`` does, tracebacks included."""
+    """Run the program as Python does, tracebacks included."""
+    globals()["__name__"] = "warm_server"  # the frames above the program are not its own
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__dict__["__builtins__"] = __builtins__
+    if request["module"] is not None:
+        runpy._run_module_as_main(request["module"])  # type: ignore[attr-defined]
+        return
     if request["code"] is None:
         path = main.__file__ = request["argv"][0]
         with open(path, "rb") as file:

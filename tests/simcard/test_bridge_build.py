@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -32,6 +33,12 @@ def wheel(tmp_path: Path) -> InstalledTensorFlow:
 
 def _environ(cache: Path, **changes: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), **changes}
+
+
+def _compiler(path: Path) -> Path:
+    """A compiler that makes what it is asked for: the last word after -o."""
+    lines = ['while [ "$1" != -o ]; do [ -n "$1" ] || exit 0; shift; done', 'echo built > "$2"']
+    return _script(path, "#!/bin/sh\n" + "\n".join(lines) + "\n")
 
 
 def _script(path: Path, text: str) -> Path:
@@ -122,10 +129,7 @@ def test_it_is_built_once_per_tensorflow_and_told_before(
     tmp_path: Path, wheel: InstalledTensorFlow
 ) -> None:
     """A second call builds nothing and says nothing; another TensorFlow is another build."""
-    # A compiler that makes what it is asked for: the last word after -o.
-    lines = ['while [ "$1" != -o ]; do [ -n "$1" ] || exit 0; shift; done', 'echo built > "$2"']
-    compiler = _script(tmp_path / "c++", "#!/bin/sh\n" + "\n".join(lines) + "\n")
-    environ = _environ(tmp_path / "cache", CXX=str(compiler))
+    environ = _environ(tmp_path / "cache", CXX=str(_compiler(tmp_path / "c++")))
     told: list[str] = []
     first = build_bridge(wheel, environ=environ, progress=told.append)
     assert first.name == LIBRARY
@@ -139,6 +143,30 @@ def test_it_is_built_once_per_tensorflow_and_told_before(
     other = wheel._replace(version=f"{TRIED_VERSIONS[0]}.1")
     assert build_bridge(other, environ=environ, progress=told.append) != first
     assert len(told) == 3
+
+
+def test_environments_with_the_same_wheel_share_one_bridge(
+    tmp_path: Path, wheel: InstalledTensorFlow
+) -> None:
+    """The wheel is known by its RECORD: another library, or no RECORD, is another build."""
+    environ = _environ(tmp_path / "cache", CXX=str(_compiler(tmp_path / "c++")))
+    library, script = "tensorflow/libtensorflow_cc.so.2,sha256={},9\n", "../bin/toco,sha256={},9\n"
+    records = {
+        "first": library.format("a") + script.format("b"),
+        "same": script.format("c") + library.format("a"),  # a script names its Python
+        "other": library.format("d") + script.format("b"),
+        "none": "",
+        "none either": "",
+    }
+    bridges = {}
+    for name, record in records.items():
+        site = shutil.copytree(wheel.folder.parent, tmp_path / name)
+        (site / f"tensorflow-{_VERSION}.dist-info").mkdir()
+        (site / f"tensorflow-{_VERSION}.dist-info" / "RECORD").write_text(record)
+        copy = wheel._replace(folder=site / "tensorflow")
+        bridges[name] = build_bridge(copy, environ=environ)
+    assert bridges["same"] == bridges["first"]
+    assert len(set(bridges.values())) == len(records) - 1, bridges
 
 
 def test_the_python_of_a_command_is_found(tmp_path: Path) -> None:

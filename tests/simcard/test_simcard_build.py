@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from gpuconf.errors import BackendError, MissingDependencyError
-from gpuconf.simcard.compiling import cache_folder, find_compiler
+from gpuconf.simcard.compiling import build_once, cache_folder, find_compiler
 from gpuconf.simcard.libraries import LIBRARIES, NATIVE, SONAMES, build_libraries
 
 needs_compiler = pytest.mark.skipif(
@@ -134,3 +135,19 @@ def test_sonames_are_those_asked_for(libraries: Path) -> None:
     """The dynamic linker knows each library by the name that TensorFlow asks for."""
     for library in LIBRARIES:
         assert library.soname.encode() + b"\0" in (libraries / library.soname).read_bytes()
+
+
+def test_what_two_build_at_the_same_time_is_built_once(tmp_path: Path) -> None:
+    """The second waits for the first: the kernel bridge takes minutes of two processors."""
+    builds: list[Path] = []
+
+    def build(made: Path) -> None:
+        builds.append(made)
+        time.sleep(0.3)
+        (made / "library").touch()
+
+    with ThreadPoolExecutor() as pool:
+        folders = list(
+            pool.map(lambda _: build_once(tmp_path / "new", ["library"], build), range(3))
+        )
+    assert (set(folders), len(builds)) == ({tmp_path / "new"}, 1)

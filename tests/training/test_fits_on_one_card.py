@@ -9,9 +9,8 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,17 +19,19 @@ import pytest
 
 from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.units import GIB, MIB
+from tests.programs import warm
 from tests.programs.card_clients import STORY, StartClient
+from tests.programs.processes import Program, Start
 
 _HERE = Path(__file__).parent
 _STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")
-_BESIDE = {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "1"}
+_BESIDE = {warm.VARIABLE: "1", "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "1"}
 _GPUCONF = {"WITH_GPUCONF": "1", "GPUCONF_PROFILE": "half-card"}
 # The units of fit_on_card.py: the usual ones need more than a first program leaves of the card; by
 # default it has more still, and dies of that with its first weights, after one wait of TensorFlow.
 _UNITS = {"small": 10000, "usual": 40000}
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Begin = Callable[..., Program]
 
 
 @pytest.fixture(scope="session")
@@ -42,69 +43,56 @@ def bridge() -> Path:
 
 
 @pytest.fixture
-def start(bridge: Path, tmp_path: Path) -> Iterator[Start]:
-    """Start a program of this folder on a card; what still runs at the end is killed."""
-    started: list[subprocess.Popen[str]] = []
+def begin(start: Start, bridge: Path) -> Begin:
+    """Start a program of this folder on a card."""
 
-    def begin(card: Card, program: str, **environ: str) -> subprocess.Popen[str]:
-        with (tmp_path / f"{len(started)}.log").open("w") as log:
-            child = subprocess.Popen(
-                [sys.executable, str(_HERE / program)],
-                env={**card.environment(_clean(), bridge=bridge), **_BESIDE, **environ},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        started.append(child)
-        return child
+    def begin_one(card: Card, program: str, **environ: str) -> Program:
+        variables = {**card.environment(_clean(), bridge=bridge), **_BESIDE, **environ}
+        return start([sys.executable, str(_HERE / program)], variables)
 
-    yield begin
-    for child in started:
-        child.kill()
-        child.communicate()
+    return begin_one
 
 
 def _clean() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith(_STEERING)}
 
 
-def _until(child: subprocess.Popen[str], word: str) -> str:
+def _until(child: Program, word: str) -> str:
     """Read to the line that begins with ``word``; '' if the program ends before."""
     output: IO[str] | None = child.stdout
     assert output is not None
     return next((line for line in output if line.startswith(word)), "")
 
 
-def _finish(child: subprocess.Popen[str]) -> str:
+def _finish(child: Program) -> str:
     """Let it go on, and wait for its end."""
     output, _ = child.communicate("go on\n", timeout=300)
     return output
 
 
 @pytest.mark.slow
-def test_two_fits_without_gpuconf(card: Card, start: Start, tmp_path: Path) -> None:
+def test_two_fits_without_gpuconf(card: Card, begin: Begin) -> None:
     """The first takes nearly all, and needs little of it; the second dies as the README says; the
     first lives on."""
-    first = start(card, "fit_on_card.py", UNITS=str(_UNITS["small"]))
+    first = begin(card, "fit_on_card.py", UNITS=str(_UNITS["small"]))
     assert _until(first, "TRAINING")
     (holder,) = card.processes()
     assert holder.used_bytes >= 7783 * MIB
-    second = start(card, "fit_on_card.py")
+    second = begin(card, "fit_on_card.py")
     assert _until(second, "TRAINING") == ""
     assert second.wait(timeout=300) != 0
-    log = (tmp_path / "1.log").read_text()
+    log = second.log
     assert "Dst tensor is not initialized" in log or "OOM when allocating" in log, log[-3000:]
     assert "DONE" in _finish(first)
     assert first.returncode == 0
 
 
 @pytest.mark.slow
-def test_two_fits_with_half_card(card: Card, start: Start) -> None:
+def test_two_fits_with_half_card(card: Card, begin: Begin) -> None:
     """With the line on top both train at once and end well, each below its part of the card."""
     fits = {}
     for count, (size, units) in enumerate(_UNITS.items(), start=1):
-        fits[size] = start(card, "fit_on_card.py", UNITS=str(units), **_GPUCONF)
+        fits[size] = begin(card, "fit_on_card.py", UNITS=str(units), **_GPUCONF)
         assert _until(fits[size], "TRAINING")
         assert len(card.processes()) == count
     for size, child in fits.items():
@@ -117,9 +105,9 @@ def test_two_fits_with_half_card(card: Card, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_fit_gives_its_memory_back(card: Card, start: Start) -> None:
+def test_a_killed_fit_gives_its_memory_back(card: Card, begin: Begin) -> None:
     """SIGKILL in the middle of training: the card is the desktop's again."""
-    child = start(card, "fit_on_card.py", UNITS="1000")
+    child = begin(card, "fit_on_card.py", UNITS="1000")
     assert _until(child, "TRAINING")
     assert card.used_bytes() > STORY.used_bytes + 5 * GIB
     child.send_signal(signal.SIGKILL)
@@ -130,7 +118,7 @@ def test_a_killed_fit_gives_its_memory_back(card: Card, start: Start) -> None:
 
 @pytest.mark.slow
 def test_twenty_starts_leave_nothing_behind(
-    card: Card, start: Start, start_client: StartClient
+    card: Card, begin: Begin, start_client: StartClient
 ) -> None:
     """Trainings that end or are killed, and bare CUDA programs that exit without a clean-up."""
     for number in range(18):
@@ -144,7 +132,7 @@ def test_twenty_starts_leave_nothing_behind(
         client.communicate("\n")
         assert card.processes() == ()
     for kill in (False, True):
-        child = start(card, "fit_on_card.py", UNITS="10")
+        child = begin(card, "fit_on_card.py", UNITS="10")
         assert _until(child, "TRAINING")
         assert len(card.processes()) == 1
         if kill:
@@ -158,18 +146,18 @@ def test_twenty_starts_leave_nothing_behind(
 
 
 @pytest.mark.slow
-def test_mirrored_over_the_virtual_pair(card: Card, start: Start) -> None:
+def test_mirrored_over_the_virtual_pair(card: Card, begin: Begin) -> None:
     """Two logical devices of one card, each with its copy of the weights; losses as on two CPUs."""
     pair = {"WITH_GPUCONF": "1", "GPUCONF_PROFILE": "virtual-pair"}
-    on_card = _mirrored(start(card, "mirrored_fit.py", **pair))
-    on_cpus = _mirrored(start(card, "mirrored_fit.py", CUDA_VISIBLE_DEVICES="-1"))
+    on_card = _mirrored(begin(card, "mirrored_fit.py", **pair))
+    on_cpus = _mirrored(begin(card, "mirrored_fit.py", CUDA_VISIBLE_DEVICES="-1"))
     assert [device.rpartition("/device:")[2] for device in on_card["devices"]] == ["GPU:0", "GPU:1"]
     assert [device.rpartition("/device:")[2] for device in on_cpus["devices"]] == ["CPU:0", "CPU:1"]
     assert np.allclose(on_card["losses"], on_cpus["losses"], rtol=1e-6, atol=0)
     assert on_card["losses"][-1] < on_card["losses"][0]
 
 
-def _mirrored(child: subprocess.Popen[str]) -> Mapping[str, Any]:
+def _mirrored(child: Program) -> Mapping[str, Any]:
     output, _ = child.communicate(timeout=300)
     assert child.returncode == 0
     return dict(json.loads(output.splitlines()[-1]))

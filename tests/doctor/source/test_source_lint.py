@@ -6,7 +6,7 @@ import ast
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.doctor.finding import Finding
@@ -196,7 +196,6 @@ def test_a_quoted_line_obeys_nobody() -> None:
     assert "".join(finding.detail).isprintable()
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.text())
 def test_no_text_makes_it_raise(text: str) -> None:
     """Whatever a file holds, the answer is findings."""
@@ -238,7 +237,6 @@ _BLOCKS = st.sampled_from(["def f(x=1):", "for i in gpus:", "while f():", "class
 _TRIES = _block("try:").map(lambda text: f"{text}\nexcept (RuntimeError, f()):\n    pass")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(_LINES | _BLOCKS | _TRIES, max_size=6).map("\n".join))
 def test_no_python_makes_a_check_break_down(script: str) -> None:
     """On valid Python no check crashes, and what it says carries a fix."""
