@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from gpuconf.running.launch import program_of
 from gpuconf.simcard import Card
 from tests.cli.commands import BUILT
 from tests.programs.card_clients import wait_until
-from tests.programs.processes import clean_environment, run
+from tests.programs.processes import Program, Start, clean_environment, run
 from tests.programs.terminals import OnTerminal
 from tests.running.on_card import environ, leases
 
@@ -27,48 +27,32 @@ pytestmark = pytest.mark.slow  # starts and waits for many programs
 
 RUN = (sys.executable, "-m", "gpuconf", "run", "--profile", "half-card", "--")
 SAYS_PID = "echo pid $$; "
-Start = Callable[..., "subprocess.Popen[str]"]
+Begin = Callable[..., Program]
 
 
 @pytest.fixture
-def start(card: Card, tmp_path: Path) -> Iterator[Start]:
-    """Start a shell's command under `gpuconf run`; it is killed at the end."""
-    started: list[subprocess.Popen[str]] = []
+def begin(start: Start, card: Card, tmp_path: Path) -> Begin:
+    """Start a shell's command under `gpuconf run`."""
 
-    def start_one(script: str, *, words: Sequence[str] = RUN) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
-            [*words, "bash", "-c", script],
-            cwd=tmp_path,
-            env=clean_environment(tmp_path, environ(card)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        started.append(child)
-        return child
+    def begin_one(script: str, *, words: Sequence[str] = RUN) -> Program:
+        command = [*words, "bash", "-c", script]
+        return start(command, clean_environment(tmp_path, environ(card)), start_new_session=True)
 
-    yield start_one
-    for child in started:
-        child.kill()
-        child.communicate()
+    return begin_one
 
 
 def test_the_command_is_the_same_process_with_its_lease(
-    card: Card, start: Start, tmp_path: Path
+    card: Card, begin: Begin, tmp_path: Path
 ) -> None:
     """The number that was started, in the folder, with its input; the lease lives as long."""
-    child = start(SAYS_PID + 'pwd; read word; echo "read $word"; exit 42')
-    assert child.stdout is not None
-    assert child.stdout.readline() == f"pid {child.pid}\n"
-    assert child.stdout.readline() == f"{tmp_path}\n"
+    child = begin(SAYS_PID + 'pwd; read word; echo "read $word"; exit 42')
+    assert child.read_line() == f"pid {child.pid}"
+    assert child.read_line() == str(tmp_path)
     (lease,) = leases(card)
     assert f".{child.pid}." in lease.name
-    out, err = child.communicate("hello\n", timeout=60)
-    assert out == "read hello\n"
+    assert child.communicate("hello\n", timeout=60)[0] == "read hello\n"
     assert child.returncode == 42
-    assert err == (
+    assert child.log == (
         "gpuconf: bash: limit 3942 MiB on GPU 0 (profile half-card); 4582 MiB reserved including "
         "the CUDA context\n"
     )
@@ -76,14 +60,13 @@ def test_the_command_is_the_same_process_with_its_lease(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1])
 def test_a_signal_ends_the_command_and_its_lease(
-    number: signal.Signals, card: Card, start: Start
+    number: signal.Signals, card: Card, begin: Begin
 ) -> None:
     """The exit status is the signal's, and nobody else lives on: no watcher, no lease."""
-    child = start(SAYS_PID + "exec sleep 60")
-    assert child.stdout is not None
-    child.stdout.readline()
+    child = begin(SAYS_PID + "exec sleep 60")
+    child.read_line()
     child.send_signal(number)
-    child.communicate(timeout=60)  # which also waits for all that have its stderr
+    child.communicate(timeout=60)
     assert child.returncode == -number
     program = [sys.executable, "-m", "gpuconf", "ps", "--json"]
     shown = subprocess.run(program, env=environ(card), capture_output=True, check=True, text=True)
@@ -91,15 +74,14 @@ def test_a_signal_ends_the_command_and_its_lease(
     assert (gpu["processes"], gpu["bar"]["promised_bytes"]) == ([], 0)
 
 
-def test_handled_signals_and_their_defaults(start: Start) -> None:
+def test_handled_signals_and_their_defaults(begin: Begin) -> None:
     """A trap runs as without us, and SIGPIPE ends a program as a shell expects."""
-    child = start("trap 'echo trapped; exit 3' TERM; echo ready; while :; do sleep 0.05; done")
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
+    child = begin("trap 'echo trapped; exit 3' TERM; echo ready; while :; do sleep 0.05; done")
+    assert child.read_line() == "ready"
     child.terminate()
     assert child.communicate(timeout=60)[0] == "trapped\n"
     assert child.returncode == 3
-    child = start("yes | head -n 1; echo ${PIPESTATUS[0]}")
+    child = begin("yes | head -n 1; echo ${PIPESTATUS[0]}")
     assert child.communicate(timeout=60)[0] == "y\n141\n"
 
 
@@ -145,12 +127,11 @@ def test_descriptors_reach_the_command(card: Card, tmp_path: Path) -> None:
     assert [Path(each).name.partition(".")[0] for each in others] == ["lease"]
 
 
-def test_a_script_that_writes_over_descriptors_keeps_the_lease(card: Card, start: Start) -> None:
+def test_a_script_that_writes_over_descriptors_keeps_the_lease(card: Card, begin: Begin) -> None:
     """The numbers that shell scripts take for their own are not the lease's."""
     taken = " ".join(f"{number}>/dev/null" for number in (*range(3, 13), 42, 99, 100, 200, 255))
-    child = start(f"exec {taken}; echo taken; read word")
-    assert child.stdout is not None
-    assert child.stdout.readline() == "taken\n"
+    child = begin(f"exec {taken}; echo taken; read word")
+    assert child.read_line() == "taken"
     (lease,) = leases(card)
     assert is_locked(str(lease))
     child.communicate("\n", timeout=60)
@@ -223,20 +204,18 @@ def test_what_ends_a_run_before_it_begins(card: Card, tmp_path: Path) -> None:
     assert leases(card) == []
 
 
-def test_it_waits_in_line(start: Start) -> None:
+def test_it_waits_in_line(begin: Begin) -> None:
     """A second run for which too little is left starts when the first has ended."""
-    first = start(SAYS_PID + "read word")
-    assert first.stdout is not None
-    first.stdout.readline()
+    first = begin(SAYS_PID + "read word")
+    first.read_line()
     words = [*RUN[:-1], "--set", "memory.per_process_gpu_memory_fraction=0.7", "--wait"]
     words += ["--set", "memory.at_least=6GiB", "--"]
-    second = start("echo ran", words=words)
-    assert second.stderr is not None
-    assert "waiting" in second.stderr.readline()
+    second = begin("echo ran", words=words)
+    wait_until(lambda: "waiting" in second.log)
     first.communicate("\n", timeout=60)
-    out, err = second.communicate(timeout=60)
+    out, _ = second.communicate(timeout=60)
     assert (out, second.returncode) == ("ran\n", 0)
-    assert "waited" in err
+    assert "waited" in second.log
 
 
 def test_switched_off_and_inside_a_run(card: Card, tmp_path: Path) -> None:
