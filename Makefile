@@ -22,6 +22,7 @@ help:
 	@printf "%-18s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
 	@printf "%-18s%s\n" "make quick" "the tests that start no TensorFlow (half a minute)"
 	@printf "%-18s%s\n" "make nightly" "all of them, and studies that make test leaves out; a new TensorFlow for each program"
+	@printf "%-18s%s\n" "make mutants" "break gpuconf line by line, and list what no test notices (FOLDERS=\"leases cli\")"
 	@printf "%-18s%s\n" "make lint" "ruff, mypy --strict, and the forms of workflows, issue templates and CITATION.cff"
 	@printf "%-18s%s\n" "make wheel" "build sdist and wheel, check them as an index does, try the wheel elsewhere"
 	@printf "%-18s%s\n" "make pythons" "the wheel in clean Pythons 3.10 to 3.14, those that are found"
@@ -81,6 +82,10 @@ quick: $(VENV)/.dev
 nightly: $(VENV)/.dev
 	$(COMPILED)
 	FRESH=1 $(PYTEST) -m 'not gpu' --hypothesis-profile nightly $(IN_PARALLEL)
+
+FOLDERS ?= leases
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants $(FOLDERS)
 
 # The simulated card and its kernel bridge, for which no test then waits.
 card: $(VENV)/.installed
