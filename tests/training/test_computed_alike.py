@@ -20,13 +20,13 @@ from benchmarks.training.on_device import CARD, SIDE_VARIABLE
 from benchmarks.training.trainings import TRAININGS
 from tests.training.all_operations import OPERATIONS
 from tests.training.refused_operations import REFUSED
-from tests.training.training_choice import TRAINED, BothSides
+from tests.training.training_choice import IN_THE_GATE, TRAINED, BothSides, most_at_night
 
 _RUN = Path(__file__).with_name("run_operations.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", most_at_night(OPERATIONS, list(OPERATIONS)[::7]))
 def test_an_operation_and_its_gradient(operations: BothSides, name: str) -> None:
     """Eagerly and in a graph, to the last bit or the tolerance that the table gives reasons for;
     results that belong on the card were there (see run_operations)."""
@@ -44,7 +44,7 @@ def test_every_tolerance_has_a_reason() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", most_at_night(TRAINED, IN_THE_GATE))
 def test_a_training(trainings: BothSides, name: str) -> None:
     """The same losses, weights and predictions, as docs/trained-models.md counts them; variables,
     outputs and most nodes on the card, and its memory used (see train_models)."""

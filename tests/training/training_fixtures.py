@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,17 +33,21 @@ def card_side() -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def operations(card_side: Stage, tmp_path_factory: pytest.TempPathFactory) -> BothSides:
-    """Every operation of the table."""
-    program = _HERE / "run_operations.py"
-    return _on_both(card_side, program, list(OPERATIONS), tmp_path_factory.mktemp("operations"))
+def operations(
+    card_side: Stage, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> BothSides:
+    """The operations that this run asks for."""
+    names, program = _wanted(request, OPERATIONS), _HERE / "run_operations.py"
+    return _on_both(card_side, program, names, tmp_path_factory.mktemp("operations"))
 
 
 @pytest.fixture(scope="session")
-def trainings(card_side: Stage, tmp_path_factory: pytest.TempPathFactory) -> BothSides:
-    """The trainings of ``TRAINED``."""
-    program = _HERE / "run_trainings.py"
-    return _on_both(card_side, program, TRAINED, tmp_path_factory.mktemp("trainings"))
+def trainings(
+    card_side: Stage, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> BothSides:
+    """Those of ``TRAINED`` that this run asks for."""
+    names, program = _wanted(request, TRAINED), _HERE / "run_trainings.py"
+    return _on_both(card_side, program, names, tmp_path_factory.mktemp("trainings"))
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +55,13 @@ def refusals(card_side: Stage, tmp_path_factory: pytest.TempPathFactory) -> Mapp
     """What came of the operations that must be refused, on the card."""
     program = _HERE / "refused_operations.py"
     return stages.run_cases(card_side, program, list(REFUSED), tmp_path_factory.mktemp("refusals"))
+
+
+def _wanted(request: pytest.FixtureRequest, names: Collection[str]) -> list[str]:
+    """Those of ``names`` that are parameters of the tests of this run."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    wanted = {item.callspec.params.get("name") for item in items if hasattr(item, "callspec")}
+    return [name for name in names if name in wanted]
 
 
 def _on_both(card: Stage, program: Path, names: Sequence[str], scratch: Path) -> BothSides:
