@@ -189,7 +189,7 @@ if IS_KERAS_3:  # whose Adam counts a row that comes twice in another way than i
         even_arrays(shuffle="batch"),
     )
 
-# The others take as long again: BATCHING_ALL=1 adds them, for other versions and large changes.
+# The others take as long again: BATCHING_ALL=1, which the nightly test sets, adds them.
 EVERY_TIME = {
     *("regularized", "weighted", "executions", "recurrent", "masked", "summed"),
     *("unbuilt", "mirrored"),

@@ -1,4 +1,4 @@
-"""A program for ``test_batching_graph_session``: graphs of TensorFlow 1, fed in batches."""
+"""``session_evaluate`` in graphs of TensorFlow 1, fed in batches; run by ``test_in_tensorflow``."""
 
 from __future__ import annotations
 
@@ -165,10 +165,3 @@ def check_not_even_one() -> None:
     with pytest.raises(tf.errors.OpError, match="OOM when allocating"):
         session_evaluate(net.session, net.update, net.feed(), batch_size=2)
     assert net.refusals == 2
-
-
-if __name__ == "__main__":
-    for name, check in list(globals().items()):
-        if name.startswith("check_"):
-            check()
-            print("CHECKED", name)
