@@ -39,6 +39,7 @@ from tests.batching.batching_models import (
     X,
     Y,
     arrays,
+    assert_history,
     assert_same,
     compiled,
     dense,
@@ -127,13 +128,6 @@ def restart(model: Any, values: list[Any]) -> None:
     optimizer = optimizer() if callable(optimizer) else optimizer
     for variable, value in zip([*model.variables, *optimizer], values, strict=True):
         variable.assign(value)
-
-
-def assert_history(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """The same values, in float32's precision."""
-    assert list(ours) == list(theirs)
-    for name, values in theirs.items():
-        np.testing.assert_allclose(ours[name], values, rtol=2e-6, err_msg=name)
 
 
 def _check(model: Any, known: dict[str, Any], data: dict[str, Any], steps: int | None) -> None:
