@@ -6,7 +6,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from gpuconf.messages.failure import Failure, failure_of
@@ -153,53 +152,53 @@ OOM = error("ResourceExhaustedError", TEXTS["eager"])
 TF: dict[str, Any] = {"tensorflow": "2.21.0"}
 
 
-@pytest.mark.parametrize(
-    ("result", "answer", "code"),
-    [
-        (run(None, steps=3, ended="steps", **TF), "fits", 0),
-        (run(0, steps=2, ended="exit", **TF), "fits", 0),
-        (run(0, steps=3, ended="steps", **TF), "fits", 0),
-        (run(None, steps=3, ended="steps", tape=Tape(), **TF), "no verdict", 4),
-        # Scratch memory of a device that a training on the CPU left alone.
-        (run(None, steps=3, ended="steps", tape=tape(1280), model={"weights": [4096]}, **TF),
-         "no verdict", 4),
-        (run(None, steps=3, ended="steps", tape=tape(8192), model={"weights": [4096]}, **TF),
-         "fits", 0),
-        # os._exit(0): steps, and nobody knows of whose memory.
-        (run(0, steps=3, tape=None, **TF), "no verdict", 4),
-        (run(None, steps=3, ended="steps", tape=None, **TF), "no verdict", 4),
-        (run(1, uncaught=OOM, tape=None, **TF), "does not fit", 1),
-        (run(1, uncaught=OOM, **TF), "does not fit", 1),
-        (run(9, uncaught=OOM, **TF), "does not fit", 1),
-        # Caught by the script, which then gives up, whatever its exit code.
-        (run(1, errors=[OOM], **TF), "does not fit", 1),
-        (run(0, errors=[OOM], **TF), "does not fit", 1),
-        # Caught, and trained on.
-        (run(0, steps=2, errors=[OOM], ended="exit", **TF), "fits", 0),
-        # A wrapper raises an error of its own from the out-of-memory.
-        (run(1, errors=[OOM], uncaught=error("RuntimeError", "training failed"), **TF),
-         "does not fit", 1),
-        (run(1, errors=[error("profile", "no room")], ended="profile"), "does not fit", 1),
-        (run(1, errors=[error("dependency", "No module named 'yaml'")], ended="dependency"),
-         "no verdict", 4),
-        (run(0, **TF), "no verdict", 4),
-        (run(0, python="3.11.7"), "no verdict", 4),
-        (run(0), "no verdict", 4),
-        (run(1, uncaught=error("KeyError", "'x'"), **TF), "no verdict", 4),
-        (run(3), "no verdict", 4),
-        (run(7), "no verdict", 7),
-        (run(1, uncaught=error("MemoryError", ""), **TF), "no verdict", 4),
-        (run(-signal.SIGABRT, stderr=KERNEL_LOG, **TF), "no verdict", 4),
-        (run(-signal.SIGKILL, **TF), "no verdict", 137),
-        (run(-signal.SIGSEGV, **TF), "no verdict", 139),
-    ],
-)  # fmt: skip
-def test_the_verdict(result: RunResult, answer: str, code: int) -> None:
+VERDICTS: list[tuple[RunResult, str, int]] = [
+    (run(None, steps=3, ended="steps", **TF), "fits", 0),
+    (run(0, steps=2, ended="exit", **TF), "fits", 0),
+    (run(0, steps=3, ended="steps", **TF), "fits", 0),
+    (run(None, steps=3, ended="steps", tape=Tape(), **TF), "no verdict", 4),
+    # Scratch memory of a device that a training on the CPU left alone.
+    (run(None, steps=3, ended="steps", tape=tape(1280), model={"weights": [4096]}, **TF),
+     "no verdict", 4),
+    (run(None, steps=3, ended="steps", tape=tape(8192), model={"weights": [4096]}, **TF),
+     "fits", 0),
+    # os._exit(0): steps, and nobody knows of whose memory.
+    (run(0, steps=3, tape=None, **TF), "no verdict", 4),
+    (run(None, steps=3, ended="steps", tape=None, **TF), "no verdict", 4),
+    (run(1, uncaught=OOM, tape=None, **TF), "does not fit", 1),
+    (run(1, uncaught=OOM, **TF), "does not fit", 1),
+    (run(9, uncaught=OOM, **TF), "does not fit", 1),
+    # Caught by the script, which then gives up, whatever its exit code.
+    (run(1, errors=[OOM], **TF), "does not fit", 1),
+    (run(0, errors=[OOM], **TF), "does not fit", 1),
+    # Caught, and trained on.
+    (run(0, steps=2, errors=[OOM], ended="exit", **TF), "fits", 0),
+    # A wrapper raises an error of its own from the out-of-memory.
+    (run(1, errors=[OOM], uncaught=error("RuntimeError", "training failed"), **TF),
+     "does not fit", 1),
+    (run(1, errors=[error("profile", "no room")], ended="profile"), "does not fit", 1),
+    (run(1, errors=[error("dependency", "No module named 'yaml'")], ended="dependency"),
+     "no verdict", 4),
+    (run(0, **TF), "no verdict", 4),
+    (run(0, python="3.11.7"), "no verdict", 4),
+    (run(0), "no verdict", 4),
+    (run(1, uncaught=error("KeyError", "'x'"), **TF), "no verdict", 4),
+    (run(3), "no verdict", 4),
+    (run(7), "no verdict", 7),
+    (run(1, uncaught=error("MemoryError", ""), **TF), "no verdict", 4),
+    (run(-signal.SIGABRT, stderr=KERNEL_LOG, **TF), "no verdict", 4),
+    (run(-signal.SIGKILL, **TF), "no verdict", 137),
+    (run(-signal.SIGSEGV, **TF), "no verdict", 139),
+]  # fmt: skip
+
+
+def test_the_verdict() -> None:
     """0 and 1 are verdicts; what the script does to itself is never one of 0 to 3."""
-    verdict = verdict_of(result)
-    assert (verdict.answer, verdict.exit_code) == (answer, code)
-    assert verdict.because
-    assert not verdict.because.endswith(".")
+    for result, answer, code in VERDICTS:
+        verdict = verdict_of(result)
+        assert (verdict.answer, verdict.exit_code) == (answer, code), result
+        assert verdict.because, result
+        assert not verdict.because.endswith("."), result
 
 
 BACKEND = error("backend", "Keras computes with torch here")
@@ -207,23 +206,23 @@ REFUSED = error("RuntimeError", "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED")
 TORCH_OOM = error("OutOfMemoryError", "CUDA out of memory. Tried to allocate 3.00 GiB.")
 
 
-@pytest.mark.parametrize(
-    ("result", "code", "words"),
-    [
-        (run(1, errors=[BACKEND], ended="backend"), 4, "Keras computes with torch here, and reh"),
-        (run(0, others=["PyTorch"]), 4, "the program uses PyTorch without TensorFlow"),
-        (run(7, others=["JAX", "PyTorch"], uncaught=REFUSED), 7, "uses JAX and PyTorch without"),
-        (run(-signal.SIGABRT, others=["PyTorch"], stderr=KERNEL_LOG), 4, "PyTorch without"),
-        (run(1, others=["PyTorch"], uncaught=TORCH_OOM), 1, "out of GPU memory"),
-        (run(0, others=["PyTorch"], **TF), 4, "without computing on the GPU"),
-    ],
-)
-def test_other_frameworks_get_no_verdict(result: RunResult, code: int, words: str) -> None:
+OTHERS: list[tuple[RunResult, int, str]] = [
+    (run(1, errors=[BACKEND], ended="backend"), 4, "Keras computes with torch here, and reh"),
+    (run(0, others=["PyTorch"]), 4, "the program uses PyTorch without TensorFlow"),
+    (run(7, others=["JAX", "PyTorch"], uncaught=REFUSED), 7, "uses JAX and PyTorch without"),
+    (run(-signal.SIGABRT, others=["PyTorch"], stderr=KERNEL_LOG), 4, "PyTorch without"),
+    (run(1, others=["PyTorch"], uncaught=TORCH_OOM), 1, "out of GPU memory"),
+    (run(0, others=["PyTorch"], **TF), 4, "without computing on the GPU"),
+]
+
+
+def test_other_frameworks_get_no_verdict() -> None:
     """What is not seen is said, with what there is instead; a refusal of memory counts."""
-    verdict = verdict_of(result)
-    assert verdict.exit_code == code
-    assert words in verdict.because
-    assert code == 1 or verdict.hint
+    for result, code, words in OTHERS:
+        verdict = verdict_of(result)
+        assert verdict.exit_code == code, words
+        assert words in verdict.because
+        assert code == 1 or verdict.hint, words
 
 
 def test_survived_errors_are_counted() -> None:
