@@ -139,10 +139,10 @@ def check_a_mean_of_whole_numbers_is_said() -> None:
         count = v1.count_nonzero(x > 0.5)
         with v1.Session(graph=graph) as session:
             for reduce, lines in (("mean", 1), ({count.name: "sum"}, 0), ("last", 0)):
-                said = io.StringIO()
-                with contextlib.redirect_stderr(said):
+                shown = io.StringIO()
+                with contextlib.redirect_stderr(shown):
                     found = session_evaluate(session, count, {x: X}, 300, reduce=reduce)
-                assert said.getvalue().count(f'reduce={{"{count.name}": "sum"}}') == lines
+                assert shown.getvalue().count(f'reduce={{"{count.name}": "sum"}}') == lines
                 assert (found == np.count_nonzero(X > 0.5)) == isinstance(reduce, dict)
 
 

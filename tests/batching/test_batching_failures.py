@@ -72,11 +72,11 @@ def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]
     error = RuntimeError(f"{words} by allocator GPU_0_bfc")
     assert "gpuconf.evaluate(model, x, y)" in str(explain(error))
     explain_beside(error, "evaluate: not even one sample fits")
-    said = capsys.readouterr().err
-    assert "evaluate: not even one sample fits" in said
-    assert "mixed_float16" in said
-    assert "evaluate(model" not in said
-    assert "in batches" not in said
+    shown = capsys.readouterr().err
+    assert "evaluate: not even one sample fits" in shown
+    assert "mixed_float16" in shown
+    assert "evaluate(model" not in shown
+    assert "in batches" not in shown
 
 
 @pytest.mark.parametrize(

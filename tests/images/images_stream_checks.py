@@ -360,9 +360,9 @@ def check_skipped_files_are_counted_listed_and_said(
     dataset = stream(paths, size=(8, 8), batch_size=8, on_error="skip")
     for _ in range(2):
         assert len(greys(dataset)) == 20
-        said = [line for line in capfd.readouterr().err.splitlines() if "gpuconf: " in line]
-        assert len(said) == 1
-        assert f"skipped {len(bad)} of {len(paths)}" in said[0]
+        shown = [line for line in capfd.readouterr().err.splitlines() if "gpuconf: " in line]
+        assert len(shown) == 1
+        assert f"skipped {len(bad)} of {len(paths)}" in shown[0]
     assert len(dataset.skipped) == len(bad)
     reasons = {Path(path).name: reason for path, reason in dataset.skipped}
     for name, (_, word) in bad.items():

@@ -62,11 +62,11 @@ def test_a_folder_of_classes(classes: Path, capsys: pytest.CaptureFixture[str]) 
     assert values(images) == [0, 1, 1]
     assert images.labels is not None
     assert images.labels.class_names == ("cat", "dog", "eel")
-    said = capsys.readouterr().err
-    assert "left out 1 files" in said
-    assert ".txt 1" in said
-    assert "1 images" in said
-    assert "'eel'" in said
+    shown = capsys.readouterr().err
+    assert "left out 1 files" in shown
+    assert ".txt 1" in shown
+    assert "1 images" in shown
+    assert "'eel'" in shown
 
 
 def test_class_names_choose_and_order(classes: Path) -> None:

@@ -87,13 +87,13 @@ def test_importing_imports_no_framework() -> None:
     """Neither TensorFlow nor Keras, numpy, Pillow or pyarrow; and the check can fail."""
     heavy = ["numpy", "tensorflow", "keras", "PIL", "pyarrow", "pandas"]
     code = f"import sys, gpuconf.images{{}}; print(set(sys.modules) & set({heavy}))"
-    told = [
+    output = [
         subprocess.run(
             [sys.executable, "-c", code.format(more)], capture_output=True, text=True, check=True
         ).stdout.strip()
         for more in ("", ", numpy")
     ]
-    assert told == ["set()", "{'numpy'}"]
+    assert output == ["set()", "{'numpy'}"]
 
 
 def test_scales_by_name_and_factor() -> None:
@@ -128,10 +128,10 @@ def test_what_is_said_of_skipped_files(capsys: pytest.CaptureFixture[str]) -> No
     for number in range(5):
         failures.note(number, f"{number}.jpg", "is empty")
     failures.end_epoch()
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "skipped 5 of 20" in said
-    assert "2.jpg (is empty) and 2 more" in said
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert "skipped 5 of 20" in shown
+    assert "2.jpg (is empty) and 2 more" in shown
     assert [failure.path for failure in failures] == [f"{number}.jpg" for number in range(5)]
     failures.note(0, "0.jpg", "is empty")
     failures.begin_epoch()  # the epoch before was left early
