@@ -28,6 +28,7 @@ from tests.batching.batching_models import (
     X,
     Y,
     arrays,
+    assert_history,
     assert_same,
     compiled,
     crossentropy,
@@ -189,7 +190,7 @@ if IS_KERAS_3:  # whose Adam counts a row that comes twice in another way than i
         even_arrays(shuffle="batch"),
     )
 
-# The others take as long again: BATCHING_ALL=1 adds them, for other versions and large changes.
+# The others take as long again: BATCHING_ALL=1, which the nightly test sets, adds them.
 EVERY_TIME = {
     *("regularized", "weighted", "executions", "recurrent", "masked", "summed"),
     *("unbuilt", "mirrored"),
@@ -199,8 +200,6 @@ if not os.environ.get("BATCHING_ALL"):
 # Metrics that take more than the mean over samples.
 EVALUATED = {"weighted", "executions", "masked", "summed", "own loss", "several"}
 
-# Keras 3 counts the losses of several outputs once a batch, however short the last one is.
-OTHERWISE = {"p_loss", "q_loss"} if IS_KERAS_3 else set()
 # Written by other kernels, or by XLA in another order: nearly the same.
 NEARLY = 2e-6
 
@@ -216,13 +215,6 @@ def trained(name: str, fit: Callable[..., Any], **more: Any) -> tuple[Any, Any, 
 def kerass(model: Any, **options: Any) -> Any:
     """Keras's own fit."""
     return model.fit(**options)
-
-
-def assert_history(ours: Any, theirs: Any, rtol: float) -> None:
-    """The same names in the same order, and the same values."""
-    assert list(ours) == list(theirs)
-    for name in set(theirs) - OTHERWISE:
-        np.testing.assert_allclose(ours[name], theirs[name], rtol=rtol, err_msg=name)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,4 +1,4 @@
-"""A program for ``test_batching_graph_session``: graphs of TensorFlow 1, fed in batches."""
+"""``session_evaluate`` in graphs of TensorFlow 1, fed in batches; run by ``test_in_tensorflow``."""
 
 from __future__ import annotations
 
@@ -139,10 +139,10 @@ def check_a_mean_of_whole_numbers_is_said() -> None:
         count = v1.count_nonzero(x > 0.5)
         with v1.Session(graph=graph) as session:
             for reduce, lines in (("mean", 1), ({count.name: "sum"}, 0), ("last", 0)):
-                said = io.StringIO()
-                with contextlib.redirect_stderr(said):
+                shown = io.StringIO()
+                with contextlib.redirect_stderr(shown):
                     found = session_evaluate(session, count, {x: X}, 300, reduce=reduce)
-                assert said.getvalue().count(f'reduce={{"{count.name}": "sum"}}') == lines
+                assert shown.getvalue().count(f'reduce={{"{count.name}": "sum"}}') == lines
                 assert (found == np.count_nonzero(X > 0.5)) == isinstance(reduce, dict)
 
 
@@ -165,10 +165,3 @@ def check_not_even_one() -> None:
     with pytest.raises(tf.errors.OpError, match="OOM when allocating"):
         session_evaluate(net.session, net.update, net.feed(), batch_size=2)
     assert net.refusals == 2
-
-
-if __name__ == "__main__":
-    for name, check in list(globals().items()):
-        if name.startswith("check_"):
-            check()
-            print("CHECKED", name)

@@ -1,7 +1,7 @@
 """A program for ``test_batching_on_backends``: Keras on PyTorch or JAX, whole and in parts.
 
 The model computes on the CPU; a layer of its own holds memory of the simulated card, so that the
-framework's real allocator says no to large batches.  Tells what Keras gives and what we give.
+framework's real allocator refuses large batches.  Reports what Keras gives and what we give.
 """
 
 import contextlib
@@ -49,9 +49,9 @@ def hold(samples: Any) -> Any:
         return jax.device_put(np.empty(samples * 16 * MIB, np.uint8), card).block_until_ready()
 
 
-def tell(**facts: Any) -> None:
-    """What the test is to know."""
-    print("TOLD", json.dumps(facts), flush=True)
+def report(**values: Any) -> None:
+    """Tell the test these values."""
+    print("REPORT", json.dumps(values), flush=True)
 
 
 class Greedy(keras.layers.Layer):  # type: ignore[misc]
@@ -377,6 +377,6 @@ if BACKEND == "torch":
     torch.cuda.set_per_process_memory_fraction(128.25 * MIB / torch.cuda.mem_get_info()[1])
 REAL, WANTED = (os.environ[name].split(",") for name in ("REAL", "CASES"))
 for case in WANTED:
-    tell(**{case: compared(case, case in REAL)})
-tell(automatic=automatic(), generated=generated(), own_steps=own_steps())
-tell(not_even_one=not_even_one(), torn_updates=torn_updates())
+    report(**{case: compared(case, case in REAL)})
+report(automatic=automatic(), generated=generated(), own_steps=own_steps())
+report(not_even_one=not_even_one(), torn_updates=torn_updates())

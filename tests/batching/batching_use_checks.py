@@ -39,6 +39,7 @@ from tests.batching.batching_models import (
     X,
     Y,
     arrays,
+    assert_history,
     assert_same,
     compiled,
     dense,
@@ -127,13 +128,6 @@ def restart(model: Any, values: list[Any]) -> None:
     optimizer = optimizer() if callable(optimizer) else optimizer
     for variable, value in zip([*model.variables, *optimizer], values, strict=True):
         variable.assign(value)
-
-
-def assert_history(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """The same values, in float32's precision."""
-    assert list(ours) == list(theirs)
-    for name, values in theirs.items():
-        np.testing.assert_allclose(ours[name], values, rtol=2e-6, err_msg=name)
 
 
 def _check(model: Any, known: dict[str, Any], data: dict[str, Any], steps: int | None) -> None:
@@ -346,20 +340,20 @@ def check_own_steps_are_traced_again_after_compile() -> None:
     """What they read from the model is read anew after ``compile``, though nothing else changed."""
 
     class Own(keras.Model):
-        told = 1.0
+        value = 1.0
 
         def train_step(self, data: Any) -> Any:  # noqa: ARG002  # Keras's signature
-            return {"told": tf.constant(self.told)}
+            return {"value": tf.constant(self.value)}
 
         test_step = train_step
 
     network = Own(inputs := keras.Input((6,)), layers.Dense(1)(inputs))
     optimizer = keras.optimizers.SGD(0.1)
-    for told in (1.0, 2.0):
-        network.told = told
+    for value in (1.0, 2.0):
+        network.value = value
         network.compile(optimizer)
-        assert batching.fit(network, X, HALVES, verbose=0).history["told"] == [told]
-        assert batching.evaluate(network, X, HALVES, verbose=0, return_dict=True)["told"] == told
+        assert batching.fit(network, X, HALVES, verbose=0).history["value"] == [value]
+        assert batching.evaluate(network, X, HALVES, verbose=0, return_dict=True)["value"] == value
 
 
 def _seeing_xla(keras: Any) -> tuple[Any, Any, list[bool]]:
@@ -417,8 +411,8 @@ def check_xla_compiles_no_step(
         seen.clear()
         network.fit(X[:BATCH], HALVES[:BATCH], verbose=0)
         assert all(seen), "Keras's own"
-    said = capsys.readouterr().err.count("run this model without XLA, in spite of its jit_compile")
-    assert said == (2 if name == "tf_keras" else 0)  # once a model
+    shown = capsys.readouterr().err.count("run this model without XLA, in spite of its jit_compile")
+    assert shown == (2 if name == "tf_keras" else 0)  # once a model
 
 
 def check_memory_is_given_back() -> None:

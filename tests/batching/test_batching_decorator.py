@@ -43,9 +43,9 @@ def test_all_samples_in_order(capsys: pytest.CaptureFixture[str]) -> None:
     found = oom_safe(limited(3, seen), batch_size=8)(x)
     np.testing.assert_array_equal(found, x * 2)
     assert seen == [8, 4, 2, *[2] * 10, 1]
-    said = capsys.readouterr().err
-    assert said.count("samples do not fit") == 2
-    assert "8 samples do not fit; continuing with 4" in said
+    shown = capsys.readouterr().err
+    assert shown.count("samples do not fit") == 2
+    assert "8 samples do not fit; continuing with 4" in shown
 
 
 def test_options_are_kept_and_the_size_is_remembered() -> None:
@@ -146,9 +146,9 @@ def test_not_even_one(capsys: pytest.CaptureFixture[str]) -> None:
         oom_safe(limited(0, seen), batch_size=4)(np.zeros(4))
     assert seen == [4, 2, 1]
     assert caught.value.__traceback__ is not None
-    said = capsys.readouterr().err
-    assert "not even one sample fits" in said
-    assert "PyTorch found no memory on the card (torch-oom)" in said
+    shown = capsys.readouterr().err
+    assert "not even one sample fits" in shown
+    assert "PyTorch found no memory on the card (torch-oom)" in shown
 
 
 def test_bounded(capsys: pytest.CaptureFixture[str]) -> None:

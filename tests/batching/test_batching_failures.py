@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpuconf.batching.failures import explain_beside, failure_of, let_go
 from gpuconf.diagnosis import explain
@@ -16,77 +17,43 @@ needs_corpus = pytest.mark.skipif(
     not CORPUS.is_dir(), reason="needs ../shared/corpus, people's logs, which are not shipped"
 )
 
-OF_THE_CARD = {
-    "tensor": "OOM when allocating tensor with shape[64,512] and type float on "
-    "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Mul]",
-    "node": "Graph execution error:\n\nDetected at node 'm/conv/Conv2D'\nOOM when allocating "
-    "tensor with shape[8,8] and type float on /device:GPU:0 by allocator GPU_0_bfc\n"
-    "\t [[{{node m/conv/Conv2D}}]] [Op:__inference_one_step_on_data_7]",
-    "xla": "Out of memory while trying to allocate 4096 bytes.",
-    "copied": "Failed copying input tensor from /job:localhost/replica:0/task:0/device:CPU:0 to "
-    "/job:localhost/replica:0/task:0/device:GPU:0 in order to run Cast: Dst tensor is not "
-    "initialized. [Op:Cast]",
-    "copied in a step": "Dst tensor is not initialized.\n\t [[{{node IteratorGetNext/_2}}]]",
-    "no algorithm": "No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine 1: "
-    "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
-    "no algorithm, no reason": "No algorithm worked! [Op:Conv2D]",
-    "convolution": "Failed to get convolution algorithm. This is probably because cuDNN failed to "
-    "initialize, so try looking to see if a warning log message was printed above. [Op:Conv2D]",
-    "cudnn handle": "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED",
-    "cublas": "Blas GEMM launch failed : a.shape=(2, 3), b.shape=(3, 4), m=2, n=4, k=3",
-    "cublas handle": "failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED",
-    "torch": "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of "
-    "1.00 GiB of which 3.00 MiB is free.",
-    "jax": "RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.",
-}
-OF_THE_HOST = {
-    "numpy": "Unable to allocate 7.45 GiB for an array with shape (1000000000,) and data type "
-    "float64",
-    "in a generator": "MemoryError: Unable to allocate 1.00 TiB for an array with shape (1,)\n"
-    "Traceback (most recent call last):\n\n\t [[{{node PyFunc}}]] [Op:IteratorGetNext]",
-}
-OF_NEITHER = {
-    "disk": "/data/cache.data-00000-of-00001; No space left on device [Op:IteratorGetNext]",
-    "shape": "Incompatible shapes: [16] vs. [16,5] [Op:Mul]",
-    "versions": "DNN library initialization failed: CUDNN_STATUS_VERSION_MISMATCH",
-    "nothing": "",
-}
+TEXTS = yaml.safe_load(Path(__file__).with_name("failures.yaml").read_text(encoding="utf-8"))
+OF_THE_CARD = TEXTS["of the card"]
 
 
 class ResourceExhaustedError(RuntimeError):
     """Named like TensorFlow's, which is not a RuntimeError; see `batching_failure_checks`."""
 
 
-@pytest.mark.parametrize("words", OF_THE_CARD.values(), ids=OF_THE_CARD)
-def test_a_full_card_is_known_in_every_disguise(words: str) -> None:
+def test_a_full_card_is_known_in_every_disguise() -> None:
     """Each wording is an out-of-memory that a smaller batch may cure, told in one line."""
-    failure = failure_of(ResourceExhaustedError(words))
-    assert failure is not None
-    assert failure.is_of_the_card
-    assert "\n" not in failure.summary
-    assert failure.summary
+    for name, words in OF_THE_CARD.items():
+        failure = failure_of(ResourceExhaustedError(words))
+        assert failure is not None, name
+        assert failure.is_of_the_card, name
+        assert failure.summary, name
+        assert "\n" not in failure.summary, name
 
 
-@pytest.mark.parametrize("words", OF_THE_HOST.values(), ids=OF_THE_HOST)
-def test_a_full_computer_is_told_apart(words: str) -> None:
+def test_a_full_computer_is_told_apart() -> None:
     """The host's RAM is out, whatever class it has: no smaller batch helps."""
-    for error in (MemoryError(words), ResourceExhaustedError(f"MemoryError: {words}")):
-        failure = failure_of(error)
-        assert failure is not None
-        assert not failure.is_of_the_card
+    for words in TEXTS["of the host"].values():
+        for error in (MemoryError(words), ResourceExhaustedError(f"MemoryError: {words}")):
+            failure = failure_of(error)
+            assert failure is not None, words
+            assert not failure.is_of_the_card, words
 
 
-@pytest.mark.parametrize("words", OF_NEITHER.values(), ids=OF_NEITHER)
-def test_other_errors_are_none_of_ours(words: str) -> None:
-    """A full disk comes in the class of a full card, and is not one; nor are mistakes."""
-    assert failure_of(ResourceExhaustedError(words)) is None
+def test_other_errors_are_none_of_ours() -> None:
+    """A full disk comes in the class of a full card, and is not one; nor do mistakes or quotes.
 
-
-@pytest.mark.parametrize("kind", [ValueError, KeyError, AssertionError, OSError])
-@pytest.mark.parametrize("words", [OF_THE_CARD["tensor"], OF_THE_CARD["torch"]])
-def test_an_error_that_quotes_a_log_is_no_out_of_memory(kind: type[Exception], words: str) -> None:
-    """Only a framework's exceptions and MemoryError tell of memory."""
-    assert failure_of(kind(words)) is None
+    Only a framework's exceptions and MemoryError tell of memory.
+    """
+    for name, words in TEXTS["of neither"].items():
+        assert failure_of(ResourceExhaustedError(words)) is None, name
+    for kind in (ValueError, KeyError, AssertionError, OSError):
+        for name in ("tensor", "torch"):
+            assert failure_of(kind(OF_THE_CARD[name])) is None, (kind, name)
 
 
 @pytest.mark.parametrize(("on_cpu", "may_help"), [(True, True), (False, False)])
@@ -105,11 +72,11 @@ def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]
     error = RuntimeError(f"{words} by allocator GPU_0_bfc")
     assert "gpuconf.evaluate(model, x, y)" in str(explain(error))
     explain_beside(error, "evaluate: not even one sample fits")
-    said = capsys.readouterr().err
-    assert "evaluate: not even one sample fits" in said
-    assert "mixed_float16" in said
-    assert "evaluate(model" not in said
-    assert "in batches" not in said
+    shown = capsys.readouterr().err
+    assert "evaluate: not even one sample fits" in shown
+    assert "mixed_float16" in shown
+    assert "evaluate(model" not in shown
+    assert "in batches" not in shown
 
 
 @pytest.mark.parametrize(

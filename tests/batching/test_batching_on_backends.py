@@ -5,7 +5,6 @@ The allocators that refuse are the frameworks' own, on a simulated card; see the
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,7 @@ from tests.programs.on_card import RunOnCard
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("batching_on_backends.py")
-# The others take as long again: BATCHING_ALL=1 adds them, for other versions and large changes.
 ALL = ["weighted", "masked", "unbuilt", "classes", "summed", "several"]
-CASES = {"torch": ["weighted", "unbuilt"], "jax": ["weighted", "masked"]}
-if os.environ.get("BATCHING_ALL"):
-    CASES = dict.fromkeys(CASES, ALL)
 # XLA waits 10 seconds before each refusal, so on JAX the allocator itself refuses in one case.
 TORCH = {"KERAS_BACKEND": "torch", "KERAS_TORCH_DEVICE": "cpu", "REAL": ",".join(ALL)}
 JAX = {
@@ -34,27 +29,37 @@ NEARLY = 3e-6  # of sums in another order, in float32
 SQUARED = 1e-4  # of weights near 0, after Adam's division by a root
 
 
-@pytest.mark.parametrize(("backend", "variables"), [("torch", TORCH), ("jax", JAX)])
-def test_as_keras(backend: str, variables: dict[str, str], run_on_card: RunOnCard) -> None:
+@pytest.mark.parametrize(
+    ("backend", "variables", "cases"),
+    [
+        ("torch", TORCH, ["weighted", "unbuilt"]),
+        ("jax", JAX, ["weighted", "masked"]),
+        pytest.param("torch", TORCH, ALL, marks=pytest.mark.nightly),
+        pytest.param("jax", JAX, ALL, marks=pytest.mark.nightly),
+    ],
+)
+def test_as_keras(
+    backend: str, variables: dict[str, str], cases: list[str], run_on_card: RunOnCard
+) -> None:
     """Whole batches give Keras's numbers; parts the same, where a batch is the sum of its parts."""
-    code, cases = PROGRAM.read_text("utf-8"), ",".join(CASES[backend])
-    outcome = run_on_card(code, frameworks=(backend,), CASES=cases, **variables)
+    code = PROGRAM.read_text("utf-8")
+    outcome = run_on_card(code, frameworks=(backend,), CASES=",".join(cases), **variables)
     assert outcome.code == 0, outcome.log
-    told = outcome.values
-    for case in CASES[backend]:
-        _check(told[case], case, is_real=case in variables["REAL"])
+    values = outcome.values
+    for case in cases:
+        _check(values[case], case, is_real=case in variables["REAL"])
     # At once where the card's limit is known; JAX's default device is the CPU here.
-    assert told["automatic"] == [[53, 3], 1 if backend == "torch" else 2]
-    *apart, held = told["generated"]
+    assert values["automatic"] == [[53, 3], 1 if backend == "torch" else 2]
+    *apart, held = values["generated"]
     assert max(apart) < NEARLY
     assert held == ([4, 8] if backend == "torch" else [])  # of 20: 8, 8 and 4
-    apart, refusal = told["own_steps"]
+    apart, refusal = values["own_steps"]
     assert apart < NEARLY
     assert refusal == "card_batch_size=4"
-    name, is_as_before = told["not_even_one"]
+    name, is_as_before = values["not_even_one"]
     assert name == ("OutOfMemoryError" if backend == "torch" else "JaxRuntimeError")
     assert is_as_before
-    assert told["torn_updates"] == ([0.0, name, 0.0] if backend == "torch" else [0.0])
+    assert values["torn_updates"] == ([0.0, name, 0.0] if backend == "torch" else [0.0])
     assert "update of the weights" in outcome.log
     assert "16 samples do not fit; continuing with 8" in outcome.log
 

@@ -67,13 +67,13 @@ def test_torch(run_on_card: RunOnCard) -> None:
     """Halved at torch's own refusal; nothing stays on the card; its cache is given back."""
     outcome = run_on_card(_TORCH, frameworks=("torch",))
     assert outcome.code == 0, outcome.log
-    told = outcome.values
-    assert (told["same"], told["seen"]) == (True, [32, 16, 8, 8, 8, 8, 8])
-    assert (told["left"], told["limit"]) == (0, 1024)
-    assert told["pieces"] == [12]
-    assert (told["cached"], told["after"]) == (896, 128)
-    assert (told["most"], told["largest"]) == ([32, 64, 128, 256], 256)
-    assert told["own"] == "CUDA out of memory"
+    values = outcome.values
+    assert (values["same"], values["seen"]) == (True, [32, 16, 8, 8, 8, 8, 8])
+    assert (values["left"], values["limit"]) == (0, 1024)
+    assert values["pieces"] == [12]
+    assert (values["cached"], values["after"]) == (896, 128)
+    assert (values["most"], values["largest"]) == ([32, 64, 128, 256], 256)
+    assert values["own"] == "CUDA out of memory"
     assert "not even one sample fits" in outcome.log
     short = "Tried to allocate 3.88 GiB; 32 samples do not fit; continuing with 16"
     assert outcome.log.count(short) == 1
@@ -129,11 +129,11 @@ def test_jax(run_on_card: RunOnCard) -> None:
     variables = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.01136", "TF_CPP_MIN_LOG_LEVEL": "3"}
     outcome = run_on_card(_JAX, frameworks=("jax",), **variables)
     assert outcome.code == 0, outcome.log
-    told = outcome.values
-    assert (told["same"], told["seen"]) == (True, [16, 8, 8, 8, 8, 8])
-    assert told["left"] < MIB  # but for the last result, of which JAX lets go later
-    assert told["limit"] == 128
-    assert (told["calls"], told["sizes"]) == ([2, 1, 1, 1], [1, 1, 1])
-    assert told["own"] == "RESOURCE_EXHAUSTED"
-    assert told["gone"]
+    values = outcome.values
+    assert (values["same"], values["seen"]) == (True, [16, 8, 8, 8, 8, 8])
+    assert values["left"] < MIB  # but for the last result, of which JAX lets go later
+    assert values["limit"] == 128
+    assert (values["calls"], values["sizes"]) == ([2, 1, 1, 1], [1, 1, 1])
+    assert values["own"] == "RESOURCE_EXHAUSTED"
+    assert values["gone"]
     assert "a donated argument (donate_argnums)" in outcome.log

@@ -106,30 +106,40 @@ def test_lists_of_numbers_and_of_arrays() -> None:
     assert not nests.is_written_out([])
 
 
-def test_a_single_number_has_no_samples() -> None:
-    """Refused by name."""
-    with pytest.raises(UsageError, match="no samples") as caught:
-        SampleRows(np.float32(3), "float32")
-    assert caught.value.hint
+def host_rows(x: Any, y: Any = None, **options: Any) -> Any:
+    """The data of a call."""
+    return host_data(x, y, floatx="float32", batch_size=4, **options)
 
 
-MIXED = pd.DataFrame({"age": [31, 47], "name": ["Ann", "Bo"]})
+def rows_of(source: Any) -> SampleRows:
+    """The rows of one source."""
+    return SampleRows(source, "float32")
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (MIXED, r"columns of numbers and others: 'name' \("),
-        (pd.DataFrame({"a": [1.0, 2.0], "b": pd.Categorical(["x", "y"])}), r"'b' \(category\)"),
-        (np.array([np.ones(2), np.ones(3)], dtype=object), "a ndarray"),
-        (np.array(["a", None], dtype=object), "None, a NoneType"),
-    ],
-)
-def test_values_of_different_kinds_are_refused(source: Any, words: str) -> None:
-    """By name, instead of TensorFlow's internal error at the first batch."""
-    with pytest.raises(UsageError, match=words) as caught:
-        SampleRows(source, "float32")
-    assert "select_dtypes" in str(caught.value.hint)
+def test_what_is_refused() -> None:
+    """By name, before anything is made of it, instead of TensorFlow's error at the first batch."""
+    mixed = pd.DataFrame({"age": [31, 47], "name": ["Ann", "Bo"]})
+    category = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Categorical(["x", "y"])})
+    select = "select_dtypes"
+    calls: list[tuple[Callable[[], Any], str, str]] = [
+        # What is called, and words of the error and of its hint.
+        (lambda: rows_of(np.float32(3)), "no samples", ""),
+        (lambda: rows_of(mixed), "columns of numbers and others: 'name' (", select),
+        (lambda: rows_of(category), "'b' (category)", select),
+        (lambda: rows_of(np.array([np.ones(2), np.ones(3)], dtype=object)), "a ndarray", select),
+        (lambda: rows_of(np.array(["a", None], dtype=object)), "None, a NoneType", select),
+        (lambda: host_rows(VALUES, VALUES[:7]), "x 40, y 7", ""),
+        (lambda: host_rows([VALUES, VALUES[:3]], VALUES), "x 40, x 3, y 40", ""),
+        (lambda: host_rows(VALUES[:0]), "no samples", ""),
+        (lambda: host_rows(VALUES, np.float32(1)), "no samples", ""),
+        (lambda: host_rows(VALUES, section=(0.0, 0.001)), "no samples are left", ""),
+    ]
+    for number, (call, words, hint) in enumerate(calls):
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert words in str(caught.value), number
+        assert hint in (caught.value.hint or ""), number
+        assert caught.value.hint, number
 
 
 def test_texts_are_taken() -> None:
@@ -138,40 +148,14 @@ def test_texts_are_taken() -> None:
     assert SampleRows(texts, "float32").at(np.array([1, 2])).tolist() == ["bc", "d"]
 
 
-@pytest.mark.parametrize("size", [0, -1, 1.5, True, "large", [32]])
-def test_batch_sizes_that_are_none(size: Any) -> None:
-    """Refused with the value and the rule."""
-    with pytest.raises(UsageError, match="whole number") as caught:
-        checked_batch_size(size)
-    assert "auto" in str(caught.value.hint)
-
-
-@pytest.mark.parametrize(("size", "checked"), [(None, None), ("auto", None), (np.int64(7), 7)])
-def test_batch_sizes_that_are(size: Any, checked: int | None) -> None:
-    """Any whole number, NumPy's too."""
-    assert checked_batch_size(size) == checked
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "words"),
-    [
-        (VALUES, VALUES[:7], "x 40, y 7"),
-        ([VALUES, VALUES[:3]], VALUES, "x 40, x 3, y 40"),
-        (VALUES[:0], None, "no samples"),
-        (VALUES, np.float32(1), "no samples"),
-    ],
-)
-def test_arrays_that_do_not_belong_together(x: Any, y: Any, words: str) -> None:
-    """Refused before anything is made of them."""
-    with pytest.raises(UsageError, match=words) as caught:
-        host_data(x, y, floatx="float32", batch_size=4)
-    assert caught.value.hint
-
-
-def test_a_section_without_samples_is_refused() -> None:
-    """validation_split=0.999 of few samples."""
-    with pytest.raises(UsageError, match="no samples are left"):
-        host_data(VALUES, floatx="float32", batch_size=4, section=(0.0, 0.001))
+def test_batch_sizes() -> None:
+    """Any whole number, NumPy's too; others are refused with the value and the rule."""
+    for size, checked in ((None, None), ("auto", None), (np.int64(7), 7)):
+        assert checked_batch_size(size) == checked
+    for size in (0, -1, 1.5, True, "large", [32]):
+        with pytest.raises(UsageError, match="whole number") as caught:
+            checked_batch_size(size)
+        assert "auto" in str(caught.value.hint), size
 
 
 @pytest.mark.parametrize("kind", SOURCES)

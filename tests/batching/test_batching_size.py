@@ -154,9 +154,9 @@ def test_one_sample_that_does_not_fit_raises_the_users_error(
     with pytest.raises(RuntimeError) as caught:
         sized(1).failed(failure, 1)
     assert caught.value is failure.error
-    told = capsys.readouterr().err
-    assert "not even one sample fits" in told
-    assert "oom" in told.lower()
+    output = capsys.readouterr().err
+    assert "not even one sample fits" in output
+    assert "oom" in output.lower()
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])

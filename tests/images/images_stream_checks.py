@@ -61,23 +61,21 @@ def looks_right(picture: Any, tolerance: int = 6) -> None:
 
 
 def check_every_image_comes_once_in_each_epoch_the_last_batch_too(tmp_path: Path) -> None:
-    """Ten images in batches of four: 4, 4, 2, and Keras is told that there are three."""
-    dataset = stream(plains(tmp_path, 10), size=(8, 8), batch_size=4)
-    assert int(dataset.cardinality()) == 3
-    for _ in range(3):
-        assert [len(batch) for batch in dataset] == [4, 4, 2]
-        assert sorted(greys(dataset)) == list(range(10))
+    """Ten images in batches of four: 4, 4, 2, and Keras is told that there are three.
 
-
-def check_a_last_batch_that_is_full_or_dropped(tmp_path: Path) -> None:
-    """Eight images in batches of four are two batches, no empty one; or ten without the rest."""
+    Eight are two batches, no empty one; and the rest of ten may be dropped.
+    """
     paths = plains(tmp_path, 10)
-    full = stream(paths[:8], size=(8, 8), batch_size=4)
-    assert [len(batch) for batch in full] == [4, 4]
-    assert int(full.cardinality()) == 2
-    dropped = stream(paths, size=(8, 8), batch_size=4, drop_remainder=True)
-    assert [len(batch) for batch in dropped] == [4, 4]
-    assert int(dropped.cardinality()) == 2
+    for count, is_dropped, batches in (
+        (10, False, [4, 4, 2]),
+        (8, False, [4, 4]),
+        (10, True, [4, 4]),
+    ):
+        dataset = stream(paths[:count], size=(8, 8), batch_size=4, drop_remainder=is_dropped)
+        assert int(dataset.cardinality()) == len(batches), batches
+        for _ in range(3):
+            assert [len(batch) for batch in dataset] == batches
+        assert is_dropped or sorted(greys(dataset)) == list(range(count)), batches
 
 
 def check_shuffled_anew_in_each_epoch_and_alike_with_a_seed(tmp_path: Path) -> None:
@@ -362,9 +360,9 @@ def check_skipped_files_are_counted_listed_and_said(
     dataset = stream(paths, size=(8, 8), batch_size=8, on_error="skip")
     for _ in range(2):
         assert len(greys(dataset)) == 20
-        said = [line for line in capfd.readouterr().err.splitlines() if "gpuconf: " in line]
-        assert len(said) == 1
-        assert f"skipped {len(bad)} of {len(paths)}" in said[0]
+        shown = [line for line in capfd.readouterr().err.splitlines() if "gpuconf: " in line]
+        assert len(shown) == 1
+        assert f"skipped {len(bad)} of {len(paths)}" in shown[0]
     assert len(dataset.skipped) == len(bad)
     reasons = {Path(path).name: reason for path, reason in dataset.skipped}
     for name, (_, word) in bad.items():
@@ -392,13 +390,11 @@ def check_a_lack_of_memory_is_raised_and_never_skipped(tmp_path: Path) -> None:
         assert "no memory left" in found.value.message
         assert sum(len(batch) for batch in dataset) == 7
         assert not list(dataset.skipped)
-
-
-def check_a_lack_of_memory_that_is_over_is_forgotten(tmp_path: Path) -> None:
-    """A file that is broken by then is a broken file, and is skipped."""
+    # A file that is broken by then is a broken file, and is skipped.
     lacking = lacking_memory(tmp_path / "a.jpg", 1)
-    paths = [*plains(tmp_path, 3), lacking]
-    dataset = stream(paths, size=(8, 8), batch_size=2, on_error="skip", shuffle=False)
+    dataset = stream(
+        [*plains(tmp_path, 3), lacking], size=(8, 8), batch_size=2, on_error="skip", shuffle=False
+    )
     with pytest.raises(tf.errors.ResourceExhaustedError):
         list(dataset)
     lacking.write_bytes(b"")

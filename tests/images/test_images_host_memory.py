@@ -99,8 +99,8 @@ print(json.dumps(found))
 
 def test_the_list_takes_what_the_plan_says(tmp_path: Path) -> None:
     """Paths as bytes, text and tensor, labels and the order: within a fifth, from 20,000 on."""
-    told = run_python(_MEMORY + _INDEX, tmp_path, environ=PLAIN, timeout_s=300)
-    few, few_planned, many, many_planned = json.loads(told)
+    output = run_python(_MEMORY + _INDEX, tmp_path, environ=PLAIN, timeout_s=300)
+    few, few_planned, many, many_planned = json.loads(output)
     # The difference, because TensorFlow's threads and graph take some MiB of their own.
     assert many - few == pytest.approx(many_planned - few_planned, rel=0.2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,11 @@ def test_a_folder_of_classes(classes: Path, capsys: pytest.CaptureFixture[str]) 
     assert values(images) == [0, 1, 1]
     assert images.labels is not None
     assert images.labels.class_names == ("cat", "dog", "eel")
-    said = capsys.readouterr().err
-    assert "left out 1 files" in said
-    assert ".txt 1" in said
-    assert "1 images" in said
-    assert "'eel'" in said
+    shown = capsys.readouterr().err
+    assert "left out 1 files" in shown
+    assert ".txt 1" in shown
+    assert "1 images" in shown
+    assert "'eel'" in shown
 
 
 def test_class_names_choose_and_order(classes: Path) -> None:
@@ -134,24 +135,40 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         listed(tmp_path / "list.parquet")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("file,label\na.png,1\n", "no column 'path'; its columns are: file, label"),
-        ("path,label\na.png,1,2\n", "line 2 of .*list.csv has 3 cells, the line of names 2"),
-        ("path,label\na.png,1\n\nb.png,\n", r"1 labels are missing: line 4 \(.*/b.png\) of .*csv"),
-        ('path,label\n"a\nb",1\nb.png,x\n,1\n', "not a file name: '': line 5 of .*list.csv\n"),
-        ("path,path,label\na.png,b.png,1\n", "2 columns 'path'"),
-        ("path,label\n", "no image in"),
-        ("", "no column 'path'"),
-    ],
-)
-def test_a_csv_list_at_fault(tmp_path: Path, text: str, words: str) -> None:
-    """Columns, cells, missing labels and paths: each is named."""
+CSV_FAULTS: list[tuple[str, str, str, dict[str, Any]]] = [
+    # What is in the file, words of the error and of its hint, options of the call.
+    ("file,label\na.png,1\n", "columns are: file, label", 'path_column="file"', {}),
+    ("file;label\na.png;1\n", "columns are: file, label", 'path_column="file"', {}),
+    ("n,image_path\n1,a.png\n", "columns are: n, image_path", 'path_column="image_path"', {}),
+    # The column with names of images, though other columns' names are nearer to "path".
+    ("pathology;bild\nnone;a.PNG\n", "no column 'path'", 'name it: path_column="bild"', {}),
+    # Paths as labels would be a class for each image.
+    ("path,klass\na.png,1\n", "no column 'paths'", 'label_column="klass"',
+     {"label_column": "paths"}),
+    ("path,label\na.png,1\n", "no column 0; its columns are: path, label", "",
+     {"path_column": 0}),
+    ("path|label\na.png|1\n", "are: path|label", "by commas, semicolons or tabs", {}),
+    ("a.png,1\nb.png,2\n", "are: a.png, 1", "into the first line: path,label", {}),
+    ("", "no column 'path'; its columns are: none", "into the first line: path,label", {}),
+    ("path,label\n", "no image in", "", {}),
+    ("path,path,label\na.png,b.png,1\n", "2 columns 'path'", "", {}),
+    ("path,label\na.png,1,2\n", "list.csv has 3 cells, the line of names 2", "", {}),
+    ("path;label\na.png;1;2\n", "line 2 of", "holds a semicolon in quotation marks", {}),
+    ("path,label\na.png,1\n\nb.png,\n", "1 labels are missing: line 4 (", "", {}),
+    ("path;label\na.png;1\nb.png;0,5\n", "'0,5' is not a number: line 3 of", "sed", {}),
+    ('path,label\n"a\nb",1\nb.png,x\n,1\n', "not a file name: '': line 5 of", "", {}),
+]  # fmt: skip
+
+
+def test_a_csv_list_at_fault(tmp_path: Path) -> None:
+    """Columns, cells, labels and paths are named; what the hint says to write fixes it."""
     file = tmp_path / "list.csv"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=words):
-        listed(file)
+    for text, words, hint, options in CSV_FAULTS:
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(UsageError) as caught:
+            listed(file, **options)
+        assert words in caught.value.message, text
+        assert hint in str(caught.value.hint), text
 
 
 def test_a_csv_list_with_semicolons_or_tabs(tmp_path: Path) -> None:
@@ -166,59 +183,14 @@ def test_a_csv_list_with_semicolons_or_tabs(tmp_path: Path) -> None:
     assert values(listed(tmp_path / "e.csv", path_column="file", label_column="class")) == [0.5]
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "hint"),
-    [
-        ("file;label\na.png;1\n", "columns are: file, label", 'path_column="file"'),
-        ("n,image_path\n1,a.png\n", "columns are: n, image_path", 'path_column="image_path"'),
-        ("path|label\na.png|1\n", "are: path|label", "by commas, semicolons or tabs"),
-        ("a.png,1\nb.png,2\n", "are: a.png, 1", "into the first line: path,label"),
-        ("", "are: none", "into the first line: path,label"),
-        ("path;label\na.png;1\nb.png;0,5\n", "'0,5' is not a number: line 3 of", "sed"),
-        ("path;label\na.png;1;2\n", "line 2 of", "holds a semicolon in quotation marks"),
-    ],
-)
-def test_hints_to_a_csv_list(tmp_path: Path, text: str, words: str, hint: str) -> None:
-    """What the hint says to write fixes it: the column that is meant, or the file."""
-    file = tmp_path / "list.csv"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError) as caught:
-        listed(file)
-    assert words in caught.value.message
-    assert hint in str(caught.value.hint)
-
-
-def test_the_hint_to_a_column_of_paths_is_the_one_with_pictures(tmp_path: Path) -> None:
-    """Whatever it is called: other names are nearer to the one that was looked for."""
-    (tmp_path / "list.csv").write_text("pathology;bild\nnone;a.PNG\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="no column 'path'") as caught:
-        listed(tmp_path / "list.csv")
-    assert caught.value.hint == 'name it: path_column="bild"'
-
-
-@pytest.mark.parametrize(("encoding", "said"), [("cp1252", "CP1252"), ("utf-16", "UTF-16")])
-def test_a_list_in_another_encoding(tmp_path: Path, encoding: str, said: str) -> None:
+def test_a_list_in_another_encoding(tmp_path: Path) -> None:
     """The hint is a command that fixes it."""
     file = tmp_path / "list.csv"
-    file.write_text("path,label\ngröße.png,1\n", encoding=encoding)
-    with pytest.raises(UsageError, match="not a CSV file in UTF-8") as caught:
-        listed(file)
-    assert caught.value.hint == f"iconv -f {said} -t UTF-8 {file} > new.csv"
-
-
-def test_a_column_that_is_no_name(tmp_path: Path) -> None:
-    """One clear error."""
-    (tmp_path / "list.csv").write_text("path,label\na.png,1\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="no column 0; its columns are: path, label"):
-        listed(tmp_path / "list.csv", path_column=0)
-
-
-def test_the_hint_to_a_column_of_labels_is_not_that_of_paths(tmp_path: Path) -> None:
-    """Paths as labels would be a class for each image."""
-    (tmp_path / "list.csv").write_text("path,klass\na.png,1\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="no column 'paths'") as caught:
-        listed(tmp_path / "list.csv", label_column="paths")
-    assert caught.value.hint == 'name it: label_column="klass"'
+    for encoding, name in (("cp1252", "CP1252"), ("utf-16", "UTF-16")):
+        file.write_text("path,label\ngröße.png,1\n", encoding=encoding)
+        with pytest.raises(UsageError, match="not a CSV file in UTF-8") as caught:
+            listed(file)
+        assert caught.value.hint == f"iconv -f {name} -t UTF-8 {file} > new.csv"
 
 
 def test_labels_of_a_list_at_fault_are_found_in_it(tmp_path: Path) -> None:
@@ -251,33 +223,6 @@ def test_a_table_in_memory() -> None:
     assert listed(frame[["path"]]).labels is None
 
 
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ({"image": ["a.png"]}, r"the DataFrame has no column 'path'.*: image\n.*column=\"image\""),
-        ({"path": ["a.png", None]}, "not a file name: .*: row 1 of the DataFrame, counted from 0"),
-        (
-            {"path": ["a.png", "b.png"], "label": ["x", None]},
-            r"missing: row 1 \(b.png\) of the DataFrame, counted from 0",
-        ),
-        ({"path": []}, "no image in the DataFrame"),
-    ],
-)
-def test_a_table_in_memory_at_fault(columns: dict[str, Any], words: str) -> None:
-    """The same rules, and rows counted from 0."""
-    with pytest.raises(UsageError, match=words):
-        listed(pandas.DataFrame(columns, dtype=object))
-
-
-def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    """With the command that fixes it."""
-    file = tmp_path / "list.csv"
-    file.write_bytes("path\ngrün.png\n".encode("latin-1"))
-    with pytest.raises(UsageError, match="not a CSV file in UTF-8") as caught:
-        listed(file)
-    assert "iconv" in str(caught.value.hint)
-
-
 def test_sequences_of_paths() -> None:
     """Lists, arrays, Series, generators; str, bytes and Path; each as the bytes of its name."""
     wanted = [b"a.png", "ü.png".encode()]
@@ -294,53 +239,57 @@ def test_sequences_of_paths() -> None:
     assert values(listed(["a.png", "b.png"], labels)) == [1, 0]
 
 
-@pytest.mark.parametrize(
-    ("paths", "labels", "words"),
-    [
-        (["a.png", float("nan")], None, "not a file name: .*: image 1, counted from 0"),
-        (["a.png", None], None, "not a file name: .*: image 1, counted from 0"),
-        (["a.png", ""], None, "not a file name: .*: image 1, counted from 0"),
-        (7, None, "paths=7"),
-        ([], None, "no image in the list"),
-        (["a.png"], "inferred", "class folders"),
-        ("no/such/folder", None, "there is no file or folder no/such/folder"),
-        (__file__, None, "neither a folder nor a list"),
-        ("no/such.csv", None, "there is no file"),
-    ],
-)
-def test_paths_at_fault(paths: Any, labels: Any, words: str) -> None:
-    """What is not a path is named by its place, counted from 0."""
-    with pytest.raises(UsageError, match=words) as caught:
-        listed(paths, labels)
-    assert caught.value.hint
+def table(columns: dict[str, Any]) -> Any:
+    """A DataFrame of objects."""
+    return pandas.DataFrame(columns, dtype=object)
 
 
-@pytest.mark.parametrize(
-    ("labels", "options", "words"),
-    [
-        ([1, 2], {}, "2 labels for 3 images"),
-        (5, {}, "0 labels for 3 images"),
-        ([1.0, float("nan"), 2.0], {}, r"infinite: image 1 \(b.png\), counted from 0"),
-        (["a", None, "b"], {}, r"missing: image 1 \(b.png\), counted from 0"),
-        (["a", pandas.NA, "b"], {}, r"missing: image 1 \(b.png\), counted from 0"),
-        (["a", float("nan"), "b"], {}, r"missing: image 1 \(b.png\)"),
-        (["a", "b", 3], {}, r"several types.*'a', 3: image 0 \(a.png\), image 2 \(c.png\)"),
-        (["a", "b", "c"], {"class_names": ["a", "b"]}, r"\('c'\): image 2 \(c.png\)"),
-        ([0, 1, 2], {"label_mode": "binary"}, "none of the classes 0 to 1"),
-        (["a", "b", "c"], {"label_mode": "binary"}, "needs two classes"),
-        ([0, -1, 2], {"label_mode": "categorical"}, "none of the classes"),
-        ([0.5, 1, 2], {"label_mode": "categorical"}, "not whole numbers"),
-        ([[0], [1], [2]], {"label_mode": "categorical"}, "the shape"),
-        ([1, 2, 3], {"class_names": ["a", "b"]}, "none of the classes 0 to 1"),
-        ([[1], [1, 2], [3]], {}, "not an array"),
-        ([1 + 1j, 2, 3], {}, "neither numbers nor names"),
-    ],
-)
-def test_labels_at_fault(labels: Any, options: dict[str, Any], words: str) -> None:
-    """Too few, missing, unknown, or of no kind that the mode can take."""
-    with pytest.raises(UsageError, match=words) as caught:
-        listed(["a.png", "b.png", "c.png"], labels, **options)
-    assert caught.value.hint
+THREE = ["a.png", "b.png", "c.png"]
+FAULTS: list[tuple[Any, Any, dict[str, Any], str]] = [
+    # Paths and labels as they are given, options, and the words of the error.
+    (["a.png", float("nan")], None, {}, "not a file name: .*: image 1, counted from 0"),
+    (["a.png", None], None, {}, "not a file name: .*: image 1, counted from 0"),
+    (["a.png", ""], None, {}, "not a file name: .*: image 1, counted from 0"),
+    (7, None, {}, "paths=7"),
+    ([], None, {}, "no image in the list"),
+    (["a.png"], "inferred", {}, "class folders"),
+    ("no/such/folder", None, {}, "there is no file or folder no/such/folder"),
+    (__file__, None, {}, "neither a folder nor a list"),
+    ("no/such.csv", None, {}, "there is no file"),
+    (table({"image": ["a.png"]}), None, {},
+     r"the DataFrame has no column 'path'.*: image\n.*column=\"image\""),
+    (table({"path": ["a.png", None]}), None, {},
+     "not a file name: .*: row 1 of the DataFrame, counted from 0"),
+    (table({"path": ["a.png", "b.png"], "label": ["x", None]}), None, {},
+     r"missing: row 1 \(b.png\) of the DataFrame, counted from 0"),
+    (table({"path": []}), None, {}, "no image in the DataFrame"),
+    (THREE, [1, 2], {}, "2 labels for 3 images"),
+    (THREE, 5, {}, "0 labels for 3 images"),
+    (THREE, [1.0, float("nan"), 2.0], {}, r"infinite: image 1 \(b.png\), counted from 0"),
+    (THREE, ["a", None, "b"], {}, r"missing: image 1 \(b.png\), counted from 0"),
+    (THREE, ["a", pandas.NA, "b"], {}, r"missing: image 1 \(b.png\), counted from 0"),
+    (THREE, ["a", float("nan"), "b"], {}, r"missing: image 1 \(b.png\)"),
+    (THREE, ["a", "b", 3], {},
+     r"several types.*'a', 3: image 0 \(a.png\), image 2 \(c.png\)"),
+    (THREE, ["a", "b", "c"], {"class_names": ["a", "b"]}, r"\('c'\): image 2 \(c.png\)"),
+    (THREE, [0, 1, 2], {"label_mode": "binary"}, "none of the classes 0 to 1"),
+    (THREE, ["a", "b", "c"], {"label_mode": "binary"}, "needs two classes"),
+    (THREE, [0, -1, 2], {"label_mode": "categorical"}, "none of the classes"),
+    (THREE, [0.5, 1, 2], {"label_mode": "categorical"}, "not whole numbers"),
+    (THREE, [[0], [1], [2]], {"label_mode": "categorical"}, "the shape"),
+    (THREE, [1, 2, 3], {"class_names": ["a", "b"]}, "none of the classes 0 to 1"),
+    (THREE, [[1], [1, 2], [3]], {}, "not an array"),
+    (THREE, [1 + 1j, 2, 3], {}, "neither numbers nor names"),
+]  # fmt: skip
+
+
+def test_paths_and_labels_at_fault() -> None:
+    """What is no path, and labels that no mode can take; each is named by its place, from 0."""
+    for paths, labels, options, words in FAULTS:
+        with pytest.raises(UsageError) as caught:
+            listed(paths, labels, **options)
+        assert re.search(words, str(caught.value)), (words, str(caught.value))
+        assert caught.value.hint, words
 
 
 def test_labels_keep_the_types_of_keras() -> None:

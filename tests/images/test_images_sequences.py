@@ -118,10 +118,10 @@ for count in (6, 30):
     unbuilt = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(1)])
     unbuilt.compile("sgd", "mse")
     for _ in range(2):
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said):
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown):
             unbuilt.fit(made, epochs=2, shuffle=False, verbose=0, validation_data=made)
-        lines = said.getvalue().splitlines()
+        lines = shown.getvalue().splitlines()
         assert len(lines) == 4, lines
         assert all(f"skipped 2 of {count} in this epoch" in line for line in lines), lines
 ordered = sequence(here / "folder", size=(8, 8), scale="-1-1", label_mode=None, shuffle=False)
@@ -154,11 +154,11 @@ _ON_JAX = {**PLAIN, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
 
 def test_keras_on_jax(tmp_path: Path) -> None:
     """Pictures, labels, policies, the cache and a training, and TensorFlow is never loaded."""
-    told = run_python(_PROGRAM, tmp_path, environ=_ON_JAX, timeout_s=300)
-    assert told.splitlines() == ["named", "none left", "trained"]
+    output = run_python(_PROGRAM, tmp_path, environ=_ON_JAX, timeout_s=300)
+    assert output.splitlines() == ["named", "none left", "trained"]
 
 
 def test_a_stream_feeds_keras_on_jax(tmp_path: Path) -> None:
     """Keras on another backend takes the tf.data dataset, its layers augment inside of it."""
-    told = run_python(_STREAM_ON_JAX, tmp_path, environ=_ON_JAX, timeout_s=300)
-    assert told.split() == ["jax"]
+    output = run_python(_STREAM_ON_JAX, tmp_path, environ=_ON_JAX, timeout_s=300)
+    assert output.split() == ["jax"]

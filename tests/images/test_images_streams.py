@@ -45,5 +45,5 @@ def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
 
 def test_without_pillow(tmp_path: Path) -> None:
     """A plain JPEG needs none; what needs it says so with the file's name, whatever the policy."""
-    told = run_python(_NO_PILLOW, tmp_path, environ=PLAIN, timeout_s=300)
-    assert told.split() == ["refused", "refused"]
+    output = run_python(_NO_PILLOW, tmp_path, environ=PLAIN, timeout_s=300)
+    assert output.split() == ["refused", "refused"]

@@ -3,44 +3,19 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
-import pytest
+import yaml
 
 from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.runs import RunResult
 from gpuconf.rehearsal.trace import Tape, Usage
 from gpuconf.rehearsal.verdict import survived_errors, verdict_of
 
-GRAPH_OOM = """Graph execution error:
-
-Detected at node sequential_1/c1_1/Relu defined at (most recent call last):
-  File "/home/me/train.py", line 7, in <module>
-
-OOM when allocating tensor with shape[32,30,30,16] and type float on \
-/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc
-\t [[{{node sequential_1/c1_1/Relu}}]]
-Hint: If you want to see a list of allocated tensors when OOM happens, add \
-report_tensor_allocations_upon_oom to RunOptions for current allocation info.
- [Op:__inference_multi_step_on_iterator_1986]"""
-EAGER_OOM = (
-    "{{function_node __wrapped__Fill_device_/job:localhost/replica:0/task:0/device:GPU:1}} OOM "
-    "when allocating tensor with shape[25088,200] and type half on "
-    "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc [Op:Fill] name: "
-)
-WHOLE_ARRAY = (
-    "Failed copying input tensor from /job:localhost/replica:0/task:0/device:CPU:0 to "
-    "/job:localhost/replica:0/task:0/device:GPU:0 in order to run _EagerConst: Dst tensor is not "
-    "initialized."
-)
-BFC_LOG = (
-    "W0000 00:00:1 5613 bfc_allocator.cc:502] Allocator (GPU_0_bfc) ran out of memory trying to "
-    "allocate 2.00GiB (rounded to 2147483648)requested by op _EagerConst\n"
-)
-KERNEL_LOG = """gpuconf simulated card: the program launched the GPU kernel
-  void tensorflow::functor::FillPhiloxRandomKernelLaunch<float>(unsigned long)
-A simulated card has memory but computes nothing
-"""
+KNOWN = yaml.safe_load(Path(__file__).with_name("failures.yaml").read_text(encoding="utf-8"))
+TEXTS = KNOWN["texts"]
+KERNEL_LOG = TEXTS["kernel log"]
 
 
 def error(kind: str, message: str, steps: int = 0) -> dict[str, Any]:
@@ -68,7 +43,7 @@ def test_an_operation_that_xla_does_not_have() -> None:
 
 def test_an_operation_in_a_graph() -> None:
     """Node, shape, type, bytes and device are read."""
-    found = failure_of(error("ResourceExhaustedError", GRAPH_OOM), "")
+    found = failure_of(error("ResourceExhaustedError", TEXTS["in a graph"]), "")
     assert found == Failure(
         "gpu_memory",
         "OOM when allocating tensor with shape[32,30,30,16] and type float on "
@@ -84,52 +59,22 @@ def test_an_operation_in_a_graph() -> None:
 
 def test_an_eager_operation() -> None:
     """Two bytes for a half; the second device; the operation's kind for a node."""
-    found = failure_of(error("ResourceExhaustedError", EAGER_OOM), "")
+    found = failure_of(error("ResourceExhaustedError", TEXTS["eager"]), "")
     assert (found.kind, found.node, found.device) == ("gpu_memory", "Fill", "GPU:1")
     assert found.asked_bytes == 25088 * 200 * 2
 
 
 def test_a_copy_to_the_card() -> None:
     """An InternalError without a shape; the allocator's line in the log has the bytes."""
-    found = failure_of(error("InternalError", WHOLE_ARRAY), BFC_LOG)
+    found = failure_of(error("InternalError", TEXTS["whole array"]), TEXTS["allocator log"])
     assert (found.kind, found.node, found.asked_bytes) == ("gpu_memory", "_EagerConst", 2**31)
 
 
-@pytest.mark.parametrize(
-    ("kind", "message", "expected"),
-    [
-        ("InternalError", "Out of memory while trying to allocate 4194304 bytes.", "gpu_memory"),
-        ("InternalError", "failed to allocate 9.9G: CUDA_ERROR_OUT_OF_MEMORY", "gpu_memory"),
-        ("UnknownError", "CUDNN_STATUS_ALLOC_FAILED", "gpu_memory"),
-        ("MemoryError", "Unable to allocate 8. GiB for an array", "host_memory"),
-        ("ResourceExhaustedError", "MemoryError: in a generator\nTraceback", "host_memory"),
-        ("ResourceExhaustedError",
-         "OOM when allocating tensor with shape[9] and type float on /device:CPU:0 by allocator cpu"
-         "\n",
-         "host_memory"),
-        ("FailedPreconditionError", "DNN library initialization failed.", "kernel"),
-        ("UnimplementedError",
-         "gpuconf: a simulated card cannot compute CTCLossV2 (node ctc): TensorFlow has a CUDA "
-         "kernel for it and no CPU kernel to stand in. A real GPU can; here, put it under "
-         "tf.device('CPU') if it can run there [Op:CTCLossV2]", "kernel"),
-        ("UnimplementedError",
-         "The Conv2D op currently only supports the NHWC tensor format on the CPU. The op was "
-         "given the format: NCHW [Op:Conv2D]", "kernel"),
-        ("InvalidArgumentError",
-         "Default MaxPoolingOp only supports NHWC on device type CPU", "kernel"),
-        ("InternalError",
-         "Graph execution error:\n\nDetected at node CollectiveReduceV2 defined at (most recent"
-         " call last):\nNCCL: unhandled cuda error\n\t [[{{node CollectiveReduceV2}}]]", "kernel"),
-        ("NotFoundError", "/c/libgpuconf_bridge.so: undefined symbol: _ZN4absl", "bridge"),
-        ("ValueError", "a layer that only supports two inputs", "script"),
-        ("ValueError", "a memory of the script's own", "script"),
-        ("ResourceExhaustedError", "too many open files", "script"),
-        ("profile", "profile p: not enough GPU memory", "refused"),
-    ],
-)  # fmt: skip
-def test_the_kind_of_an_error(kind: str, message: str, expected: str) -> None:
+def test_the_kind_of_an_error() -> None:
     """The card's memory, the host's, a kernel, or none of our business."""
-    assert failure_of(error(kind, message), "").kind == expected
+    for known in KNOWN["kinds"]:
+        found = failure_of(error(known["type"], known["message"]), "")
+        assert found.kind == known["kind"], known
 
 
 def test_what_cannot_be_rehearsed_is_named() -> None:
@@ -203,57 +148,57 @@ def run(
     return RunResult(code, reports, reports[0] if reports else {}, tape, (), stderr, 1.0)
 
 
-OOM = error("ResourceExhaustedError", EAGER_OOM)
+OOM = error("ResourceExhaustedError", TEXTS["eager"])
 TF: dict[str, Any] = {"tensorflow": "2.21.0"}
 
 
-@pytest.mark.parametrize(
-    ("result", "answer", "code"),
-    [
-        (run(None, steps=3, ended="steps", **TF), "fits", 0),
-        (run(0, steps=2, ended="exit", **TF), "fits", 0),
-        (run(0, steps=3, ended="steps", **TF), "fits", 0),
-        (run(None, steps=3, ended="steps", tape=Tape(), **TF), "no verdict", 4),
-        # Scratch memory of a device that a training on the CPU left alone.
-        (run(None, steps=3, ended="steps", tape=tape(1280), model={"weights": [4096]}, **TF),
-         "no verdict", 4),
-        (run(None, steps=3, ended="steps", tape=tape(8192), model={"weights": [4096]}, **TF),
-         "fits", 0),
-        # os._exit(0): steps, and nobody knows of whose memory.
-        (run(0, steps=3, tape=None, **TF), "no verdict", 4),
-        (run(None, steps=3, ended="steps", tape=None, **TF), "no verdict", 4),
-        (run(1, uncaught=OOM, tape=None, **TF), "does not fit", 1),
-        (run(1, uncaught=OOM, **TF), "does not fit", 1),
-        (run(9, uncaught=OOM, **TF), "does not fit", 1),
-        # Caught by the script, which then gives up, whatever its exit code.
-        (run(1, errors=[OOM], **TF), "does not fit", 1),
-        (run(0, errors=[OOM], **TF), "does not fit", 1),
-        # Caught, and trained on.
-        (run(0, steps=2, errors=[OOM], ended="exit", **TF), "fits", 0),
-        # A wrapper raises an error of its own from the out-of-memory.
-        (run(1, errors=[OOM], uncaught=error("RuntimeError", "training failed"), **TF),
-         "does not fit", 1),
-        (run(1, errors=[error("profile", "no room")], ended="profile"), "does not fit", 1),
-        (run(1, errors=[error("dependency", "No module named 'yaml'")], ended="dependency"),
-         "no verdict", 4),
-        (run(0, **TF), "no verdict", 4),
-        (run(0, python="3.11.7"), "no verdict", 4),
-        (run(0), "no verdict", 4),
-        (run(1, uncaught=error("KeyError", "'x'"), **TF), "no verdict", 4),
-        (run(3), "no verdict", 4),
-        (run(7), "no verdict", 7),
-        (run(1, uncaught=error("MemoryError", ""), **TF), "no verdict", 4),
-        (run(-signal.SIGABRT, stderr=KERNEL_LOG, **TF), "no verdict", 4),
-        (run(-signal.SIGKILL, **TF), "no verdict", 137),
-        (run(-signal.SIGSEGV, **TF), "no verdict", 139),
-    ],
-)  # fmt: skip
-def test_the_verdict(result: RunResult, answer: str, code: int) -> None:
+VERDICTS: list[tuple[RunResult, str, int]] = [
+    (run(None, steps=3, ended="steps", **TF), "fits", 0),
+    (run(0, steps=2, ended="exit", **TF), "fits", 0),
+    (run(0, steps=3, ended="steps", **TF), "fits", 0),
+    (run(None, steps=3, ended="steps", tape=Tape(), **TF), "no verdict", 4),
+    # Scratch memory of a device that a training on the CPU left alone.
+    (run(None, steps=3, ended="steps", tape=tape(1280), model={"weights": [4096]}, **TF),
+     "no verdict", 4),
+    (run(None, steps=3, ended="steps", tape=tape(8192), model={"weights": [4096]}, **TF),
+     "fits", 0),
+    # os._exit(0): steps, and nobody knows of whose memory.
+    (run(0, steps=3, tape=None, **TF), "no verdict", 4),
+    (run(None, steps=3, ended="steps", tape=None, **TF), "no verdict", 4),
+    (run(1, uncaught=OOM, tape=None, **TF), "does not fit", 1),
+    (run(1, uncaught=OOM, **TF), "does not fit", 1),
+    (run(9, uncaught=OOM, **TF), "does not fit", 1),
+    # Caught by the script, which then gives up, whatever its exit code.
+    (run(1, errors=[OOM], **TF), "does not fit", 1),
+    (run(0, errors=[OOM], **TF), "does not fit", 1),
+    # Caught, and trained on.
+    (run(0, steps=2, errors=[OOM], ended="exit", **TF), "fits", 0),
+    # A wrapper raises an error of its own from the out-of-memory.
+    (run(1, errors=[OOM], uncaught=error("RuntimeError", "training failed"), **TF),
+     "does not fit", 1),
+    (run(1, errors=[error("profile", "no room")], ended="profile"), "does not fit", 1),
+    (run(1, errors=[error("dependency", "No module named 'yaml'")], ended="dependency"),
+     "no verdict", 4),
+    (run(0, **TF), "no verdict", 4),
+    (run(0, python="3.11.7"), "no verdict", 4),
+    (run(0), "no verdict", 4),
+    (run(1, uncaught=error("KeyError", "'x'"), **TF), "no verdict", 4),
+    (run(3), "no verdict", 4),
+    (run(7), "no verdict", 7),
+    (run(1, uncaught=error("MemoryError", ""), **TF), "no verdict", 4),
+    (run(-signal.SIGABRT, stderr=KERNEL_LOG, **TF), "no verdict", 4),
+    (run(-signal.SIGKILL, **TF), "no verdict", 137),
+    (run(-signal.SIGSEGV, **TF), "no verdict", 139),
+]  # fmt: skip
+
+
+def test_the_verdict() -> None:
     """0 and 1 are verdicts; what the script does to itself is never one of 0 to 3."""
-    verdict = verdict_of(result)
-    assert (verdict.answer, verdict.exit_code) == (answer, code)
-    assert verdict.because
-    assert not verdict.because.endswith(".")
+    for result, answer, code in VERDICTS:
+        verdict = verdict_of(result)
+        assert (verdict.answer, verdict.exit_code) == (answer, code), result
+        assert verdict.because, result
+        assert not verdict.because.endswith("."), result
 
 
 BACKEND = error("backend", "Keras computes with torch here")
@@ -261,23 +206,23 @@ REFUSED = error("RuntimeError", "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED")
 TORCH_OOM = error("OutOfMemoryError", "CUDA out of memory. Tried to allocate 3.00 GiB.")
 
 
-@pytest.mark.parametrize(
-    ("result", "code", "words"),
-    [
-        (run(1, errors=[BACKEND], ended="backend"), 4, "Keras computes with torch here, and reh"),
-        (run(0, others=["PyTorch"]), 4, "the program uses PyTorch without TensorFlow"),
-        (run(7, others=["JAX", "PyTorch"], uncaught=REFUSED), 7, "uses JAX and PyTorch without"),
-        (run(-signal.SIGABRT, others=["PyTorch"], stderr=KERNEL_LOG), 4, "PyTorch without"),
-        (run(1, others=["PyTorch"], uncaught=TORCH_OOM), 1, "out of GPU memory"),
-        (run(0, others=["PyTorch"], **TF), 4, "without computing on the GPU"),
-    ],
-)
-def test_other_frameworks_get_no_verdict(result: RunResult, code: int, words: str) -> None:
+OTHERS: list[tuple[RunResult, int, str]] = [
+    (run(1, errors=[BACKEND], ended="backend"), 4, "Keras computes with torch here, and reh"),
+    (run(0, others=["PyTorch"]), 4, "the program uses PyTorch without TensorFlow"),
+    (run(7, others=["JAX", "PyTorch"], uncaught=REFUSED), 7, "uses JAX and PyTorch without"),
+    (run(-signal.SIGABRT, others=["PyTorch"], stderr=KERNEL_LOG), 4, "PyTorch without"),
+    (run(1, others=["PyTorch"], uncaught=TORCH_OOM), 1, "out of GPU memory"),
+    (run(0, others=["PyTorch"], **TF), 4, "without computing on the GPU"),
+]
+
+
+def test_other_frameworks_get_no_verdict() -> None:
     """What is not seen is said, with what there is instead; a refusal of memory counts."""
-    verdict = verdict_of(result)
-    assert verdict.exit_code == code
-    assert words in verdict.because
-    assert code == 1 or verdict.hint
+    for result, code, words in OTHERS:
+        verdict = verdict_of(result)
+        assert verdict.exit_code == code, words
+        assert words in verdict.because
+        assert code == 1 or verdict.hint, words
 
 
 def test_survived_errors_are_counted() -> None:

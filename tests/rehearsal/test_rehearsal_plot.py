@@ -22,6 +22,7 @@ from gpuconf.rehearsal.trace import Point, Tape, TapeMark, Usage
 from gpuconf.rehearsal.verdict import Verdict
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB, parse_size
+from tests import golden
 
 MARKS = (
     TapeMark(40, "step 1"),
@@ -103,20 +104,14 @@ def test_a_picture_is_drawn(tmp_path: Path, fits: bool) -> None:
     assert "simulated" in svg.read_text(encoding="utf-8")
 
 
-def test_what_is_told() -> None:
+def test_the_whole_report() -> None:
     """Simulated is said, the suggestion is called an extrapolation, its command can be pasted."""
     done = rehearsal(fits=False)
-    assert "SIMULATED" in title(done)
-    assert headline(done) == "does not fit: because"
-    every = (*sections(done), *advice_section(done))
-    lines = [line for section in every for line in section.lines]
-    text = "\n".join(lines)
-    assert "operation  m/c1/Relu" in text
-    assert "9 MiB (9437184 B)" in text
-    assert "an extrapolation" in text
-    command = "gpuconf rehearse --card 1.2GiB --used 200MiB --profile shared-desktop --batch 6 -- "
-    assert command + "python train.py --name 'two words'" in text
-    assert "once" in text
+    lines = [title(done), headline(done)]
+    for section in (*sections(done), *advice_section(done)):
+        rows = section.table.rows if section.table is not None else ()
+        lines += ["", section.heading, *section.lines, *(" | ".join(row) for row in rows)]
+    golden.check(Path(__file__).with_name("report.txt"), "\n".join(lines) + "\n")
     document = plain(document_of(done))
     assert document["simulated"] is True
     assert document["gpus"][0]["head_room_bytes"] == 3 * MIB

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from gpuconf.rehearsal.breakdown import devices_of
 from gpuconf.rehearsal.rehearse import OtherBatches, Rehearsal, rehearse
-from gpuconf.rehearsal.runs import Orders, RunResult, run_once
+from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.verdict import verdict_of
-from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
-from gpuconf.units import GIB, MIB
-from tests.programs.processes import clean_environment
+from gpuconf.simcard import CardSpec
+from gpuconf.units import MIB
+from tests.rehearsal.programs import rehearse_script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_programs")]
 if find_spec("tensorflow") is None:  # to import it would cost every run of pytest seven seconds
     pytest.skip("tensorflow is not installed", allow_module_level=True)
 
@@ -95,23 +93,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     folder = tmp_path_factory.mktemp("programs")
     script = folder / "train.py"
     script.write_text(PROGRAM, encoding="utf-8")
-    command = [sys.executable, str(script)]
-    bridge = bridge_for_command(command, environ=os.environ)
 
-    def run(
-        kind: str, batch: int, orders: Orders, *, total: int = 3 * GIB, **environ: str
-    ) -> RunResult:
+    def run(kind: str, batch: int, orders: Orders, **options: Any) -> RunResult:
         (folder / "went_on").unlink(missing_ok=True)
         count = 2 if kind == "mirrored" else 1
-        with simulated_card(CardSpec(total_bytes=total, count=count)) as card:
-            base = clean_environment(folder, environ)
-            return run_once(
-                [*command, kind, str(batch)],
-                orders,
-                environ=card.environment(base, bridge=bridge),
-                card=card,
-                is_shown=False,
-            )
+        words = (str(script), kind, str(batch))
+        return rehearse_script(folder, *words, orders=orders, count=count, **options)
 
     return folder, run
 
@@ -119,16 +106,16 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
 @pytest.mark.parametrize(
     ("kind", "data", "legacy"),
     [
-        ("arrays", "arrays", "0"),
+        pytest.param("arrays", "arrays", "0", marks=pytest.mark.nightly),
         ("dataset", "tf.data", "0"),
         ("generator", "generator", "1"),
         ("sequence", "sequence", "0"),
         ("single", "train_on_batch", "1"),
-        ("eager_fit", "arrays", "0"),
-        ("mixed", "arrays", "1"),
+        pytest.param("eager_fit", "arrays", "0", marks=pytest.mark.nightly),
+        pytest.param("mixed", "arrays", "1", marks=pytest.mark.nightly),
         ("mirrored", "arrays", "0"),
         ("loop", None, "0"),
-        ("eager_loop", None, "1"),
+        pytest.param("eager_loop", None, "1", marks=pytest.mark.nightly),
     ],
 )
 def test_every_way_to_train(

@@ -57,7 +57,7 @@ def rehearsal(**changes: Any) -> Rehearsal:
     return done._replace(**changes)
 
 
-def told(done: Rehearsal) -> str:
+def text_of(done: Rehearsal) -> str:
     """All lines of all sections."""
     return "\n".join(
         line for section in (*sections(done), *advice_section(done)) for line in section.lines
@@ -79,9 +79,9 @@ def test_the_sum_of_the_limit() -> None:
     """The reserve by name where it is TensorFlow's own; else what it was allowed."""
     left = "4096 MiB - 1229 MiB used - 450 MiB context"
     own = f"{left} - 1536 MiB that TensorFlow leaves free = 881 MiB"
-    assert own in told(rehearsal())
+    assert own in text_of(rehearsal())
     limited = DeviceReport(0, 0, 500 * MIB, 400 * MIB, None, ())
-    assert "= 2417 MiB, of which TensorFlow was allowed 500 MiB" in told(
+    assert "= 2417 MiB, of which TensorFlow was allowed 500 MiB" in text_of(
         rehearsal(devices=(limited,))
     )
 
@@ -94,19 +94,21 @@ def test_what_it_came_to(written: str) -> None:
         {"type": "ResourceExhaustedError", "message": OOM}, LOG.format(in_use=written)
     )
     verdict = Verdict("does not fit", "out of GPU memory in step 1", 1, failure)
-    assert "in use     870 MiB; 902 MiB with that, of 881 MiB" in told(rehearsal(verdict=verdict))
+    assert "in use     870 MiB; 902 MiB with that, of 881 MiB" in text_of(
+        rehearsal(verdict=verdict)
+    )
     silent = failure_of({"type": "ResourceExhaustedError", "message": OOM}, "")
     verdict = Verdict("does not fit", "out of GPU memory in step 1", 1, silent)
-    assert "in use" not in told(rehearsal(verdict=verdict))
+    assert "in use" not in text_of(rehearsal(verdict=verdict))
 
 
 def test_fragmentation_is_called_that() -> None:
     """Enough was free, and it failed all the same."""
     log = LOG.format(in_use=700 * MIB)
     failure = failure_of({"type": "ResourceExhaustedError", "message": OOM}, log)
-    assert "fragmentation" not in told(rehearsal())
+    assert "fragmentation" not in text_of(rehearsal())
     verdict = Verdict("does not fit", "out of GPU memory in step 1", 1, failure)
-    assert "enough was free, but fragmented" in told(rehearsal(verdict=verdict))
+    assert "enough was free, but fragmented" in text_of(rehearsal(verdict=verdict))
 
 
 @pytest.mark.parametrize(
@@ -128,11 +130,11 @@ def test_a_profile_that_helps() -> None:
     assert best == Allowance("small-laptop", 2099 * MIB)  # 4096 - 1228 - 768, in whole MiB
     assert "dedicated" not in {each.profile for each in allowances(CARD)}, "which refuses this card"
     command = "gpuconf rehearse --card 4GiB --used 1.2GiB --profile small-laptop -- python train.py"
-    assert f"profile    small-laptop allows 2099 MiB, not tried: {command}" in told(rehearsal())
-    assert "profile  " not in told(rehearsal(orders=Orders(profile="small-laptop")))
+    assert f"profile    small-laptop allows 2099 MiB, not tried: {command}" in text_of(rehearsal())
+    assert "profile  " not in text_of(rehearsal(orders=Orders(profile="small-laptop")))
     huge = Failure("gpu_memory", OOM, asked_bytes=2 * GIB)
     hopeless = Verdict("does not fit", "out of GPU memory in step 1", 1, huge)
-    assert "profile  " not in told(rehearsal(verdict=hopeless))
+    assert "profile  " not in text_of(rehearsal(verdict=hopeless))
 
 
 def test_a_refusing_profile() -> None:
@@ -141,7 +143,7 @@ def test_a_refusing_profile() -> None:
         "refused", "profile dedicated: GPU 0 has less\n  hint: `gpuconf ps` shows who"
     )
     verdict = Verdict("does not fit", "the profile refuses", 1, failure)
-    text = told(rehearsal(verdict=verdict, devices=(), orders=Orders(profile="dedicated")))
+    text = text_of(rehearsal(verdict=verdict, devices=(), orders=Orders(profile="dedicated")))
     assert "gpuconf ps" not in text
     assert "small-laptop allows" in text
 
@@ -178,5 +180,5 @@ def test_interrupted_after_the_verdict(stop: BaseException, code: int) -> None:
         ["python"], Orders(), spec=CARD, card=None, environ={}, run=run, other_batches="always"
     )
     assert (done.verdict.answer, done.exit_code) == ("fits", code)
-    assert "interrupted before" in told(done)
+    assert "interrupted before" in text_of(done)
     assert len(runs) == 2

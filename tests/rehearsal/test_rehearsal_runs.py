@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import select
 import subprocess
 import sys
-import time
 import venv
 from pathlib import Path
 
@@ -17,28 +14,18 @@ import pytest
 from gpuconf.errors import UsageError
 from gpuconf.json_values import plain
 from gpuconf.rehearsal.agent.names import noted
-from gpuconf.rehearsal.runs import Orders, RunResult, run_once
+from gpuconf.rehearsal.runs import Orders, run_once
 from gpuconf.rehearsal.verdict import verdict_of
-from tests.programs.processes import clean_environment, run_python
+from tests.programs.processes import clean_environment, run_python, write_package
+from tests.programs.terminals import OnTerminal
+from tests.rehearsal.programs import run_script
 
 pytestmark = pytest.mark.slow  # waits for programs
 
 
-def _run(folder: Path, program: str, *options: str, **environ: str) -> RunResult:
-    """Run a program that imports no TensorFlow, as a rehearsal would."""
-    file = folder / "script.py"
-    file.write_text(program, encoding="utf-8")
-    return run_once(
-        [sys.executable, *options, str(file)],
-        Orders(),
-        environ=clean_environment(folder, environ),
-        is_shown=False,
-    )
-
-
 def test_exit_codes_and_reports(tmp_path: Path) -> None:
     """Each Python process reports for itself; the code is the program's."""
-    done = _run(
+    done = run_script(
         tmp_path,
         "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'pass'])\nsys.exit(7)",
     )
@@ -50,9 +37,8 @@ def test_exit_codes_and_reports(tmp_path: Path) -> None:
 
 def test_an_uncaught_error_is_noted_and_nothing_else_is_touched(tmp_path: Path) -> None:
     """With the program's own hook in place; PYTHONPATH's own folders and arguments stay."""
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "beside.py").write_text("NAME = 'beside'\n")
-    done = _run(
+    write_package(tmp_path, {"there/beside.py": "NAME = 'beside'\n"})
+    done = run_script(
         tmp_path,
         "import sys, beside\nsys.excepthook = lambda *_: print(beside.NAME, file=sys.stderr)\n"
         "raise KeyError('of the script')",
@@ -65,32 +51,31 @@ def test_an_uncaught_error_is_noted_and_nothing_else_is_touched(tmp_path: Path) 
 
 
 def test_the_users_own_sitecustomize_runs(tmp_path: Path) -> None:
-    """Ours hides it, so ours runs it; and none of our modules can be imported by accident."""
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "sitecustomize.py").write_text("import builtins; builtins.MINE = 5\n")
-    done = _run(
+    """Ours hides it, so ours runs it; and none of our modules can be imported by accident.
+
+    One that puts a finder in front of all others, as some tools do, hides no import from us.
+    """
+    write_package(
+        tmp_path,
+        {
+            "there/tensorflow.py": "__version__ = '0.standin'\n",
+            "there/sitecustomize.py": """
+                import builtins, sys
+                from importlib.machinery import PathFinder
+                builtins.MINE = 5
+                sys.meta_path.insert(0, PathFinder)
+            """,
+        },
+    )
+    done = run_script(
         tmp_path,
         "import importlib.util, sitecustomize\nassert MINE == 5\n"
         "for name in ('steps', 'start', 'memory', 'batches', 'record'):\n"
-        "    assert importlib.util.find_spec(name) is None, name\n",
-        PYTHONPATH=str(tmp_path / "there"),
-    )
-    assert (done.code, done.stderr) == (0, "")
-
-
-def test_a_finder_in_front_does_not_hide_an_import(tmp_path: Path) -> None:
-    """A sitecustomize that puts a finder of its own first, as some tools do, bypasses nobody."""
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "tensorflow.py").write_text("__version__ = '0.standin'\n")
-    (tmp_path / "there" / "sitecustomize.py").write_text(
-        "import sys\nfrom importlib.machinery import PathFinder\n"
-        "sys.meta_path.insert(0, PathFinder)\n"
-    )
-    done = _run(
-        tmp_path,
+        "    assert importlib.util.find_spec(name) is None, name\n"
         "try:\n    import tensorflow\nexcept Exception:\n    pass\n",
         PYTHONPATH=str(tmp_path / "there"),
     )
+    assert (done.code, done.stderr) == (0, "")
     assert done.trainer["tensorflow"] == "0.standin"
 
 
@@ -99,11 +84,11 @@ def test_keras_on_another_backend_is_refused(tmp_path: Path) -> None:
 
     Frameworks that are imported before it, as TensorFlow itself imports JAX, are noted alone.
     """
-    (tmp_path / "torch.py").write_text("__version__ = '2.9'\n")
-    (tmp_path / "keras.py").write_text(
-        "class config:\n    backend = staticmethod(lambda: 'torch')\n__version__ = '3.15'\n"
+    keras = "class config:\n    backend = staticmethod(lambda: 'torch')\n__version__ = '3.15'\n"
+    write_package(tmp_path, {"torch.py": "__version__ = '2.9'\n", "keras.py": keras})
+    done = run_script(
+        tmp_path, "import torch, keras\nopen('went_on', 'w')", PYTHONPATH=str(tmp_path)
     )
-    done = _run(tmp_path, "import torch, keras\nopen('went_on', 'w')", PYTHONPATH=str(tmp_path))
     assert (done.code, done.trainer["ended"]) == (1, "backend")
     assert done.trainer["others"] == ["PyTorch"]
     verdict = verdict_of(done)
@@ -115,7 +100,7 @@ def test_keras_on_another_backend_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["-I", "-S", "-E"])
 def test_without_an_agent_there_is_no_verdict(tmp_path: Path, option: str) -> None:
     """A Python that was told to see nothing of us ends well, and that proves nothing."""
-    done = _run(tmp_path, "print('fine')", option)
+    done = run_script(tmp_path, "print('fine')", option)
     assert (done.code, done.reports) == (0, ())
     verdict = verdict_of(done)
     assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
@@ -124,7 +109,7 @@ def test_without_an_agent_there_is_no_verdict(tmp_path: Path, option: str) -> No
 
 def test_the_agent_is_light(tmp_path: Path) -> None:
     """It is in every Python process of the program: no NumPy, no subprocess, no rich."""
-    done = _run(
+    done = run_script(
         tmp_path,
         "import sys\nheavy = {'numpy', 'tensorflow', 'rich', 'subprocess', 'yaml', 'ctypes', "
         "'gpuconf.simcard', 'matplotlib'}\nassert not heavy & set(sys.modules), "
@@ -149,40 +134,22 @@ def test_a_python_without_gpuconf_is_rehearsed_too(tmp_path: Path) -> None:
     assert (done.code, len(done.reports)) == (0, 1)
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    """What the command started ends with it, and so does the folder of the reports."""
-    done = _run(
-        tmp_path,
-        "import os, subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "open('child', 'w').write(f'{child.pid} ' + os.environ['GPUCONF_REHEARSAL'])\n",
-        # The program's folder is its home; it is started in ours.
-        PWD=str(tmp_path),
-    )
-    left = Path("child")
-    try:
-        pid, folder = left.read_text(encoding="utf-8").split()
-    finally:
-        left.unlink()
-    assert done.code == 0
-    assert not Path(folder).exists()
-    deadline = time.monotonic() + 60
-    while _is_alive(int(pid)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _is_alive(int(pid))
-
-
 _DAEMONS = """
+echo $GPUCONF_REHEARSAL >{0}/reports
 setsid sh -c 'echo $$ >{0}/1; exec sleep 600' &
 timeout 600 sh -c 'echo $$ >{0}/2; sleep 600; true' &
 # Its parent ends at once, and its environment is empty.
 (env -i setsid sh -c 'echo $$ >{0}/3; sleep 600; true' </dev/null >/dev/null 2>&1 &)
-while [ ! -s {0}/1 -o ! -s {0}/2 -o ! -s {0}/3 ]; do sleep 0.05; done
+sh -c 'echo $$ >{0}/4; exec sleep 600' &
+while [ ! -s {0}/1 -o ! -s {0}/2 -o ! -s {0}/3 -o ! -s {0}/4 ]; do sleep 0.05; done
 """
 
 
 def test_other_groups_and_sessions_end_too(tmp_path: Path) -> None:
-    """`timeout` makes a process group, `setsid` a session: none of them goes on training."""
+    """`timeout` makes a process group, `setsid` a session: none of them goes on training.
+
+    The folder of the reports ends with them.
+    """
     script = tmp_path / "run.sh"
     script.write_text(_DAEMONS.format(tmp_path), encoding="utf-8")
     environ = clean_environment(tmp_path)
@@ -190,8 +157,11 @@ def test_other_groups_and_sessions_end_too(tmp_path: Path) -> None:
     try:
         done = run_once(["bash", str(script)], Orders(), environ=environ, is_shown=False)
         assert done.code == 0
-        pids = [int((tmp_path / name).read_text(encoding="utf-8")) for name in "123"]
+        pids = [int((tmp_path / name).read_text(encoding="utf-8")) for name in "1234"]
         assert not [pid for pid in pids if _is_alive(pid)]
+        reports = (tmp_path / "reports").read_text(encoding="utf-8").strip()
+        assert reports
+        assert not Path(reports).exists()
         assert bystander.poll() is None  # a child of ours that is not the command's
     finally:
         bystander.kill()
@@ -200,7 +170,7 @@ def test_other_groups_and_sessions_end_too(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_not_the_programs_error(tmp_path: Path) -> None:
     """The agent cannot write a word: the program goes on, and the run says where."""
-    done = _run(
+    done = run_script(
         tmp_path,
         "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint('fine')\n",
     )
@@ -213,19 +183,13 @@ def test_a_helper_that_cannot_take_the_profile_runs(tmp_path: Path) -> None:
     """Without PyYAML no own profile can be read: that counts where TensorFlow is, not before."""
     own = tmp_path / "own.yaml"
     own.write_text("extends: shared-desktop\n", encoding="utf-8")
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "yaml.py").write_text("raise ImportError('no yaml')\n")
-    (tmp_path / "there" / "tensorflow.py").write_text("__version__ = '0'\n")
+    standins = {"yaml.py": "raise ImportError('no yaml')\n", "tensorflow.py": "__version__ = '0'\n"}
+    write_package(tmp_path / "there", standins)
     program = "import os, sys\nif 'tf' in os.environ['HELP']: import tensorflow\nsys.exit(9)\n"
-    file = tmp_path / "script.py"
-    file.write_text(program, encoding="utf-8")
 
     def code_and_end(helped: str) -> tuple[int | None, str]:
-        more = {"PYTHONPATH": str(tmp_path / "there"), "HELP": helped}
-        environ = clean_environment(tmp_path, more)
-        orders = Orders(profile=str(own))
-        command = [sys.executable, str(file)]
-        done = run_once(command, orders, environ=environ, is_shown=False)
+        variables = {"PYTHONPATH": str(tmp_path / "there"), "HELP": helped}
+        done = run_script(tmp_path, program, orders=Orders(profile=str(own)), **variables)
         return done.code, done.trainer["ended"]
 
     assert code_and_end("no") == (9, "exit")
@@ -308,29 +272,11 @@ def test_readers_that_are_gone_do_not_end_it(tmp_path: Path) -> None:
 
 def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
     """The program sees one on both streams; our line is drawn and erased, never within its own."""
-    master, slave = pty.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-c", _OUTER],
-        env=clean_environment(tmp_path),
-        stdout=slave,
-        stderr=slave,
-        close_fds=True,
-    )
-    os.close(slave)
-    seen = b""
-    while select.select([master], [], [], 20)[0]:
-        try:
-            data = os.read(master, 4096)
-        except OSError:
-            break
-        if not data:
-            break
-        seen += data
-    os.close(master)
-    assert child.wait() == 0
-    assert b"out\x1b[1m True\r" in seen
-    assert b"err True" in seen
-    assert b"T: started" not in seen.rpartition(b"\x1b[K")[2]
+    with OnTerminal([sys.executable, "-c", _OUTER], tmp_path, columns=80) as terminal:
+        assert terminal.end() == 0
+    assert "out\x1b[1m True\r" in terminal.raw
+    assert "err True" in terminal.raw
+    assert "T: started" not in terminal.raw.rpartition("\x1b[K")[2]
 
 
 def test_orders_are_plain_data() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,11 +16,11 @@ from gpuconf.rehearsal.breakdown import (
     total_bytes,
 )
 from gpuconf.rehearsal.phases import phases_of
-from gpuconf.rehearsal.runs import Orders, RunResult, run_once
+from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.verdict import verdict_of
-from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import MIB
-from tests.programs.processes import clean_environment, run_python
+from tests.programs.processes import run_python
+from tests.rehearsal.programs import rehearse_script
 
 pytestmark = pytest.mark.slow
 if find_spec("tensorflow") is None:  # to import it would cost every run of pytest seven seconds
@@ -177,22 +175,11 @@ with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
 """
 
 
-def _rehearsed(
-    folder: Path, program: str, *words: str, total: int, whole: bool = True
-) -> RunResult:
+def _rehearsed(folder: Path, program: str, *words: str, whole: bool = True) -> RunResult:
     script = folder / "train.py"
     script.write_text(program, encoding="utf-8")
-    command = [sys.executable, str(script), *words]
-    bridge = bridge_for_command(command, environ=os.environ)
-    with simulated_card(CardSpec(total_bytes=total)) as card:
-        environ = card.environment(clean_environment(folder), bridge=bridge)
-        return run_once(
-            command,
-            Orders(whole=whole),
-            environ=environ,
-            card=card,
-            is_shown=False,
-        )
+    orders = Orders(whole=whole)
+    return rehearse_script(folder, str(script), *words, orders=orders, total=900 * MIB)
 
 
 def test_every_session_is_cut_after_three_steps(tmp_path: Path) -> None:
@@ -200,7 +187,7 @@ def test_every_session_is_cut_after_three_steps(tmp_path: Path) -> None:
     saved over what is there."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "checkpoint").write_text("mine", encoding="utf-8")
-    done = _rehearsed(tmp_path, DIGITS, "128", total=900 * MIB)
+    done = _rehearsed(tmp_path, DIGITS, "128")
     assert (done.code, done.trainer["ended"]) == (0, "exit"), done.stderr[-3000:]
     assert verdict_of(done).answer == "fits"
     phases = phases_of(done)
@@ -224,9 +211,10 @@ def test_every_session_is_cut_after_three_steps(tmp_path: Path) -> None:
     assert any(name.endswith("digits.ckpt") for name in done.trainer["diverted"])
 
 
+@pytest.mark.usefixtures("warm_programs")
 def test_the_first_three_steps_alone(tmp_path: Path) -> None:
     """All ends after them; weights and optimizer state are known, and the peak is a sum."""
-    done = _rehearsed(tmp_path, DIGITS, "128", total=900 * MIB, whole=False)
+    done = _rehearsed(tmp_path, DIGITS, "128", whole=False)
     assert done.trainer.get("steps") == 3, done.stderr[-3000:]
     assert verdict_of(done).answer == "fits"
     batch = done.trainer["batch"]
@@ -248,9 +236,10 @@ def test_which_runs_train(tmp_path: Path) -> None:
     assert run_python(KINDS, tmp_path).splitlines()[-1] == "asked"
 
 
+@pytest.mark.usefixtures("warm_programs")
 def test_a_monitored_session_that_runs_out_of_memory(tmp_path: Path) -> None:
     """The error of the third step is TensorFlow's own, with the operation and the tensor."""
-    done = _rehearsed(tmp_path, MONITORED, total=900 * MIB)
+    done = _rehearsed(tmp_path, MONITORED)
     assert done.trainer.get("steps") == 2, done.stderr[-3000:]
     verdict = verdict_of(done)
     assert verdict.answer == "does not fit"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -114,23 +114,33 @@ def test_the_data_bounds_the_batch() -> None:
     assert not suggest(points, 40 * MIB, examples=50).is_all_data
 
 
-def _rehearsed(fits_up_to: int, *, used: int = 64, limit: int = 716) -> tuple[Rehearsal, list[int]]:
-    """A training of 1 MiB an example where larger batches fail; the batches that were run."""
+def _rehearsed(
+    peak_mib: Callable[[int], float],
+    *,
+    fits_up_to: int = 10_000,
+    used: int = 64,
+    limit_mib: int = 716,
+    weights: int = 0,
+) -> tuple[Rehearsal, list[int]]:
+    """A training of such peaks, in which larger batches fail; the batches that were run."""
     ran: list[int] = []
+    oom = "OOM when allocating tensor with shape[9] and type float by allocator GPU_0_bfc"
 
     def once(_: Sequence[str], orders: Orders, **__: object) -> RunResult:
         batch = orders.batch or used
         ran.append(batch)
-        oom = "OOM when allocating tensor with shape[9] and type float by allocator GPU_0_bfc"
         report: dict[str, Any] = {
             "tensorflow": "2.21.0",
             "steps": 3,
             "batch": {"kind": "arrays", "own": used, "used": batch, "examples": 5000},
         }
+        if weights:
+            report["model"] = {"weights": [weights], "slots": []}
         if batch > fits_up_to:
             report |= {"steps": 0, "uncaught": {"type": "ResourceExhaustedError", "message": oom}}
-        tape = Tape((Usage(0, limit * MIB, batch * MIB, 0, (), ()),))
-        return RunResult(int(batch > fits_up_to), (report,), report, tape, (), "", 1.0)
+        live = (TracedAllocation(0, weights, weights, "x/Initializer/x", None, None, False),)
+        usage = Usage(0, limit_mib * MIB, round(peak_mib(batch) * MIB), 0, (), live[:weights])
+        return RunResult(int(batch > fits_up_to), (report,), report, Tape((usage,)), (), "", 1.0)
 
     spec = CardSpec(total_bytes=1024 * MIB)
     return rehearse(
@@ -140,7 +150,7 @@ def _rehearsed(fits_up_to: int, *, used: int = 64, limit: int = 716) -> tuple[Re
 
 def test_what_is_suggested_was_run() -> None:
     """The line's batch is tried; it fits, and its peak is told."""
-    done, ran = _rehearsed(10_000)
+    done, ran = _rehearsed(lambda batch: batch)
     assert ran == [64, 32, 672]
     assert done.suggestion is not None
     assert (done.suggestion.batch, done.suggestion.measured_bytes) == (672, 672 * MIB)
@@ -155,7 +165,7 @@ def test_a_suggestion_that_does_not_fit_is_halved(
     fits_up_to: int, ran: list[int], batch: int
 ) -> None:
     """Half-way to what fits, three runs at most; at last what was measured before."""
-    done, all_ran = _rehearsed(fits_up_to)
+    done, all_ran = _rehearsed(lambda batch: batch, fits_up_to=fits_up_to)
     assert all_ran == [64, 32, *ran]
     assert done.suggestion is not None
     assert (done.suggestion.batch, done.suggestion.measured_bytes) == (batch, batch * MIB)
@@ -164,23 +174,11 @@ def test_a_suggestion_that_does_not_fit_is_halved(
 def test_a_line_that_was_too_steep_is_drawn_again() -> None:
     """Measured with TensorFlow 2.21: 16 → 126, 32 → 142 MiB, of which 109 are not weights; so 320
     was suggested, took 578 of 1610 MiB, and 900 would not have fitted."""
-    ran: list[int] = []
-
-    def once(_: Sequence[str], orders: Orders, **__: object) -> RunResult:
-        batch = orders.batch or 32
-        ran.append(batch)
-        peak = round((109 + 1.04 * batch if batch < 64 else 94 + 1.51 * batch) * MIB)
-        report: dict[str, Any] = {
-            "steps": 3,
-            "batch": {"kind": "arrays", "own": 32, "used": batch, "examples": 1800},
-            "model": {"weights": [9 * MIB], "slots": []},
-        }
-        live = (TracedAllocation(0, 9 * MIB, 9 * MIB, "x/Initializer/x", None, None, False),)
-        tape = Tape((Usage(0, 1610 * MIB, peak, 0, (), live),), ())
-        return RunResult(None, (report,), report, tape, (), "", 1.0)
-
-    done = rehearse(
-        ["t"], Orders(), spec=CardSpec(), card=None, environ={}, run=once, other_batches="always"
+    done, ran = _rehearsed(
+        lambda batch: 109 + 1.04 * batch if batch < 64 else 94 + 1.51 * batch,
+        used=32,
+        limit_mib=1610,
+        weights=9 * MIB,
     )
     assert ran[:2] == [32, 16]
     assert ran[2] < 400

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpuconf.rehearsal.runs import Orders, RunResult, run_once
+from gpuconf.rehearsal.runs import RunResult
 from gpuconf.rehearsal.verdict import verdict_of
-from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
-from gpuconf.units import GIB, MIB
-from tests.programs.processes import clean_environment
+from gpuconf.units import MIB
+from tests.rehearsal.programs import rehearse_script
 
 pytestmark = pytest.mark.slow
 if find_spec("tensorflow") is None:  # to import it would cost every run of pytest seven seconds
@@ -121,14 +119,6 @@ open("went_on", "w")
 """
 
 
-def _rehearsed(folder: Path, *words: str, total: int = 3 * GIB) -> RunResult:
-    command = [sys.executable, *words]
-    bridge = bridge_for_command(command, environ=os.environ)
-    with simulated_card(CardSpec(total_bytes=total)) as card:
-        environ = card.environment(clean_environment(folder), bridge=bridge)
-        return run_once(command, Orders(), environ=environ, card=card, stdout_to_stderr=True)
-
-
 def _steps(done: RunResult) -> list[tuple[Any, ...]]:
     return [
         (each["kind"], each["batch"], each["steps"], each["of"], each["is_cut"])
@@ -142,7 +132,7 @@ def test_a_whole_script(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     files |= {"train.py": WHOLE, "helper.py": HELPER}
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    done = _rehearsed(tmp_path, str(tmp_path / "train.py"))
+    done = rehearse_script(tmp_path, str(tmp_path / "train.py"), is_shown=True)
     said = capfd.readouterr().err
     for line in ("told 1 (650, 1)", "models 4", "turns 2 4 6", "while 5", "saved"):
         assert line in said.splitlines(), said[-3000:]
@@ -180,7 +170,7 @@ def test_what_comes_after_the_training(tmp_path: Path) -> None:
     """A model called with 1024 images does not fit where its training did; the line is known."""
     script = tmp_path / "train.py"
     script.write_text(THEN_CALLED, encoding="utf-8")
-    done = _rehearsed(tmp_path, str(script), total=900 * MIB)
+    done = rehearse_script(tmp_path, str(script), total=900 * MIB)
     verdict = verdict_of(done)
     assert verdict.answer == "does not fit", done.stderr[-3000:]
     assert "train.py:7" in verdict.because
@@ -190,9 +180,10 @@ def test_what_comes_after_the_training(tmp_path: Path) -> None:
     assert done.trainer["steps"] == 3
 
 
+@pytest.mark.usefixtures("warm_programs")
 def test_a_loop_that_cannot_be_cut(tmp_path: Path) -> None:
     """Code that is in no file runs as it is: after its steps all is ended where it stands."""
-    done = _rehearsed(tmp_path, "-c", COMMAND_LINE)
+    done = rehearse_script(tmp_path, "-c", COMMAND_LINE)
     assert (done.code, done.trainer["ended"], done.trainer["steps"]) == (None, "steps", 3)
     assert done.trainer["ended_at"] == "<string>:6"
     (left_out,) = done.trainer["not_run"]
