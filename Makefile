@@ -22,6 +22,7 @@ help:
 	@printf "%-18s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
 	@printf "%-18s%s\n" "make quick" "the tests that start no TensorFlow (half a minute)"
 	@printf "%-18s%s\n" "make nightly" "all of them, and studies that make test leaves out; a new TensorFlow for each program"
+	@printf "%-18s%s\n" "make mutants" "break gpuconf line by line, and list what no test notices (FOLDERS=\"leases cli\")"
 	@printf "%-18s%s\n" "make lint" "ruff, mypy --strict, and the forms of workflows, issue templates and CITATION.cff"
 	@printf "%-18s%s\n" "make wheel" "build sdist and wheel, check them as an index does, try the wheel elsewhere"
 	@printf "%-18s%s\n" "make pythons" "the wheel in clean Pythons 3.10 to 3.14, those that are found"
@@ -75,12 +76,16 @@ test: $(VENV)/.dev
 
 quick: $(VENV)/.dev
 	$(COMPILED)
-	$(PYTEST) -m 'not gpu and not slow and not nightly' $(IN_PARALLEL)
+	$(PYTEST) -m 'not gpu and not slow and not nightly' --numprocesses 2 --dist loadfile
 
 # With a new TensorFlow for each program, and more examples of what hypothesis tries.
 nightly: $(VENV)/.dev
 	$(COMPILED)
 	FRESH=1 $(PYTEST) -m 'not gpu' --hypothesis-profile nightly $(IN_PARALLEL)
+
+FOLDERS ?= leases
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants $(FOLDERS)
 
 # The simulated card and its kernel bridge, for which no test then waits.
 card: $(VENV)/.installed
@@ -125,10 +130,11 @@ site: $(VENV)/.docs
 	@echo "open build/site/index.html"
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.import_cost
-	$(BIN)/python -m benchmarks.command_cost
-	$(BIN)/python -m benchmarks.explain_speed
-	$(BIN)/python -m benchmarks.run_cost
+	$(BIN)/python -m benchmarks.timing import
+	$(BIN)/python -m benchmarks.timing commands
+	$(BIN)/python -m benchmarks.timing run
+	$(BIN)/python -m benchmarks.timing explain
+	$(BIN)/python -m benchmarks.timing binding
 
 matrix: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.matrix
@@ -152,8 +158,8 @@ models: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.training.trained_models
 
 estimates: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.estimate_accuracy --quick
-	$(BIN)/python -m benchmarks.largest_batch
+	$(BIN)/python -m benchmarks.estimate peaks
+	$(BIN)/python -m benchmarks.estimate batches
 
 batches: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet opencv-python-headless

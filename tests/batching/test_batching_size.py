@@ -208,5 +208,6 @@ def test_keys_count_whole_mebibytes_of_the_limit() -> None:
 def test_forgetting_forgets_everything() -> None:
     """As after other programs have left the card."""
     remember(KEY, KnownSize(3))
+    assert sizes._KNOWN[KEY] == KnownSize(3)
     forget()
     assert not sizes._KNOWN

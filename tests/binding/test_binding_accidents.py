@@ -19,6 +19,8 @@ STUBS = (
     'open(f"{name}.py", "w").close(); importlib.import_module(name)',
 )
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 
 def test_what_is_no_framework_is_left_alone(tmp_path: Path, nvml: Nvml) -> None:
     """Neither other imports nor configure() break, nor does the import of the stub itself.

@@ -12,6 +12,8 @@ from tests.hardware import standin
 from tests.programs.binding_programs import CARD as OLDER
 from tests.programs.processes import Nvml, run, run_python, write_package
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 CARD = OLDER._replace(name="NVIDIA GeForce RTX 2080 Ti", major=7, minor=5)
 STORY = standin.Machine((CARD,))
 FULL = standin.Machine((CARD._replace(used=11000 * MIB),))

@@ -12,6 +12,8 @@ from tests.hardware import standin
 from tests.programs.binding_programs import ROOMY, START, TWO
 from tests.programs.processes import Nvml, finding, run, run_python, write_package
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 CHILD = """
 import os, sys
 import gpuconf.auto, gpuconf, cupy

@@ -12,6 +12,8 @@ from tests.hardware import standin
 from tests.programs.binding_programs import FULL, ROOMY, START, TWO, facts
 from tests.programs.processes import Nvml, finding, run, run_python, write_package
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 # Another program, which leases 4000 MiB of the card that is its argument, until its input ends.
 HOLDER = """
 import sys

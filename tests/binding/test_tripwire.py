@@ -13,6 +13,8 @@ from tests.programs.binding_programs import FULL, ROOMY, TWO
 from tests.programs.processes import Nvml, finding, run_python, write_package
 from tests.programs.stand_ins import JAX_WITH_DEVICES, TORCH, write_torch
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 START = """
 import importlib, os, sys
 from importlib.machinery import PathFinder

@@ -97,7 +97,7 @@ def of_argparse(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 def test_a_command_does_without_dear_modules(
     command: str, of_argparse: set[str], tmp_path: Path
 ) -> None:
-    """rich where something is drawn, PyYAML where YAML is read; benchmarks.command_cost: why."""
+    """rich where something is drawn, PyYAML where YAML is read; benchmarks.timing: why."""
     loaded = all_loaded_by(tmp_path, command)
     assert "gpuconf.cli.main" in loaded
     assert not loaded & _NOT_LOADED[command] - of_argparse

@@ -24,6 +24,8 @@ from tests.programs.card_clients import StartClient, wait_until
 from tests.programs.processes import Nvml, Program, Start, clean_environment, run
 from tests.programs.terminals import OnTerminal
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 HALF = "memory: {per_process_gpu_memory_fraction: 0.5}\n"
 WAITS = "memory: {memory_limit: 4GiB, at_least: 4GiB, on_shortage: {wait: forever}}\n"
 TAKES_1500 = "cuda.enter(); cuda.allocate(1500 * MIB); print(flush=True); sys.stdin.read()"

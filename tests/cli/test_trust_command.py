@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.commands import run_commands
+
+pytestmark = pytest.mark.slow  # starts many programs
 
 REFUSED = "env:\n  XLA_FLAGS: --x\n"
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow  # draws
 SIMULATED = Path(__file__).parent / "simulated"
 
 
-def of_log(name: str) -> Diagnosis:
+def diagnosis_of(name: str) -> Diagnosis:
     """The diagnosis of a log that was made on the simulated card."""
     return explain((SIMULATED / name).read_bytes())
 
@@ -34,14 +34,14 @@ def drawn(diagnosis: Diagnosis, folder: Path) -> list[str]:
     return [str(each.text).strip() for each in root.iter() if callable(each.tag)]
 
 
-def of_facts(**facts: object) -> Diagnosis:
+def refusal_with(**facts: object) -> Diagnosis:
     """A tensor's refusal with these facts."""
     return Diagnosis("oom-device-tensor", "failure", facts=LogFacts(**facts))  # type: ignore[arg-type]
 
 
 def test_pieces(tmp_path: Path) -> None:
     """The title, what is in use, what was asked for, and the largest free chunk."""
-    texts = drawn(of_log("logs/fragmentation.log"), tmp_path)
+    texts = drawn(diagnosis_of("logs/fragmentation.log"), tmp_path)
     assert "GPU memory is fragmented" in texts
     assert "in use 448 MiB" in texts
     assert "asked for 192 MiB" in texts
@@ -51,7 +51,7 @@ def test_pieces(tmp_path: Path) -> None:
 
 def test_layers(tmp_path: Path) -> None:
     """Where the log has TensorFlow's report, the bars are the layers, with their sizes."""
-    texts = drawn(of_log("logs/oom-session-report.log"), tmp_path)
+    texts = drawn(diagnosis_of("logs/oom-session-report.log"), tmp_path)
     assert {"held by layer", "conv1", "900 MiB", "to_planes", "450 MiB"} <= set(texts)
     assert "chunks in use, by size" not in texts
 
@@ -59,14 +59,16 @@ def test_layers(tmp_path: Path) -> None:
 def test_what_the_card_did_not_give(tmp_path: Path) -> None:
     """Is hatched, and the picture says so."""
     (title,) = (
-        text for text in drawn(of_log("logs/startup-neighbour.log"), tmp_path) if "limit" in text
+        text
+        for text in drawn(diagnosis_of("logs/startup-neighbour.log"), tmp_path)
+        if "limit" in text
     )
     assert title.endswith("; hatched: not claimed from the card")
 
 
 def test_a_memory_dump(tmp_path: Path) -> None:
     """A file of TF_BFC_MEMORY_DUMP is drawn like a log; it does not tell what was asked for."""
-    texts = drawn(of_log("dumps/oom-memory-dump"), tmp_path)
+    texts = drawn(diagnosis_of("dumps/oom-memory-dump"), tmp_path)
     assert any(text.startswith("GPU_0_bfc, limit 512 MiB") for text in texts)
     assert not any(text.startswith("asked for") for text in texts)
 
@@ -77,7 +79,7 @@ def test_a_memory_dump(tmp_path: Path) -> None:
 )
 def test_every_refusal_is_drawn(log: str, tmp_path: Path) -> None:
     """As PNG, without a display; no warning of matplotlib's layout (warnings are errors)."""
-    diagnosis = of_log(log)
+    diagnosis = diagnosis_of(log)
     if not plot.has_picture(diagnosis.facts):
         assert diagnosis.facts.dump is None
         return
@@ -102,7 +104,7 @@ def test_what_was_asked_for_is_within_the_axis(
         in_use=(Chunks(in_use, 1),),
         free_chunks=(limit - in_use,),
     )
-    texts = drawn(of_facts(dump=dump), tmp_path)
+    texts = drawn(refusal_with(dump=dump), tmp_path)
     assert any(text.startswith("asked for") for text in texts)
 
 
@@ -121,8 +123,8 @@ def test_whether_there_is_anything_to_draw() -> None:
 def test_a_dump_that_was_cut_off(tmp_path: Path) -> None:
     """Without the free chunks, free memory is one piece; without the sums, chunks are bars."""
     sums = Dump(1, limit_bytes=4 * MIB, in_use_bytes=MIB, unclaimed_bytes=MIB)
-    assert "in use 1 MiB" in drawn(of_facts(dump=sums), tmp_path)
-    assert "3 × 1 MiB" in drawn(of_facts(dump=Dump(1, in_use=(Chunks(MIB, 3),))), tmp_path)
+    assert "in use 1 MiB" in drawn(refusal_with(dump=sums), tmp_path)
+    assert "3 × 1 MiB" in drawn(refusal_with(dump=Dump(1, in_use=(Chunks(MIB, 3),))), tmp_path)
 
 
 def test_many_holders_are_a_few_bars(tmp_path: Path) -> None:
@@ -134,14 +136,14 @@ def test_many_holders_are_a_few_bars(tmp_path: Path) -> None:
     assert (bars[0].name, bars[-1].name) == ("layer0", "(smaller ones)")
     assert sum(bar.size_bytes for bar in bars) == table.total_bytes
     tiny = Allocations(1, "GPU:0", "GPU_0_bfc", (NodeAllocation("bias", 512),), 0)
-    assert {"bias", "512 B", "KiB"} <= set(drawn(of_facts(allocations=tiny), tmp_path))
+    assert {"bias", "512 B", "KiB"} <= set(drawn(refusal_with(allocations=tiny), tmp_path))
 
 
 def test_a_long_name_keeps_its_end(tmp_path: Path) -> None:
     """Where the layer's own name stands; what XML and matplotlib read as signs is text."""
     name = "model/" + "block/" * 20 + "conv<1>$x^2$"
     texts = drawn(
-        of_facts(allocations=Allocations(1, "GPU:0", "bfc", (NodeAllocation(name, GIB),), 0)),
+        refusal_with(allocations=Allocations(1, "GPU:0", "bfc", (NodeAllocation(name, GIB),), 0)),
         tmp_path,
     )
     assert any(text.startswith("…") and len(text) <= 48 for text in texts), texts
@@ -150,4 +152,4 @@ def test_a_long_name_keeps_its_end(tmp_path: Path) -> None:
 def test_a_folder_that_went_away(tmp_path: Path) -> None:
     """Is an OSError, which the command tells without losing the diagnosis."""
     with pytest.raises(OSError, match="nosuch"):
-        plot.draw(of_log("logs/fragmentation.log"), str(tmp_path / "nosuch" / "a.png"))
+        plot.draw(diagnosis_of("logs/fragmentation.log"), str(tmp_path / "nosuch" / "a.png"))

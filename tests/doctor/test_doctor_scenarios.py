@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from gpuconf.units import GIB, MIB
 from tests.doctor.doctor_commands import Job, checked, run_jobs, troubles
@@ -17,103 +18,43 @@ from tests.programs.processes import Nvml
 pytestmark = pytest.mark.slow  # waits for programs
 
 GROUPS = ("driver", "cards", "environment", "host", "profile")
-LOADED = {"/proc/driver/nvidia/version": MODULE, **pci_card()}
-NODES = {"/dev/nvidia0": "", "/dev/nvidiactl": "", "/dev/nvidia-uvm": ""}
-WINDOWS = {"/proc/version": WSL, "/usr/lib/wsl/lib/libcuda.so.1": ""}
 FULL = standin.Machine(
     (standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, used=8 * GIB - 160 * MIB),)
 )
+# Files around a machine, by the names in scenarios.yaml.
+PARTS = {
+    "card": pci_card(),
+    "loaded": {"/proc/driver/nvidia/version": MODULE, **pci_card()},
+    "nodes": {"/dev/nvidia0": "", "/dev/nvidiactl": "", "/dev/nvidia-uvm": ""},
+    "wsl": {"/proc/version": WSL},
+    "windows": {"/proc/version": WSL, "/usr/lib/wsl/lib/libcuda.so.1": ""},
+    "xid 79": {"/var/log/kern.log": f"{LINUX}{XID_79}\n"},
+    "stopped": process(4242, "python3", "T"),
+}
 
 
 class Scenario(NamedTuple):
-    """A machine: what NVML tells, the files around it, variables; and what is wrong with it."""
+    """A machine of scenarios.yaml."""
 
     name: str
     nvml: str | standin.Machine
-    files: Mapping[str, str] = {}
-    environ: Mapping[str, str] = {}
-    found: Mapping[str, str] = {}
-    code: int = 0
+    files: Mapping[str, str]
+    environ: Mapping[str, str]
+    found: Mapping[str, str]
 
 
-def failing(name: str, nvml: str | standin.Machine, *ids: str, **rest: Any) -> Scenario:
-    """A machine on which these checks fail."""
-    return Scenario(name, nvml, found=dict.fromkeys(ids, "fail"), code=1, **rest)
+def scenarios() -> Iterator[Scenario]:
+    """All of them.  Drivers that lack functions are other libraries, and so other processes."""
+    text = Path(__file__).with_name("scenarios.yaml").read_text(encoding="utf-8")
+    for name, row in yaml.safe_load(text).items():
+        files = dict.fromkeys(row.get("files", ()), "")
+        for part in row.get("parts", ()):
+            files.update(PARTS[part])
+        nvml = FULL if row["nvml"] == "full" else row["nvml"]
+        yield Scenario(name, nvml, files, row.get("environ", {}), row.get("found", {}))
 
 
-def warning(name: str, nvml: str | standin.Machine, *ids: str, **rest: Any) -> Scenario:
-    """A machine on which these checks warn."""
-    return Scenario(name, nvml, found=dict.fromkeys(ids, "warn"), **rest)
-
-
-SCENARIOS = (
-    Scenario("0 cards", "no_cards"),
-    Scenario("1 card, drives the display", "desktop", {**LOADED, **NODES}),
-    Scenario("8 cards", "eight_cards"),
-    Scenario("no library, in a container without a GPU", "no_library", {"/.dockerenv": ""}),
-    failing("no driver", "no_library", "driver.present", files=pci_card()),
-    failing("no driver, nouveau", "no_library", "driver.present",
-            files={**pci_card(), "/sys/module/nouveau/x": ""}),
-    failing("a container without --gpus", "no_library", "driver.container",
-            files={**LOADED, "/.dockerenv": ""}),
-    failing("a container without the capability utility", "no_library", "driver.container",
-            files={**LOADED, **NODES, "/.dockerenv": ""}),
-    Scenario("AMD", "no_library", {"/dev/kfd": ""}),
-    Scenario("Jetson", "no_library", {"/etc/nv_tegra_release": "", "/dev/nvhost-gpu": ""}),
-    failing("driver not loaded", "driver_not_loaded", "driver.present", files=pci_card()),
-    Scenario("an image with a driver, a machine without a card", "driver_not_loaded"),
-    failing("mismatch", "version_mismatch", "driver.module", files={**LOADED, **NODES}),
-    failing("no permission", "no_permission", "driver.devices", files=LOADED),
-    failing("an error nobody has heard of", "unheard_of_error", "driver.present"),
-    failing("lost before the start", "gpu_lost_at_start", "cards.reachable"),
-    failing("lost GPU", "lost_card", "cards.reachable"),
-    failing("dying GPU", "dying_card", "cards.reachable"),
-    Scenario("a card closed to us", "card_forbidden"),
-    Scenario("MIG", "mig"),
-    Scenario("MIG off", "mig_off"),
-    failing("MIG without instances", "mig_empty", "cards.mig"),
-    Scenario("unified memory", "unified_memory"),
-    Scenario("memory told as 0", "zero_memory"),
-    Scenario("memory of processes unknown", "process_memory_unknown"),
-    Scenario("names that are not text", "odd_names"),
-    Scenario("WSL2", "wsl2", {**WINDOWS, "/dev/dxg": ""}),
-    failing("WSL without its device", "no_library", "driver.wsl", files=WINDOWS),
-    Scenario("WSL without NVIDIA", "no_library", {"/proc/version": WSL, "/dev/dxg": ""}),
-    warning("unequal cards", "unequal_cards", "environment.device_order"),
-    Scenario("unequal cards in PCI order", "unequal_cards",
-             environ={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
-    Scenario("ECC memory that is sound", "sound_ecc"),
-    warning("memory errors", "ecc_errors", "cards.ecc"),
-    warning("a remap is pending", "remap_pending", "cards.ecc"),
-    warning("a page retirement is pending", "page_retirement", "cards.ecc"),
-    failing("a remap failed", "remap_failed", "cards.ecc"),
-    warning("the driver wants a restart", "wants_reboot", "cards.ecc"),
-    warning("Xid 79", "desktop", "cards.xid", files={"/var/log/kern.log": f"{LINUX}{XID_79}\n"}),
-    warning("exclusive mode", "exclusive", "cards.compute_mode"),
-    failing("prohibited mode", "prohibited", "cards.compute_mode"),
-    warning("a stopped process", "desktop", "cards.leftover",
-            files=process(4242, "python3", "T")),
-    Scenario("a full card", FULL, found={"cards.memory": "warn", "cards.leftover": "warn",
-                                         "profile.plan": "fail"}, code=1),
-    Scenario("a full card, in a container", FULL, {"/.dockerenv": ""},
-             found={"cards.memory": "warn", "profile.plan": "fail"}, code=1),
-    warning("growth given as 1", "desktop", "environment.growth",
-            environ={"TF_FORCE_GPU_ALLOW_GROWTH": "1"}),
-    failing("a repeat", "two_cards", "environment.visible_devices",
-            environ={"CUDA_VISIBLE_DEVICES": "1,1"}),
-    Scenario("a profile that is not there", "desktop", environ={"GPUCONF_PROFILE": "halfcard"},
-             found={"profile.choice": "fail"}, code=1),
-    Scenario("an allocator that voids the cap", "desktop",
-             environ={"TF_GPU_ALLOCATOR": "cuda_malloc_async"},
-             found={"environment.allocator": "warn", "profile.environment": "warn"}),
-)  # fmt: skip
-
-# Drivers that lack functions: each is another library, and so another process.
-OLD_DRIVERS = (
-    failing("R470", "driver_r470", "driver.cuda"),  # the installed TensorFlow is for CUDA 12
-    failing("R440", "driver_r440", "driver.cuda"),
-    failing("R390", "driver_r390", "driver.present"),
-)
+SCENARIOS = tuple(scenarios())
 
 
 def _jobs(scenario: Scenario, folder: Path, environ: Mapping[str, str]) -> Job:
@@ -128,7 +69,7 @@ def reports(nvml: Nvml, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     """The exit code and the document of every scenario, by its name."""
     folder = tmp_path_factory.mktemp("scenarios")
     batches: dict[str, list[Scenario]] = {}
-    for scenario in (*SCENARIOS, *OLD_DRIVERS):
+    for scenario in SCENARIOS:
         batches.setdefault(nvml(scenario.nvml)["LD_LIBRARY_PATH"], []).append(scenario)
     found = {}
     for path, batch in batches.items():
@@ -138,13 +79,13 @@ def reports(nvml: Nvml, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return found
 
 
-@pytest.mark.parametrize("scenario", [*SCENARIOS, *OLD_DRIVERS], ids=lambda each: each.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
 def test_a_scenario(scenario: Scenario, reports: dict[str, Any]) -> None:
     """What is wrong, and nothing else is; the document is as the schema says, with fixes."""
     done = reports[scenario.name]
     document = checked(done)
     assert troubles(document) == scenario.found
-    assert done.code == scenario.code
+    assert done.code == ("fail" in scenario.found.values())
     assert done.err == ""
     for finding in document["findings"]:
         assert bool(finding["fix"]) == (finding["status"] in ("warn", "fail"))

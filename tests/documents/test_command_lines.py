@@ -35,6 +35,7 @@ def fences() -> Iterator[Any]:
 
 def test_every_block_of_commands_is_marked() -> None:
     """With `run`, and then tests/documents/test_transcripts.py runs it, or with a reason."""
+    assert len(list(fences())) > 100
     unmarked = [
         f"{fence.place}: {fence.commands[0].text}"
         for fence in fences()
@@ -150,10 +151,10 @@ def test_commands_within_sentences_are_possible(page: Path) -> None:
     """An option in `gpuconf doctor --probe` is one that the command has; values may be missing."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     wrong = []
-    for said in _SPAN.findall(text):
-        if said.split()[1] in COMMANDS:
-            found = [problem(words) for words in _shell_words(said)]
-            wrong += [f"{said}: {each}" for each in found if each and "does not know" in each]
+    for line in _SPAN.findall(text):
+        if line.split()[1] in COMMANDS:
+            found = [problem(words) for words in _shell_words(line)]
+            wrong += [f"{line}: {each}" for each in found if each and "does not know" in each]
     assert wrong == []
 
 

@@ -46,10 +46,10 @@ def test_a_report_ends_with_the_command_that_shows_the_page(tmp_path: Path) -> N
 
 def test_every_line_is_on_its_page() -> None:
     """Every phrase of a rule stands on the page of the rule's cause."""
-    for rule in all_rules():
-        if rule.cause is not None:
-            text = MADE[Path("docs", "causes", f"{rule.cause}.md")]
-            assert rule.means in text, rule.id
+    with_a_page = [rule for rule in all_rules() if rule.cause is not None]
+    assert len(with_a_page) > 80
+    for rule in with_a_page:
+        assert rule.means in MADE[Path("docs", "causes", f"{rule.cause}.md")], rule.id
 
 
 def test_every_command_is_in_the_reference() -> None:

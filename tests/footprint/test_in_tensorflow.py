@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 CHECKS = [
     Path(__file__).with_name(f"{subject}_checks.py")
-    for subject in ("tracing", "estimate_models", "traced_steps")
+    for subject in ("tracing", "estimate_models", "traced_steps", "stored_peaks")
 ]
 outcomes = outcomes_fixture(*CHECKS)
 

@@ -31,7 +31,7 @@ def text(holdings: Holdings, width: int | None = None) -> list[str]:
     return lines[lines.index("") + 1 :]
 
 
-def of(*processes: Holding) -> Holdings:
+def holdings_of(*processes: Holding) -> Holdings:
     """One card with these on it."""
     return Holdings(TODAY, (CARD._replace(processes=processes),), ledger=LEDGER)
 
@@ -39,7 +39,7 @@ def of(*processes: Holding) -> Holdings:
 def test_a_row_for_each_process() -> None:
     """Since when: a time of today, a day, or a month; without a profile there is a hyphen."""
     alone = Holding(9, "me", "python3", used_bytes=GIB, since="2025-12-31T00:00:00", is_ours=True)
-    assert text(of(OURS, ANNAS, alone)) == [
+    assert text(holdings_of(OURS, ANNAS, alone)) == [
         "GPU  PID  USER  PROGRAM   PROFILE       LEASE    IN USE  SINCE",
         "0      7  me    train.py  half-card  5120 MiB  2048 MiB  14:02",
         "0      8  anna  fit.py    half-card  1024 MiB     1 MiB  21 Nov",
@@ -51,7 +51,7 @@ def test_others_are_summed_up() -> None:
     """By user; a process whose owner is not known is nobody's, and what is unknown has no sum."""
     bens = ANNAS._replace(pid=9, user="ben", lease_bytes=None, used_bytes=None)
     stranger = Holding(10, used_bytes=GIB)
-    holdings = summed_up(of(OURS, ANNAS, ANNAS._replace(pid=12), bens, stranger))
+    holdings = summed_up(holdings_of(OURS, ANNAS, ANNAS._replace(pid=12), bens, stranger))
     assert text(holdings) == [
         "GPU  PID  USER     PROGRAM      PROFILE       LEASE    IN USE  SINCE",
         "0      7  me       train.py     half-card  5120 MiB  2048 MiB  14:02",
@@ -63,19 +63,19 @@ def test_others_are_summed_up() -> None:
         "reservation counts",
         "`gpuconf ps --all-users` lists each process of other users",
     ]
-    assert summed_up(of(OURS)) == of(OURS)
+    assert summed_up(holdings_of(OURS)) == holdings_of(OURS)
 
 
 def test_memory_that_no_listed_process_holds() -> None:
     """A card that is full of it is not called empty; what a driver itself takes does not count."""
     full = CARD._replace(bar=LeaseBar(7 * GIB, 0, 0, GIB), unlisted_bytes=7 * GIB)
-    (line,) = text(of()._replace(cards=(full,)))[:1]
+    (line,) = text(holdings_of()._replace(cards=(full,)))[:1]
     assert "the driver lists no process, but 7168 MiB are in use" in line
 
 
 def test_an_estimated_use_is_marked() -> None:
     """A tilde, and one line that explains it; not the line for an unknown use."""
-    lines = text(of(OURS._replace(is_estimate=True)))
+    lines = text(holdings_of(OURS._replace(is_estimate=True)))
     assert "  ~2048 MiB  " in lines[1]
     assert lines[-1].startswith("~ estimated from how the GPU's use has grown")
     assert not any("unknown" in line for line in lines)
@@ -86,7 +86,7 @@ def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
     places = (LinePlace("0", "GPU-1", 1, GIB), LinePlace("1", "GPU-2", 2, GIB))
     waits = WaitingProcess(7, "anna", "x.py", "half-card", TODAY, False, True, places)
     empty = CARD._replace(bar=LeaseBar(300 * MIB, 0, 0, 9 * GIB), unlisted_bytes=300 * MIB)
-    lines = text(of()._replace(cards=(empty,), waiting=(waits,)))
+    lines = text(holdings_of()._replace(cards=(empty,), waiting=(waits,)))
     assert lines[:5] == [
         "no process holds memory or a lease",
         "",
@@ -100,7 +100,7 @@ def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
 def test_a_long_name_does_not_push_the_figures_out() -> None:
     """In 60 columns names are cut, and the least important columns go."""
     long = OURS._replace(program="a-training-script-with-a-long-name.py", pid=1234567)
-    lines = text(of(long), 60)
+    lines = text(holdings_of(long), 60)
     assert lines[1] == "0    1234567  me    a-training-s…  5120 MiB  2048 MiB  14:02"
     assert all(len(line) <= 60 for line in lines)
 
@@ -118,7 +118,7 @@ def test_no_card_and_no_ledger() -> None:
 
 def test_a_ledger_of_this_container() -> None:
     """Said, since others' leases are not seen."""
-    lines = text(of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True)))
+    lines = text(holdings_of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True)))
     assert lines[-1].startswith("leases are shared only within this container: /dev/shm/gpuconf is")
 
 
@@ -126,10 +126,12 @@ def test_tasks_of_schedulers_have_a_column() -> None:
     """Only where one was asked for; what it could not be asked for is said."""
     actor = SchedulerTask("ray", "Model.train", "trainer", "01000000")
     step = SchedulerTask("slurm", "12_3.0", job="resnet", user="anna")
-    holdings = of(OURS._replace(task=actor), ANNAS._replace(task=step), OURS._replace(pid=9))
+    holdings = holdings_of(
+        OURS._replace(task=actor), ANNAS._replace(task=step), OURS._replace(pid=9)
+    )
     rows = text(holdings._replace(unasked=("Ray cannot be asked: no dashboard",)))
     assert rows[0].split()[3:6] == ["PROGRAM", "TASK", "PROFILE"]
     assert "Model.train, actor trainer, job 01000000" in rows[1]
     assert "12_3.0, job resnet of anna" in rows[2]
     assert rows[-1] == "Ray cannot be asked: no dashboard"
-    assert "TASK" not in text(of(OURS))[0]
+    assert "TASK" not in text(holdings_of(OURS))[0]

@@ -27,6 +27,8 @@ from tests.leases.ledgers import (
 )
 from tests.leases.processes import Child, child
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 RUBBISH = "lease.1.2.3.4.5"
 
 

@@ -164,6 +164,7 @@ def test_it_was_removed_while_we_waited(folder: str) -> None:
         with Mutex(folder).held():
             assert not is_free(folder)
         timer.join()
+    assert is_free(folder)
 
 
 def test_a_forked_child_of_the_holder_does_not_keep_it(folder: str) -> None:
@@ -265,6 +266,7 @@ def test_another_kind_of_file_does_as_well(make: Callable[[str], None], folder: 
     make(f"{folder}/{FILE}")
     with Mutex(folder).held():
         assert not is_free(folder)
+    assert is_free(folder)
 
 
 @pytest.mark.parametrize("spare", [0, 1])

@@ -16,6 +16,8 @@ from tests.leases.line import ONE_CARD, START
 from tests.leases.processes import Child, child
 from tests.programs.processes import Nvml, clean_environment, run_python
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 _PROGRAM = """
 made = plan(OwnLeases(), profile({mib}))
 print(sizes(made), *made.notes, sep="\\n")

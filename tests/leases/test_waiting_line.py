@@ -9,6 +9,8 @@ import pytest
 from tests.leases.line import ONE_CARD, START, TWO_CARDS
 from tests.programs.processes import Nvml, run_python
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 
 def test_a_small_request_cannot_jump_the_line(tmp_path: Path, nvml: Nvml) -> None:
     """One that does not wait is refused while another waits, although it would fit."""

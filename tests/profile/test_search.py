@@ -16,6 +16,7 @@ from gpuconf.profile import (
     load_profile,
 )
 from gpuconf.profile.files import shipped_folder
+from gpuconf.profile.problems import nearest
 
 SHIPPED = {
     *("shared-desktop", "dedicated", "half-card", "virtual-pair", "small-laptop"),
@@ -204,3 +205,9 @@ def test_everything_is_listed(tmp_path: Path) -> None:
 def test_the_shipped_profiles_lie_beside_the_schema() -> None:
     """In a checkout and in an installed wheel."""
     assert Path(shipped_folder(), "profile.schema.json").is_file()
+
+
+def test_a_typing_error_is_nearer_than_a_part_of_the_word() -> None:
+    """Of two names the one that was meant is suggested."""
+    assert nearest("memry_limit", ("limit", "memory_limit")) == "memory_limit"
+    assert nearest("limit", ("keep_free", "memory_limit")) == "memory_limit"

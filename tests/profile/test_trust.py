@@ -74,6 +74,7 @@ def test_records_of_others_do_not_count(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_record_that_is_no_ordinary_file(tmp_path: Path) -> None:
     """A link or a pipe of the right name is not trust, and blocks nobody."""
     trust.record("/a.yaml", b"x", environ(tmp_path))
+    assert trust.is_trusted("/a.yaml", b"x", environ(tmp_path))
     (record,) = store(tmp_path).iterdir()
     record.rename(tmp_path / "moved")
     record.symlink_to(tmp_path / "moved")

@@ -46,5 +46,8 @@ def test_the_variable_alone_is_no_pod(tmp_path: Path) -> None:
 @pytest.mark.parametrize("portion", ["", "0", "-1", "1.5", "nan", "half"])
 def test_what_is_no_portion_is_no_limit(tmp_path: Path, portion: str) -> None:
     environ = {**_POD, "GPU_PORTION": portion}
+    share = assigned_share(load_profile("shared-desktop"), environ)
+    assert share is not None
+    assert share.part is None, share
     assert limit(tmp_path, "context: 384MiB", environ) == _WHOLE
     assert limit(tmp_path, "context: 384MiB, share: kai", environ) == _WHOLE
