@@ -28,7 +28,7 @@ from tests.programs.processes import run, run_python
 MIB = 1024**2
 ESTIMATE = SimpleNamespace(peak_bytes=7 * MIB)
 
-# A model whose weights and Adam's state take 12 MiB; what to tell goes into `told`.
+# A model whose weights and Adam's state take 12 MiB; what to report goes into `values`.
 _START = """
 import json, sys
 from types import SimpleNamespace
@@ -40,30 +40,32 @@ _MODEL = """
 model = keras.Sequential([keras.layers.Input((1024,)), keras.layers.Dense(1024)])
 model.compile("adam", "mse")
 x, y = np.zeros((64, 1024), "float32"), np.zeros((64, 1024), "float32")
-told = {}
+values = {}
 """
 _END = """
-print("TOLD", json.dumps(told), flush=True)
-print("TOLD", file=sys.stderr, flush=True)
+print("VALUES", json.dumps(values), flush=True)
+print("VALUES", file=sys.stderr, flush=True)
 """
 _KERAS = {"keras": "import keras", "tf_keras": "import tf_keras as keras"}
 
-# What each part of a program told, and its stderr.
-Told = Mapping[str, tuple[dict[str, Any], str]]
+# What each part of a program reported, and its stderr.
+Reported = Mapping[str, tuple[dict[str, Any], str]]
 
 
-def train(folder: Path, parts: Mapping[str, str], *, keras: str = "keras", **environ: str) -> Told:
-    """Run the parts in one process; each sees a new ``model``, and ``x``, ``y``, ``told``."""
+def train(
+    folder: Path, parts: Mapping[str, str], *, keras: str = "keras", **environ: str
+) -> Reported:
+    """Run the parts in one process; each sees a new ``model``, and ``x``, ``y``, ``values``."""
     program = folder / "program.py"
     bodies = [f"{_MODEL}{body}{_END}" for body in parts.values()]
     program.write_text(_START.format(keras=_KERAS[keras]) + "".join(bodies), encoding="utf-8")
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", warm.VARIABLE: "1", **environ}
     done = run([sys.executable, str(program)], folder, environ=quiet, timeout_s=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = [line for line in done.stdout.splitlines() if line.startswith("TOLD ")]
-    facts = [json.loads(line.removeprefix("TOLD ")) for line in told]
-    said = done.stderr.split("TOLD\n")[:-1]
-    return dict(zip(parts, zip(facts, said, strict=True), strict=True))
+    lines = [line for line in done.stdout.splitlines() if line.startswith("VALUES ")]
+    values = [json.loads(line.removeprefix("VALUES ")) for line in lines]
+    errors = done.stderr.split("VALUES\n")[:-1]
+    return dict(zip(parts, zip(values, errors, strict=True), strict=True))
 
 
 def on_card(card: Card) -> dict[str, str]:
@@ -71,72 +73,44 @@ def on_card(card: Card) -> dict[str, str]:
     return card.environment({}, bridge=bridge_for_command([sys.executable]))
 
 
+ONE, TWO = {"GPU:0": Use(3, 5)}, {"GPU:0": Use(3, 5), "GPU:1": Use(2, 4)}
+
+
 @pytest.mark.parametrize(
-    ("uses", "estimate", "validation", "with_numbers", "expected"),
+    ("uses", "options", "expected"),
     [
-        ({}, ESTIMATE, {}, False, {}),
+        ({}, {"estimate": ESTIMATE}, ""),
+        (ONE, {}, "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5"),
         (
-            {"GPU:0": Use(3, 5)},
-            None,
-            {},
-            False,
-            {"gpu_memory_current_bytes": 3, "gpu_memory_peak_bytes": 5},
+            ONE,
+            {"estimate": ESTIMATE, "validation_peaks": {"GPU:0": 6}},
+            "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5 val_gpu_memory_peak_bytes=6 "
+            "gpu_memory_peak_estimate_bytes=7340032",
         ),
         (
-            {"GPU:0": Use(3, 5)},
-            ESTIMATE,
-            {"GPU:0": 6},
-            False,
-            {
-                "gpu_memory_current_bytes": 3,
-                "gpu_memory_peak_bytes": 5,
-                "val_gpu_memory_peak_bytes": 6,
-                "gpu_memory_peak_estimate_bytes": 7 * MIB,
-            },
-        ),
-        (
-            {"GPU:0": Use(3, 5), "GPU:1": Use(2, 4)},
-            ESTIMATE,
-            {},
-            True,
-            {
-                "gpu_memory_current_bytes_gpu0": 3,
-                "gpu_memory_peak_bytes_gpu0": 5,
-                "gpu_memory_current_bytes_gpu1": 2,
-                "gpu_memory_peak_bytes_gpu1": 4,
-                "gpu_memory_peak_estimate_bytes": 7 * MIB,
-            },
+            TWO,
+            {"estimate": ESTIMATE, "with_numbers": True},
+            "gpu_memory_current_bytes_gpu0=3 gpu_memory_peak_bytes_gpu0=5 "
+            "gpu_memory_current_bytes_gpu1=2 gpu_memory_peak_bytes_gpu1=4 "
+            "gpu_memory_peak_estimate_bytes=7340032",
         ),
         (
             {"GPU:0": Use(3, 5, pool_bytes=9)},
-            None,
             {},
-            False,
-            {
-                "gpu_memory_current_bytes": 3,
-                "gpu_memory_peak_bytes": 5,
-                "gpu_memory_pool_bytes": 9,
-            },
+            "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5 gpu_memory_pool_bytes=9",
         ),
-        (
-            {"CPU:0": Use(3, 5)},
-            None,
-            {},
-            False,
-            {"cpu_memory_current_bytes": 3, "cpu_memory_peak_bytes": 5},
-        ),
+        ({"CPU:0": Use(3, 5)}, {}, "cpu_memory_current_bytes=3 cpu_memory_peak_bytes=5"),
     ],
 )
 def test_the_names_of_the_figures(
-    uses: dict[str, Use],
-    estimate: SimpleNamespace | None,
-    validation: dict[str, int],
-    with_numbers: bool,
-    expected: dict[str, float],
+    uses: dict[str, Use], options: dict[str, Any], expected: str
 ) -> None:
     """Keys say device and unit; numbers of GPUs where there are several; the estimate once."""
-    found = figures(uses, estimate, validation_peaks=validation, with_numbers=with_numbers)
-    assert found == expected
+    defaults: dict[str, Any] = {"estimate": None, "validation_peaks": {}, "with_numbers": False}
+    given = {**defaults, **options}
+    found = figures(uses, given.pop("estimate"), **given)
+    pairs = (pair.split("=") for pair in expected.split())
+    assert found == {name: int(value) for name, value in pairs}
     assert all(isinstance(value, float) for value in found.values())
 
 
@@ -157,9 +131,9 @@ def test_which_devices_are_read(
     wanted: str | None, names: list[str], devices: tuple[str, ...], problem: str | None
 ) -> None:
     """The one asked for or all GPUs; where there is none, in words why."""
-    found, told = choose_devices(wanted, names, framework="TensorFlow")
+    found, reason = choose_devices(wanted, names, framework="TensorFlow")
     assert found == devices
-    assert told is None if problem is None else problem in (told or "")
+    assert reason is None if problem is None else problem in (reason or "")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +204,7 @@ def test_it_can_be_copied_and_pickled() -> None:
 
 def test_importing_it_imports_no_framework(tmp_path: Path) -> None:
     """One class serves every Keras, because it needs none."""
-    told = run_python(
+    printed = run_python(
         """
         import sys
         import gpuconf.callbacks
@@ -238,13 +212,13 @@ def test_importing_it_imports_no_framework(tmp_path: Path) -> None:
         """,
         tmp_path,
     )
-    assert told.strip() == "[]"
+    assert printed.strip() == "[]"
 
 
 _FIT = """
 history = model.fit(x, y, epochs=2, verbose=0, validation_data=(x, y), callbacks=[
     MemoryUsage(SimpleNamespace(peak_bytes=7))])
-told = dict(history.history)
+values = dict(history.history)
 """
 _LOST = """
 from gpuconf.callbacks.gauge import DeviceGauge
@@ -252,13 +226,15 @@ gauge = DeviceGauge()
 gauge.find("CPU:0", model)
 gauge._devices = ("GPU:7",)  # which TensorFlow has not
 gauge.reset()
-told["first"] = gauge.read()
-told["second"] = gauge.read()
+values["first"] = gauge.read()
+values["second"] = gauge.read()
 """
 
 
 @pytest.fixture(scope="module", params=_KERAS)
-def without_a_gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def without_a_gpu(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Reported:
     """What becomes of the callback on a machine that has none."""
     parts = {"fit": _FIT, "lost": _LOST}
     folder = tmp_path_factory.mktemp("without")
@@ -266,10 +242,10 @@ def without_a_gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 
 @pytest.mark.slow
-def test_without_a_gpu_the_training_goes_on(without_a_gpu: Told) -> None:
+def test_without_a_gpu_the_training_goes_on(without_a_gpu: Reported) -> None:
     """One line says why nothing is measured, and the logs are as without the callback."""
-    told, stderr = without_a_gpu["fit"]
-    assert sorted(told) == ["loss", "val_loss"]
+    values, stderr = without_a_gpu["fit"]
+    assert sorted(values) == ["loss", "val_loss"]
     said = [line for line in stderr.splitlines() if line.startswith("gpuconf: ")]
     assert len(said) == 1
     assert "uses no GPU here" in said[0]
@@ -277,10 +253,10 @@ def test_without_a_gpu_the_training_goes_on(without_a_gpu: Told) -> None:
 
 
 @pytest.mark.slow
-def test_what_tensorflow_does_not_tell_breaks_nothing(without_a_gpu: Told) -> None:
-    """A device that is lost, or whose allocator keeps no count: told once, and asked no more."""
-    told, stderr = without_a_gpu["lost"]
-    assert told == {"first": {}, "second": {}}
+def test_what_tensorflow_does_not_tell_breaks_nothing(without_a_gpu: Reported) -> None:
+    """A device that is lost, or whose allocator keeps no count: reported once."""
+    values, stderr = without_a_gpu["lost"]
+    assert values == {"first": {}, "second": {}}
     assert stderr.count("does not count the memory of GPU:7 (ValueError") == 1
 
 
@@ -296,8 +272,8 @@ tf.config.list_logical_devices = fail
         + _FIT
     )
     environ = {"KERAS_BACKEND": "jax", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    told, stderr = train(tmp_path, {"fit": body}, **environ)["fit"]
-    assert sorted(told) == ["loss", "val_loss"]
+    values, stderr = train(tmp_path, {"fit": body}, **environ)["fit"]
+    assert sorted(values) == ["loss", "val_loss"]
     assert "JAX uses no GPU here" in stderr
 
 
@@ -312,7 +288,7 @@ history = model.fit(x, y, batch_size=64, epochs=2, verbose=0, validation_data=bi
     callbacks=[keras.callbacks.CSVLogger("before.csv"),
                MemoryUsage(SimpleNamespace(peak_bytes=7)), Own(),
                keras.callbacks.CSVLogger("after.csv")])
-told = {**history.history, "own": Own.current}
+values = {**history.history, "own": Own.current}
 """
 _EVALUATE = """
 class Stop(keras.callbacks.Callback):
@@ -323,18 +299,18 @@ try:
     model.fit(x, y, verbose=0, callbacks=[usage, Stop()])
 except RuntimeError:
     pass
-told["after the error"] = dict(usage.last)
-told["evaluate"] = float(model.evaluate(x, y, verbose=0, callbacks=[usage]))
-told["evaluated"] = dict(usage.last)
-told["rows"] = len(model.predict(x, verbose=0, callbacks=[usage]))
-told["predicted"] = dict(usage.last)
+values["after the error"] = dict(usage.last)
+values["evaluate"] = float(model.evaluate(x, y, verbose=0, callbacks=[usage]))
+values["evaluated"] = dict(usage.last)
+values["rows"] = len(model.predict(x, verbose=0, callbacks=[usage]))
+values["predicted"] = dict(usage.last)
 """
 _BOARD = """
 import tensorflow as tf
 model.fit(x, y, epochs=2, verbose=0, validation_data=(x, y), callbacks=[
     MemoryUsage(SimpleNamespace(peak_bytes=7)), keras.callbacks.TensorBoard("board")])
 for run in ("train", "validation"):
-    found = told[run] = {}
+    found = values[run] = {}
     for file in tf.io.gfile.glob(f"board/{run}/*tfevents*"):
         for record in tf.data.TFRecordDataset(file):
             for value in tf.compat.v1.Event.FromString(record.numpy()).summary.value:
@@ -346,7 +322,7 @@ for run in ("train", "validation"):
 @pytest.fixture(scope="module", params=_KERAS)
 def on_a_card(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, libraries: Path
-) -> tuple[Told, Path]:
+) -> tuple[Reported, Path]:
     """What the callback measures on a card, and the folder in which it was."""
     del libraries  # for its skip
     folder = tmp_path_factory.mktemp("on_card")
@@ -358,21 +334,21 @@ def on_a_card(
 
 
 @pytest.mark.slow
-def test_epochs_on_a_card(on_a_card: tuple[Told, Path]) -> None:
+def test_epochs_on_a_card(on_a_card: tuple[Reported, Path]) -> None:
     """What follows in ``callbacks`` sees figures that are TensorFlow's own, in every epoch.
 
     History and CSVLogger keep them; one that stands before does not have them.  The validation's
     batch is a hundred times the training's, and so its peak is the higher, in its own column alone.
     """
     parts, folder = on_a_card
-    told, stderr = parts["epochs"]
+    values, stderr = parts["epochs"]
     assert "MemoryUsage" not in stderr
-    current, peak = told["gpu_memory_current_bytes"], told["gpu_memory_peak_bytes"]
-    assert current == told["own"]
-    assert told["gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
+    current, peak = values["gpu_memory_current_bytes"], values["gpu_memory_peak_bytes"]
+    assert current == values["own"]
+    assert values["gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
     assert all(12 * MIB < now < 40 * MIB for now in current)
     assert all(now < most < 40 * MIB for now, most in zip(current, peak, strict=True))
-    assert all(most > 70 * MIB for most in told["val_gpu_memory_peak_bytes"])
+    assert all(most > 70 * MIB for most in values["val_gpu_memory_peak_bytes"])
     before = (folder / "before.csv").read_text().splitlines()[0]
     assert "gpu_memory" not in before
     with (folder / "after.csv").open() as file:
@@ -382,28 +358,28 @@ def test_epochs_on_a_card(on_a_card: tuple[Told, Path]) -> None:
 
 
 @pytest.mark.slow
-def test_evaluate_and_predict(on_a_card: tuple[Told, Path]) -> None:
+def test_evaluate_and_predict(on_a_card: tuple[Reported, Path]) -> None:
     """Their figures are in ``last``; what they return is as without the callback.
 
     After a training that an exception ended in the middle of an epoch, too.
     """
-    told, _ = on_a_card[0]["evaluate"]
-    assert told["after the error"] == {}
-    assert told["rows"] == 64
+    values, _ = on_a_card[0]["evaluate"]
+    assert values["after the error"] == {}
+    assert values["rows"] == 64
     for name in ("evaluated", "predicted"):
-        assert set(told[name]) == {"gpu_memory_current_bytes", "gpu_memory_peak_bytes"}
-        assert 0 < told[name]["gpu_memory_current_bytes"] <= told[name]["gpu_memory_peak_bytes"]
+        assert set(values[name]) == {"gpu_memory_current_bytes", "gpu_memory_peak_bytes"}
+        assert 0 < values[name]["gpu_memory_current_bytes"] <= values[name]["gpu_memory_peak_bytes"]
 
 
 @pytest.mark.slow
-def test_tensorboard_shows_them(on_a_card: tuple[Told, Path]) -> None:
+def test_tensorboard_shows_them(on_a_card: tuple[Reported, Path]) -> None:
     """They are scalars of the training's run, and the validation's peak of the other run."""
     if "board" not in on_a_card[0]:
         pytest.skip("tensorboard is not installed; TensorFlow's wheel brings it before 2.20")
-    told, _ = on_a_card[0]["board"]
-    assert len(told["train"]["epoch_gpu_memory_peak_bytes"]) == 2
-    assert told["train"]["epoch_gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
-    assert all(value > 12 * MIB for value in told["validation"]["epoch_gpu_memory_peak_bytes"])
+    values, _ = on_a_card[0]["board"]
+    assert len(values["train"]["epoch_gpu_memory_peak_bytes"]) == 2
+    assert values["train"]["epoch_gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
+    assert all(value > 12 * MIB for value in values["validation"]["epoch_gpu_memory_peak_bytes"])
 
 
 @pytest.mark.slow
@@ -412,23 +388,23 @@ def test_several_gpus(tmp_path: Path, two_cards: Card) -> None:
 
     A GPU that a training does not use is left out with one line: 0 would be no measurement.
     """
-    alone = "told = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history"
+    alone = "values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history"
     mirrored = """
 import tensorflow as tf
 reduce = tf.distribute.HierarchicalCopyAllReduce()
 with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
     model = keras.Sequential([keras.layers.Input((1024,)), keras.layers.Dense(1024)])
     model.compile("adam", "mse")
-told = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history
+values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history
 """
     parts = train(tmp_path, {"alone": alone, "mirrored": mirrored}, **on_card(two_cards))
-    told, stderr = parts["alone"]
-    assert told["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB
-    assert "gpu_memory_peak_bytes_gpu1" not in told
+    values, stderr = parts["alone"]
+    assert values["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB
+    assert "gpu_memory_peak_bytes_gpu1" not in values
     assert stderr.count("counts no byte on GPU:1") == 1
-    told, _ = parts["mirrored"]
+    values, _ = parts["mirrored"]
     for number in (0, 1):
-        assert told[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB
+        assert values[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB
 
 
 def test_the_packages_of_gpuconf_are_its_attributes(tmp_path: Path) -> None:
