@@ -75,7 +75,7 @@ test: $(VENV)/.dev
 
 quick: $(VENV)/.dev
 	$(COMPILED)
-	$(PYTEST) -m 'not gpu and not slow and not nightly' $(IN_PARALLEL)
+	$(PYTEST) -m 'not gpu and not slow and not nightly' --numprocesses 2 --dist loadfile
 
 # With a new TensorFlow for each program, and more examples of what hypothesis tries.
 nightly: $(VENV)/.dev
@@ -125,10 +125,11 @@ site: $(VENV)/.docs
 	@echo "open build/site/index.html"
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.import_cost
-	$(BIN)/python -m benchmarks.command_cost
-	$(BIN)/python -m benchmarks.explain_speed
-	$(BIN)/python -m benchmarks.run_cost
+	$(BIN)/python -m benchmarks.timing import
+	$(BIN)/python -m benchmarks.timing commands
+	$(BIN)/python -m benchmarks.timing run
+	$(BIN)/python -m benchmarks.timing explain
+	$(BIN)/python -m benchmarks.timing binding
 
 matrix: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.matrix
@@ -152,8 +153,8 @@ models: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.training.trained_models
 
 estimates: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.estimate_accuracy --quick
-	$(BIN)/python -m benchmarks.largest_batch
+	$(BIN)/python -m benchmarks.estimate peaks
+	$(BIN)/python -m benchmarks.estimate batches
 
 batches: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet opencv-python-headless

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.estimate.accuracy_table import machine_facts
-from benchmarks.estimate.estimate_cases import Case, choose_cases, only_models
+from benchmarks.estimate.cases import Case, only_models, tuned_cases
 from benchmarks.estimate.estimates import Estimate, estimate_group
-from benchmarks.estimate.measured_peaks import Measured, Measurements
-from benchmarks.estimate.stages import Stage, card_stage, gpu_stage, gpu_xla_stage, xla_stage
+from benchmarks.estimate.measurements import Measured, Measurements
+from benchmarks.machine import machine
+from benchmarks.stages import Stage, open_stage
 from gpuconf.hardware.nvml import read_inventory
 from gpuconf.units import MIB
 
@@ -40,30 +40,23 @@ _HEAD = (
 )
 
 
-def stages_of(card: str, stack: ExitStack) -> tuple[Stage, Stage]:
-    """The two stages of the measurement: op by op, and compiled."""
-    if card == "real":
-        return gpu_stage(os.environ), gpu_xla_stage(os.environ)
-    return stack.enter_context(card_stage(os.environ)), stack.enter_context(xla_stage(os.environ))
-
-
-def lines_of(cases: Sequence[Case], stages: tuple[Stage, Stage]) -> Iterator[tuple[str, bool]]:
+def lines_of(cases: Sequence[Case], stages: Sequence[Stage]) -> Iterator[tuple[str, bool]]:
     """A line of the table for each case and path, and whether all its values are known."""
     kept = Measurements()
     for case in cases:
         for stage, path in zip(stages, ("op by op", "XLA"), strict=True):
-            said = estimate_group([case], os.environ, jit=path == "XLA")[case.name]
-            yield _line(case, path, kept.measure(case, stage), said)
+            estimate = estimate_group([case], os.environ, jit=path == "XLA")[case.name]
+            yield _line(case, path, kept.measure(case, stage), estimate)
 
 
-def _line(case: Case, path: str, found: Measured, said: Estimate) -> tuple[str, bool]:
-    if error := found.error or said.error:
+def _line(case: Case, path: str, found: Measured, estimate: Estimate) -> tuple[str, bool]:
+    if error := found.error or estimate.error:
         return f"| {case.name} | {path} | {error} | | | |", False
     assert found.peak_bytes is not None
-    assert said.one_region_bytes is not None
-    sizes = (found.first_step_peak_bytes or 0, found.peak_bytes, said.one_region_bytes)
+    assert estimate.one_region_bytes is not None
+    sizes = (found.first_step_peak_bytes or 0, found.peak_bytes, estimate.one_region_bytes)
     cells = " | ".join(f"{size / MIB:.1f}" for size in sizes)
-    error = f"{100 * (said.one_region_bytes / found.peak_bytes - 1):+.1f}%"
+    error = f"{100 * (estimate.one_region_bytes / found.peak_bytes - 1):+.1f}%"
     return f"| {case.name} | {path} | {cells} | {error} |", True
 
 
@@ -85,12 +78,14 @@ def main() -> int:
         print("no NVIDIA GPU was found on this machine", file=sys.stderr)
         print("hint: python -m benchmarks.estimate_on_gpu --card simulated", file=sys.stderr)
         return 2
-    cases = only_models(choose_cases("quick"), options.models.split(","))
-    facts = f"{machine_facts()[0]}; {options.card} card"
+    cases = only_models(tuned_cases(), options.models.split(","))
+    facts = f"{machine('tensorflow', 'keras', 'gpuconf')}; {options.card} card"
     print(facts, "", *_HEAD, sep="\n", flush=True)
     made, is_whole = [], True
+    names = ("gpu", "gpu-xla") if options.card == "real" else ("card", "card-xla")
     with ExitStack() as stack:
-        for line, is_known in lines_of(cases, stages_of(options.card, stack)):
+        stages = [open_stage(name, os.environ, stack) for name in names]
+        for line, is_known in lines_of(cases, stages):
             print(line, flush=True)
             made.append(line)
             is_whole = is_whole and is_known

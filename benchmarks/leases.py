@@ -5,8 +5,8 @@ its libraries.  Each takes its lease as the binding does, then a context and mem
 its limit.  Within its own lease, the card must refuse nothing.  The same runs are repeated without
 leases for comparison.
 
-Then 10,000 programs die at random calls of the ledger, without a card.  Finally, the cost of a
-lease in the binding is measured in pairs of fresh processes.
+Then 10,000 programs die at random calls of the ledger, without a card.  What a lease costs in the
+binding is measured by ``benchmarks.timing binding``.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.leasing.binding_cost import bind_in_pairs, lines
 from benchmarks.leasing.racer import CONTEXT_MIB
 from benchmarks.machine import machine
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.units import GIB, MIB, sized
 
 SPEC = CardSpec(total_bytes=8 * GIB, used_bytes=GIB, context_bytes=CONTEXT_MIB * MIB)
-PARTS = ("race", "instant", "without", "cycles", "cost")
+PARTS = ("race", "instant", "without", "cycles")
 _GATE = 40
 _KILLED = 0.35
 
@@ -139,28 +137,18 @@ def run_cycles(options: argparse.Namespace, folder: str) -> bool:
     return not any(found[name] for name in faults)
 
 
-def run_costs(options: argparse.Namespace, folder: str) -> None:
-    """Print the cost of a lease in the binding."""
-    with simulated_card(SPEC) as card:
-        pairs = bind_in_pairs(options.pairs, card.environment(os.environ), Path(folder))
-    title = f"ms, medians of {len(pairs)} pairs"
-    print("", f"{title:28}{'lease':>10}{'none':>10}{'added':>10}   middle half", sep="\n")
-    print(*lines(pairs), sep="\n")
-
-
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
     parser.add_argument("--starts", type=int, default=400, help="of each round; default: 400")
     parser.add_argument("--cycles", type=int, default=10_000, help="default: 10000")
-    parser.add_argument("--pairs", type=int, default=40, help="of bindings; default: 40")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args(arguments)
 
 
 def main() -> int:
-    """Race, kill, measure, print; return 1 if a promise was broken."""
+    """Race, kill, print; return 1 if a promise was broken."""
     options = parse()
     print(machine("pyyaml", "nvidia-ml-py"), flush=True)
     is_good, columns = True, {}
@@ -174,11 +162,9 @@ def main() -> int:
                 print(each, file=sys.stderr)
     if columns:
         print("", *table(columns), sep="\n", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        if "cycles" in options.parts:
+    if "cycles" in options.parts:
+        with tempfile.TemporaryDirectory() as folder:
             is_good &= run_cycles(options, folder)
-        if "cost" in options.parts:
-            run_costs(options, folder)
     print("", f"load {os.getloadavg()[0]:.1f} at the end", sep="\n")
     return 0 if is_good else 1
 

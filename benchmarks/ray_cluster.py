@@ -193,10 +193,9 @@ def measure(address: str, share: float, rounds: int) -> dict[tuple[type, str], l
                 for actor in (Idle, Model):
                     start = start_of(ray, actor, share)
                     taken.setdefault((actor, name), []).append(start)
-                    said = (
-                        f"{name}, {actor.__name__}: {start.wall_s:.2f} s, CPU {start.cpu_s:.2f} s"
-                    )
-                    print(f"round {number + 1} of {rounds}: {said}", file=sys.stderr, flush=True)
+                    text = f"{actor.__name__}: {start.wall_s:.2f} s, CPU {start.cpu_s:.2f} s"
+                    done = f"round {number + 1} of {rounds}"
+                    print(f"{done}: {name}, {text}", file=sys.stderr, flush=True)
     return taken
 
 

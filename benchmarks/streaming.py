@@ -249,8 +249,8 @@ def measure_in_child(name: str, folder: Path) -> dict[str, float]:
     done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{name}: exit code {done.returncode}\n{done.stderr}")
-    told: dict[str, float] = json.loads(done.stdout)
-    return told
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
 
 
 def print_table(count: int, results: dict[str, list[dict[str, float]]]) -> dict[str, float]:

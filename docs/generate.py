@@ -1,6 +1,6 @@
 """Write what is made: references, the causes' pages, JSON Schemas, the shipped profiles as values.
 
-`make generated`; tests/profile, tests/documents and tests/test_documents.py hold the files to it.
+`make generated`; tests/profile and tests/documents hold the files to it.
 """
 
 from __future__ import annotations

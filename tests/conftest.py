@@ -58,7 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     A slow test that is new here counts as five seconds.  Tests that need root are skipped without.
     """
-    known: dict[str, float] = config.cache.get(_SECONDS, {}) if config.cache else {}
+    cache = getattr(config, "cache", None)  # absent where its plugin is off
+    known: dict[str, float] = cache.get(_SECONDS, {}) if cache else {}
     seconds: defaultdict[str, float] = defaultdict(float)
     for item in items:
         default = 5 if item.get_closest_marker("slow") is not None else 0
@@ -78,6 +79,7 @@ def pytest_terminal_summary(
             if name == "table":
                 terminalreporter.section(report.nodeid)
                 terminalreporter.write_line(str(value))
-    if config.cache:
+    cache = getattr(config, "cache", None)
+    if cache:
         seconds = {each.nodeid: round(each.duration, 1) for each in reports if each.when == "call"}
-        config.cache.set(_SECONDS, config.cache.get(_SECONDS, {}) | seconds)
+        cache.set(_SECONDS, cache.get(_SECONDS, {}) | seconds)

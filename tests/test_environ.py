@@ -1,4 +1,7 @@
-"""Changes to the environment: decided as values, applied over a dict, known to children."""
+"""Changes to the environment: decided as values, applied over a dict, known to children.
+
+And settings: their fate, in one word and in one line.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from gpuconf.environ import (
     switched_off,
 )
 from gpuconf.errors import UsageError
+from gpuconf.settings import Setting
 from gpuconf.state_note import STATE_VARIABLE, StateNote, Writer, encode, read_note, this_process
 
 GROWTH = Change("TF_FORCE_GPU_ALLOW_GROWTH", "true", "memory.allow_growth", ("true", "false"))
@@ -256,3 +260,27 @@ def test_a_switch_that_says_neither(value: str) -> None:
     with pytest.raises(UsageError, match="invalid value GPUCONF_DISABLE") as refusal:
         switched_off({"GPUCONF_DISABLE": value})
     assert "GPUCONF_DISABLE=1" in str(refusal.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("setting", "status", "line"),
+    [
+        (Setting("limit", "7 MiB", "7 MiB"), "ok", "limit: 7 MiB"),
+        (Setting("limit", "7 MiB"), "pending", "limit: asked 7 MiB, not yet in effect"),
+        (
+            Setting("limit", "7 MiB", "6 MiB", "too late"),
+            "differs",
+            "limit: asked 7 MiB, got 6 MiB: too late",
+        ),
+        (
+            Setting("limit", "7 MiB", None, "no CUDA"),
+            "differs",
+            "limit: asked 7 MiB, got nothing: no CUDA",
+        ),
+    ],
+)
+def test_the_fate_of_a_setting(setting: Setting, status: str, line: str) -> None:
+    """What was asked, what is so, and why not."""
+    assert setting.status == status
+    assert str(setting) == line
+    assert setting.as_dict() == {**setting._asdict(), "status": status}

@@ -18,6 +18,8 @@ from gpuconf.command_line import COMMANDS, WORK_ON_WINDOWS
 from tests.programs.other_platforms import names_in
 from tests.programs.processes import run, write_package
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 ON_WINDOWS = "gpuconf: GPU memory is not limited on Windows; to limit it, run the script in WSL2\n"
 ON_MACOS = "gpuconf: no limit is set; only allow_growth applies: macOS has no NVIDIA driver\n"
 

@@ -1,8 +1,9 @@
-"""The NamedTuple of `gpuconf.records` makes the value types that typing's would."""
+"""`gpuconf.records` and `gpuconf.patterns`: as typing's NamedTuple and as `re`, but lighter."""
 
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from inspect import signature
@@ -11,6 +12,7 @@ from typing import NamedTuple, get_type_hints
 import pytest
 
 from gpuconf import records
+from gpuconf.patterns import Pattern
 from gpuconf.profile.model import MemoryRules, Profile
 from gpuconf.units import Amount
 
@@ -150,12 +152,36 @@ def test_values_survive_pickle_and_copies() -> None:
     assert {profile: 1}[back] == 1
 
 
-def test_typing_is_not_loaded_for_it() -> None:
-    """What it is there for; and to import typing would be seen."""
-    code = "import sys; from gpuconf import records; {}; print('typing' in sys.modules)"
-    for more, is_loaded in (("pass", "False"), ("import typing", "True")):
-        command = [sys.executable, "-S", "-c", code.format(more)]
-        environ = {"PYTHONPATH": str(records.__file__).rpartition("/gpuconf/")[0]}
+@pytest.mark.parametrize("text", ["", "12", " 12", "12 b", "b\n12"])
+@pytest.mark.parametrize("method", ["match", "fullmatch", "search"])
+def test_a_pattern_finds_what_re_finds(method: str, text: str) -> None:
+    """Each method is re's."""
+    expected = getattr(re.compile("([0-9]+)"), method)(text)
+    found = getattr(Pattern("([0-9]+)"), method)(text)
+    assert (found and (found[1], found.span())) == (expected and (expected[1], expected.span()))
+
+
+def test_the_flags_of_a_pattern() -> None:
+    """Case and lines count unless it is said that they do not."""
+    assert Pattern("a").match("A") is None
+    assert Pattern("a", ignore_case=True).match("A")
+    assert Pattern("^b").search("a\nb") is None
+    assert Pattern("^b", multiline=True).search("a\nb")
+
+
+@pytest.mark.parametrize(
+    ("code", "loaded", "module"),
+    [
+        ("import gpuconf.records", "import typing", "typing"),
+        ("from gpuconf.patterns import Pattern; p = Pattern('a')", "p.match('a')", "re"),
+    ],
+)
+def test_what_they_are_there_for(code: str, loaded: str, module: str) -> None:
+    """Declared records and patterns load no typing and no re; and to load it would be seen."""
+    environ = {"PYTHONPATH": str(records.__file__).rpartition("/gpuconf/")[0]}
+    for more, is_loaded in (("pass", "False"), (loaded, "True")):
+        program = f"import sys; {code}; {more}; print({module!r} in sys.modules)"
+        command = [sys.executable, "-S", "-c", program]
         done = subprocess.run(
             command, env=environ, check=True, capture_output=True, text=True, timeout=60
         )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-import os
-import platform
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.estimate.estimate_cases import Case
+from benchmarks.estimate.cases import Case
 from benchmarks.estimate.estimates import Estimate
-from benchmarks.estimate.measured_peaks import Truth, version
+from benchmarks.estimate.measurements import Truth
 from gpuconf.units import MIB
 
 # If an estimate is too low by more than this share, a program can run out of memory: it is roughly
@@ -33,10 +29,10 @@ class Row(NamedTuple):
         measured = self.measured.get(stage)
         if measured is None or not measured.peak_bytes:
             return None
-        said = self._said(stage)
-        return None if said is None else said / measured.peak_bytes - 1
+        estimated = self._estimated_bytes(stage)
+        return None if estimated is None else estimated / measured.peak_bytes - 1
 
-    def _said(self, stage: str) -> int | None:
+    def _estimated_bytes(self, stage: str) -> int | None:
         """The estimate for the stage's kind of allocator."""
         if self.estimate is None:
             return None
@@ -47,21 +43,10 @@ class Row(NamedTuple):
     def troubles(self) -> list[str]:
         """The errors of the measurements and of the estimate."""
         found = [(stage, each.error) for stage, each in self.measured.items()]
-        told = [f"{self.case.name}: on the {stage}: {error}" for stage, error in found if error]
+        lines = [f"{self.case.name}: on the {stage}: {error}" for stage, error in found if error]
         if self.estimate is not None and self.estimate.error:
-            told.append(f"{self.case.name}: estimate: {self.estimate.error}")
-        return told
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return {
-            "case": self.case._asdict(),
-            "measured": {
-                stage: [run._asdict() for run in each.runs] for stage, each in self.measured.items()
-            },
-            "estimate": self.estimate._asdict() if self.estimate else None,
-            "errors": {stage: self.error(stage) for stage in self.measured},
-        }
+            lines.append(f"{self.case.name}: estimate: {self.estimate.error}")
+        return lines
 
 
 class Summary(NamedTuple):
@@ -78,16 +63,6 @@ class Summary(NamedTuple):
     worst_case: str
 
 
-def machine_facts() -> list[str]:
-    """The facts that the figures depend on."""
-    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    named = (line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name"))
-    versions = ", ".join(f"{name} {version(name)}" for name in ("tensorflow", "keras", "gpuconf"))
-    today = datetime.date.today().isoformat()
-    cpu = f"{next(named, 'unknown CPU')}, {os.cpu_count()} cores"
-    return [f"{today}: {cpu}; Python {platform.python_version()}; {versions}"]
-
-
 def head(stages: Sequence[str]) -> str:
     """The table's first line; ~ is the spread of several runs."""
     columns = "".join(f"{f'on {stage}':>15}" for stage in stages)
@@ -97,12 +72,11 @@ def head(stages: Sequence[str]) -> str:
 
 def line(row: Row, stages: Sequence[str]) -> str:
     """A case on one line; a dash means unknown."""
-    found = [row.measured.get(stage) for stage in stages]
-    columns = "".join(f"{_truth(each):>15}" for each in found)
+    columns = "".join(f"{_truth(row.measured.get(stage)):>15}" for stage in stages)
     errors = "".join(f"{_percent(row.error(stage)):>9}" for stage in stages)
-    said = row.estimate or Estimate("")
-    took = "–" if said.took_s is None else f"{said.took_s:.1f} s"
-    estimates = f"{_mib(said.peak_bytes):>10}{_mib(said.one_region_bytes):>10}"
+    found = row.estimate or Estimate("")
+    took = "–" if found.took_s is None else f"{found.took_s:.1f} s"
+    estimates = f"{_mib(found.peak_bytes):>10}{_mib(found.one_region_bytes):>10}"
     return f"{row.case.name:62}{columns}{estimates}{errors}{took:>8}"
 
 

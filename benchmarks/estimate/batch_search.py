@@ -29,13 +29,11 @@ class Bounds(NamedTuple):
         return None if self.fails is None else self.fails - 1
 
 
-def search(
-    proposed: int, runs: Callable[[int], bool], *, is_exact: bool = False, most: int = 1 << 20
-) -> Bounds:
+def search(proposed: int, runs: Callable[[int], bool], *, most: int = 1 << 20) -> Bounds:
     """Bounds of the largest batch for which ``runs`` is true, assuming all smaller ones run too.
 
     A good proposal takes two tries: it runs, and the batch of which it is just under 90 % does
-    not.  Otherwise, and with ``is_exact``, bisection narrows the bounds.  Nothing above
+    not.  Otherwise bisection narrows the bounds.  Nothing above
     ``most`` is tried.
     """
     tried: dict[int, bool] = {}
@@ -47,7 +45,7 @@ def search(
 
     low, high = _bracket(max(proposed, 1), ran, most)
     good = high is not None and low == proposed
-    while high is not None and high - low > (1 if is_exact else _width(low, high, good)):
+    while high is not None and high - low > _width(low, high, good):
         middle = (low + high) // 2
         low, high = (middle, high) if ran(middle) else (low, middle)
     return Bounds(low, high, len(tried))

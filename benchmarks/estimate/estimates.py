@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from benchmarks.estimate.estimate_cases import Case
-from benchmarks.estimate.stages import JIT_VARIABLE, ChildError, plain_environ, run_child
+from benchmarks.estimate.cases import Case
+from benchmarks.estimate.measurements import CHILD
+from benchmarks.stages import JIT_VARIABLE, ChildError, Stage, plain_environ, run_module
 
-_MODULE, _TOLD = "benchmarks.estimate.estimate_child", "ESTIMATED "
 _START_S, _EACH_S = 60.0, 120.0
 
 
@@ -47,15 +47,14 @@ def estimate_group(
 
     ``jit``: compiled by XLA.
     """
-    argument = {"cases": [list(case) for case in cases], "limit_bytes": limit_bytes}
+    argument = {"estimate": list(cases), "limit_bytes": limit_bytes}
     bare = {**plain_environ(environ), "CUDA_VISIBLE_DEVICES": "-1"}
     bare |= {JIT_VARIABLE: "1"} if jit else {}
-    timeout_s = _START_S + _EACH_S * len(cases)
-    said: dict[str, Estimate] = {}
-    trouble = "not told"
+    found: dict[str, Estimate] = {}
+    trouble = "no answer"
     try:
-        for told in run_child(_MODULE, argument, environ=bare, told=_TOLD, timeout_s=timeout_s):
-            said[told["case"]] = Estimate(**told)
+        answers = run_module(CHILD, argument, Stage("none", bare), _START_S + _EACH_S * len(cases))
+        found = {each["case"]: Estimate(**each) for each in answers}
     except ChildError as error:
         trouble = str(error)
-    return {case.name: said.get(case.name, Estimate(case.name, error=trouble)) for case in cases}
+    return {case.name: found.get(case.name, Estimate(case.name, error=trouble)) for case in cases}

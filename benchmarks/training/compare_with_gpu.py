@@ -11,16 +11,15 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.training.all_models import TRAININGS
-from benchmarks.training.models_page import machine
-from benchmarks.training.on_device import CARD, SIDE_VARIABLE
-from benchmarks.training.sides import Result, Side, card, run_side
+from benchmarks.stages import Result, Stage, card, plain_environ, run_cases
+from benchmarks.training.models_page import simulated_machine
+from benchmarks.training.on_device import CARD
+from benchmarks.training.trainings import TRAININGS
 from gpuconf.units import MIB
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("train_models.py")
 _TEXT = """\
 # Models trained on a real GPU and on the simulated card
@@ -35,17 +34,13 @@ _HEAD = (
 )
 
 
-def gpu(environ: Mapping[str, str]) -> Side:
-    """The GPU that this process's TensorFlow would find, with nothing else changed."""
-    paths = [str(ROOT), *filter(None, [environ.get("PYTHONPATH")])]
-    return Side("gpu", {**environ, SIDE_VARIABLE: CARD, "PYTHONPATH": os.pathsep.join(paths)})
-
-
 def lines(names: Sequence[str], scratch: Path) -> Iterator[tuple[str, bool]]:
     """A line of the table for each training, and whether it ran on both sides."""
-    on_gpu = run_side(gpu(os.environ), PROGRAM, names, scratch)
+    # The GPU that this process's TensorFlow would find, with its settings.
+    real = Stage("gpu", {**os.environ, **plain_environ(os.environ, side=CARD)})
+    on_gpu = run_cases(real, PROGRAM, names, scratch)
     with card(os.environ) as simulated:
-        on_card = run_side(simulated, PROGRAM, names, scratch)
+        on_card = run_cases(simulated, PROGRAM, names, scratch)
     for name in names:
         training = TRAININGS[name]
         cells = [training.model.name, training.optimizer + ", auto" * training.as_keras_does]
@@ -72,7 +67,7 @@ def main() -> int:
     names = [name for name in TRAININGS if options.only is None or options.only in name]
     with tempfile.TemporaryDirectory(prefix="compared-with-gpu-") as scratch:
         made = list(lines(names, Path(scratch)))
-    text = "\n".join([f"{machine()}\n", *_HEAD, *(line for line, _ in made)])
+    text = "\n".join([f"{simulated_machine()}\n", *_HEAD, *(line for line, _ in made)])
     print(text)
     if options.write is not None:
         options.write.write_text(f"{_TEXT}{text}\n", encoding="utf-8")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 from collections.abc import Sequence
-from importlib import metadata
-from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.machine import machine
+from benchmarks.stages import SPEC, Result
 from benchmarks.training.agreement import Agreement, agreement
-from benchmarks.training.sides import SPEC, Result
-from benchmarks.training.training_cases import STEPS, Training
+from benchmarks.training.trainings import STEPS, Training
 from gpuconf.units import MIB, sized
 
 # For different kernels or a different order.  Float32 has 6e-8; a few training steps multiply that.
@@ -96,18 +92,13 @@ def page(rows: Sequence[Row]) -> str:
         f"{right} of {len(rows)} trainings of {models} models agree; {equal} are bit-equal in "
         "losses, weights and predictions."
     )
-    return f"{_TEXT}{machine()}\n\n{count}\n\n{table(rows)}\n"
+    return f"{_TEXT}{simulated_machine()}\n\n{count}\n\n{table(rows)}\n"
 
 
-def machine() -> str:
+def simulated_machine() -> str:
     """The date, and the facts that the figures depend on."""
-    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    named = (line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name"))
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("tensorflow", "keras"))
-    today = datetime.date.today().isoformat()
     return (
-        f"{today}: {next(named, 'unknown CPU')}, {os.cpu_count()} cores; "
-        f"Python {platform.python_version()}, {versions}; simulated card: {SPEC.name}, "
+        f"{machine('tensorflow', 'keras')}; simulated card: {SPEC.name}, "
         f"{sized(SPEC.total_bytes)} of which the desktop holds {sized(SPEC.used_bytes)}"
     )
 

@@ -1,9 +1,9 @@
 """The child process of a comparison: run named cases on one device.
 
 A program that compares calls :func:`run_cases` under ``if __name__ == "__main__"``.  The parent
-(:mod:`sides`) starts it once with TensorFlow on the CPU alone and once on the simulated card, and
-reads its output and files.  The child never falls back to another device: a table of CPU runs must
-not pass for one of the card's.
+(:mod:`benchmarks.stages`) starts it once with TensorFlow on the CPU alone and once on the simulated
+card, and reads its output and files.  The child never falls back to another device: a table of CPU
+runs must not pass for one of the card's.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# `sides` tells this process its role with these; the values are the names of sides there.
+# `benchmarks.stages` gives this process its role with these; the values are the names there.
 SIDE_VARIABLE = "GPUCONF_TRAINING_SIDE"
 INTER_OP_VARIABLE = "GPUCONF_TRAINING_INTER_OP_THREADS"
 CARD = "card"
 COMPARABLE_CPU = "cpu"
+RESULT = "RESULT "  # begins a line that the parent reads; JSON follows
 
 # Gradients of float variables belong on the card; counters and seeds may stay on the host.
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -63,16 +64,16 @@ def run_cases(run: Callable[[str], Seen]) -> None:
     folder, names = Path(sys.argv[1]), sys.argv[2:]
     prepare()
     for number, name in enumerate(names):
-        _tell(begun=name)
+        print_result(begun=name)
         try:
             seen = run(name)
         except Exception as error:
-            _tell(ended=name, error=f"{type(error).__name__}: {error}")
+            print_result(ended=name, error=f"{type(error).__name__}: {error}")
             continue
         file = folder / f"{os.getpid()}-{number}.npz"
         arrays: dict[str, Any] = {key: _plain(array) for key, array in seen.arrays.items()}
         np.savez(file, **arrays)
-        _tell(ended=name, file=str(file), facts=dict(seen.facts))
+        print_result(ended=name, file=str(file), facts=dict(seen.facts))
 
 
 def prepare() -> None:
@@ -174,5 +175,6 @@ def _plain(value: Any) -> NDArray[Any]:
     return array.astype(bytes) if array.dtype == object else array
 
 
-def _tell(**facts: Any) -> None:
-    print("CASE", json.dumps(facts), flush=True)
+def print_result(**facts: Any) -> None:
+    """Print a line that the parent reads."""
+    print(RESULT + json.dumps(facts), flush=True)

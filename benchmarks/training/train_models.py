@@ -1,4 +1,4 @@
-"""Train the models named on the command line, see ``all_models`` and ``on_device``."""
+"""Train the models named on the command line, see ``trainings`` and ``on_device``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.training.all_models import TRAININGS
+from benchmarks.models.data import Batches
+from benchmarks.models.registry import SEED, Model
 from benchmarks.training.on_device import (
     NotOnTheCardError,
     PlacedGraphs,
@@ -19,7 +20,7 @@ from benchmarks.training.on_device import (
     reset_memory_peak,
     run_cases,
 )
-from benchmarks.training.training_cases import SEED, STEPS, Batches, Model, Training
+from benchmarks.training.trainings import STEPS, TRAININGS, Training
 
 
 def train(name: str) -> Seen:
@@ -62,9 +63,8 @@ def _compile(model: Any, training: Training) -> None:
     case = training.model
     config = {"class_name": training.optimizer, "config": dict(case.optimizer_options)}
     made = keras.optimizers.deserialize(config)
-    loss = case.loss() if callable(case.loss) else case.loss
     options = {} if training.as_keras_does else {"jit_compile": False}
-    model.compile(optimizer=made, loss=loss, loss_weights=case.loss_weights, **options)
+    model.compile(optimizer=made, loss=case.make_loss(), loss_weights=case.loss_weights, **options)
 
 
 def _fit(model: Any, case: Model, data: Batches, losses: Any) -> None:

@@ -13,11 +13,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.training.all_models import TRAININGS
-from benchmarks.training.application_models import APPLICATIONS
+from benchmarks.models.registry import TRAINED, is_application
+from benchmarks.stages import Result, Stage, card, comparable_cpu, default_cpu, run_cases
 from benchmarks.training.models_page import Row, page, table
-from benchmarks.training.sides import Result, Side, card, cpu, default_cpu, run_side
-from benchmarks.training.training_cases import OPTIMIZERS, Training
+from benchmarks.training.trainings import OPTIMIZERS, TRAININGS, Training
 
 PROGRAM = Path(__file__).with_name("train_models.py")
 WRITTEN = Path(__file__).resolve().parents[2] / "docs" / "trained-models.md"
@@ -27,9 +26,8 @@ INTER_OP_THREADS = 1
 
 def train_all(names: Sequence[str], scratch: Path) -> Iterator[Row]:
     """Train on the three sides, one group of rows at a time, and compare."""
-    plain, default = (
-        make(os.environ, inter_op_threads=INTER_OP_THREADS) for make in (cpu, default_cpu)
-    )
+    plain = comparable_cpu(os.environ, inter_op_threads=INTER_OP_THREADS)
+    default = default_cpu(os.environ, inter_op_threads=INTER_OP_THREADS)
     with card(os.environ, inter_op_threads=INTER_OP_THREADS) as simulated:
         for group in _groups(names):
             on_cpu = _run(plain, group, scratch)
@@ -46,16 +44,15 @@ def _has_default(training: Training) -> bool:
 
 def _groups(names: Sequence[str]) -> Iterator[list[str]]:
     """The cases of one process: each large model alone, all small ones together."""
-    for model in APPLICATIONS:
-        yield [name for name in names if TRAININGS[name].model.name == model.name]
-    large = {model.name for model in APPLICATIONS}
-    yield [name for name in names if TRAININGS[name].model.name not in large]
+    for model in filter(is_application, TRAINED.values()):
+        yield [name for name in names if TRAININGS[name].model == model]
+    yield [name for name in names if not is_application(TRAININGS[name].model)]
 
 
-def _run(side: Side, names: Sequence[str], scratch: Path) -> Mapping[str, Result]:
+def _run(stage: Stage, names: Sequence[str], scratch: Path) -> Mapping[str, Result]:
     if names:
-        print(f"{side.name}: {', '.join(names)}", file=sys.stderr, flush=True)
-    return run_side(side, PROGRAM, names, scratch)
+        print(f"{stage.name}: {', '.join(names)}", file=sys.stderr, flush=True)
+    return run_cases(stage, PROGRAM, names, scratch)
 
 
 def main() -> int:

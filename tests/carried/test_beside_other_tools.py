@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.carried.carried_runs import run_environment, run_in, variable
-from tests.carried.carried_standins import write_torch
+from tests.programs.processes import write_package
+from tests.programs.stand_ins import JAX_WITH_DEVICES, write_torch
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
 
@@ -48,11 +49,7 @@ def test_devices_of_a_pth_file_end_the_program(tmp_path: Path) -> None:
     """They are made before the plan is there, and no limit can be set for them any more."""
     venv.create(tmp_path / "env", symlinks=True)
     (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
-    package = site / "jax" / "_src"
-    package.mkdir(parents=True)
-    (site / "jax" / "__init__.py").write_text("__version__ = '0.7'\nimport jax._src.xla_bridge\n")
-    bridge = "_backends = {'cuda': object()}\ndef backends():\n    return _backends\n"
-    (package / "xla_bridge.py").write_text(bridge)
+    write_package(site, JAX_WITH_DEVICES)
     (site / "a.pth").write_text("import jax\n")
     python = str(tmp_path / "env" / "bin" / "python")
     done = run_in(python, "print('computes')", run_environment(variable()), tmp_path)

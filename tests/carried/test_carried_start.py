@@ -22,8 +22,8 @@ from tests.carried.carried_runs import (
     run_in,
     variable,
 )
-from tests.carried.carried_standins import write_torch
 from tests.programs.processes import write_package
+from tests.programs.stand_ins import write_torch
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
 

@@ -24,7 +24,7 @@ needs_tensorflow = pytest.mark.skipif("tensorflow" in MISSING, reason="tensorflo
 needs_them = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not installed")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_them
 def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
     """Dies without the line and trains with it, with the figures of the README, to the byte."""
@@ -52,7 +52,6 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
         assert figure in told
 
 
-@pytest.mark.slow
 @needs_tensorflow
 def test_the_short_story_needs_a_c_compiler_alone(tmp_path: Path) -> None:
     """--quick dies without the line and runs with it, with the same figures and no C++ compiler."""
@@ -116,13 +115,6 @@ def test_a_card_that_is_not_ours_is_left_alone(
     assert "not on a real GPU: " in done.stderr
     assert because in done.stderr
     assert "Nothing can be run: " in done.stdout
-
-
-def test_help_tells_what_it_takes(tmp_path: Path) -> None:
-    """Whoever reads --help knows that a real card's free memory is taken, and for how long."""
-    done = run(gpuconf("demo", "--help"), tmp_path)
-    told = " ".join(done.stdout.split())
-    assert "all of the card's free memory for about a minute" in told
 
 
 @pytest.mark.parametrize(

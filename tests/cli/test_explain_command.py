@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import gzip
-import os
-import pty
 import re
 import shutil
-import struct
 import subprocess
 import sys
-import termios
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +16,7 @@ import pytest
 from gpuconf.diagnosis import explain
 from tests.cli.commands import Done, gpuconf, run_commands, schema
 from tests.programs.processes import clean_environment, run
+from tests.programs.terminals import OnTerminal
 
 pytestmark = pytest.mark.slow  # waits for programs
 
@@ -50,14 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "a.log.gz": whole,
         "packed.log": whole,  # by what is in it, whatever it is called
         "notebook.log": NOTEBOOK.read_bytes(),
-        "cut.gz": whole[:-40],
-        "torn.gz": whole[:600] + bytes(400) + whole[1000:],
         "empty.log": b"",
-        "cut.dump": DUMP.read_bytes()[:-1],
     }
     for name, data in files.items():
         (made / name).write_bytes(data)
-    (made / "pictures.png").mkdir()
     return made
 
 
@@ -119,44 +109,6 @@ def test_an_empty_log_is_no_failure(folder: Path) -> None:
     assert piped(b"", "-", home=folder).stdout == said.encode()
 
 
-# What is refused: the arguments, the exit code, what is said, and the hint.
-REFUSED: tuple[tuple[list[str], int, str, str], ...] = (
-    (["a.log", "b.log"], 2, "b.log", "`gpuconf explain --help`"),
-    (["a.log", "--verbos=1"], 2, "--verbos", ""),
-    (["nosuch.log"], 2, "there is no file nosuch.log", "python train.py 2>&1 | tee nosuch.log"),
-    (["pictures.png"], 2, "pictures.png is a folder", "ls -lt pictures.png | head"),
-    (["a.log/b"], 2, "a.log/b cannot be read: Not a directory", "ls -l a.log/b"),
-    (["/proc/self/mem"], 2, "/proc/self/mem cannot be read: Input/output", "ls -l /proc/self/mem"),
-    (["no such.log/a b"], 2, "there is no file no such.log/a b", ""),
-    (["cut.gz"], 1, "cut.gz is compressed and broken: Compressed file ended", "gzip --test cut.gz"),
-    (["torn.gz"], 1, "torn.gz is compressed and broken", "gzip --test torn.gz"),
-    (
-        ["cut.dump"],
-        1,
-        "not a dump of TF_BFC_MEMORY_DUMP, or a part",
-        "TF_BFC_MEMORY_DUMP=/tmp/dump",
-    ),
-    (["nosuch.log", "--plot", "no/a.png"], 2, "there is no folder no", "mkdir -p no"),
-    (["nosuch.log", "--plot", "a.jpg"], 2, ".png or .svg", "--plot a.png"),
-    (["nosuch.log", "--plot", "pictures.png"], 2, "may not be written", "ls -ld "),
-)
-
-
-def test_what_is_refused(folder: Path) -> None:
-    """One error with a hint, exit 2 for usage and 1 for a broken file; a picture's place first."""
-    texts = run_commands(folder, *(["explain", *words] for words, *_ in REFUSED))
-    documents = run_commands(folder, *(["explain", "--json", *words] for words, *_ in REFUSED))
-    for (_, code, said, hint), text, document in zip(REFUSED, texts, documents, strict=True):
-        assert (text.code, text.out, document.code) == (code, "", code), text.err
-        error = checked(document)["error"]
-        assert text.err.startswith("gpuconf: error: ")
-        assert said in error["message"]
-        assert hint in error["hint"]
-        for words in error["message"], error["hint"]:
-            assert words in text.err
-        assert "Traceback" not in text.err
-
-
 def test_without_standard_input(folder: Path) -> None:
     """A service is started without it: usage, in words, with one document where JSON is asked."""
     line = f"{sys.executable} -m gpuconf explain - --json <&-"
@@ -212,13 +164,6 @@ def test_a_picture_that_fails_loses_no_diagnosis(folder: Path) -> None:
     assert done.err.startswith("gpuconf: error: --plot full.png: No space left")
 
 
-def test_a_reader_that_goes_away(folder: Path) -> None:
-    """`| head -1` has what it wants: exit 0, not a word on stderr."""
-    line = "{} -m gpuconf explain -v {} | head -1; exit ${{PIPESTATUS[0]}}"
-    done = run(["bash", "-c", line.format(sys.executable, OOM)], folder)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{HEADLINE}\n", "")
-
-
 def test_a_terminal_that_knows_no_unicode(tmp_path: Path) -> None:
     """× and ≥ become question marks, of the log's own letters too; no traceback."""
     log = "ResourceExhaustedError: OOM when allocating tensor with shape[2,3] größer\n"
@@ -240,43 +185,18 @@ def test_colour(folder: Path) -> None:
     assert auto.out == never.out == re.sub(r"\x1b\[[\d;]*m", "", always.out)
 
 
-def test_the_help_fits_80_columns(folder: Path) -> None:
-    """Examples and exit codes are in it, and no line is longer."""
-    done = run(gpuconf("explain", "--help"), folder, environ={"COLUMNS": "80"})
-    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
-    for said in ("examples:", "exit codes: 0", "--plot FILE", "gpuconf explain -"):
-        assert said in done.stdout
-
-
-def on_terminal(columns: int, command: list[str], folder: Path) -> list[str]:
-    """The lines of ``command`` on a terminal that is so wide, without colours."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    child = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=clean_environment(folder, {"TERM": "xterm", "NO_COLOR": "1"}),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # how a terminal's end is told
-        while data := os.read(ours, 65536):
-            shown += data
-    os.close(ours)
-    assert child.wait(60) == 0, shown
-    return shown.decode("utf-8").replace("\r\n", "\n").splitlines()
-
-
-@pytest.mark.parametrize("log", ["oom-fit.log", "startup-fraction.log", "whole-array-evaluate.log"])
-@pytest.mark.parametrize("verbose", [[], ["--verbose"]])
-def test_a_terminal_of_80_columns(tmp_path: Path, log: str, verbose: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [["oom-fit.log"], ["startup-fraction.log", "--verbose"], ["whole-array-evaluate.log"]],
+)
+def test_a_terminal_of_80_columns(tmp_path: Path, words: list[str]) -> None:
     """Every line fits but what is pasted, which stands whole; no word is lost or cut in two."""
+    log = words[0]
     shutil.copy(SIMULATED / "logs" / log, tmp_path)
-    command = gpuconf("explain", log, *verbose)
-    shown, whole = on_terminal(80, command, tmp_path), run(command, tmp_path).stdout.splitlines()
+    command = gpuconf("explain", *words)
+    with OnTerminal(command, tmp_path, columns=80) as terminal:
+        assert terminal.end() == 0, terminal.raw
+    shown, whole = terminal.lines, run(command, tmp_path).stdout.splitlines()
     proposals = explain((tmp_path / log).read_bytes()).proposals
     pastes = {f"{' ' * 9}{line}" for each in proposals for line in each.paste.splitlines()}
     assert {line for line in shown if len(line) > 80} <= pastes
@@ -289,21 +209,8 @@ def test_a_terminal_of_80_columns(tmp_path: Path, log: str, verbose: list[str]) 
 
 def test_a_terminal_to_paste_into(tmp_path: Path) -> None:
     """`gpuconf explain -` says that it waits, and for what; ^D ends it."""
-    ours, theirs = pty.openpty()
-    child = subprocess.Popen(
-        gpuconf("explain", "-"),
-        env=clean_environment(tmp_path),
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    os.write(ours, b"CUDNN_STATUS_ALLOC_FAILED\n\x04")
-    timer = threading.Timer(30, child.kill)  # were it to wait for more
-    timer.start()
-    out, err = child.communicate()
-    timer.cancel()
-    os.close(theirs)
-    os.close(ours)
-    assert out.startswith("no memory for cuDNN (cudnn-handle-alloc)")
-    assert err == "… reading what is typed or pasted here, until Ctrl-D\n"
+    with OnTerminal(gpuconf("explain", "-"), tmp_path, columns=80) as terminal:
+        terminal.read_until("… reading what is typed or pasted here, until Ctrl-D\r\n")
+        terminal.press(b"CUDNN_STATUS_ALLOC_FAILED\n\x04")
+        assert terminal.end() == 0
+    assert any(line.startswith("no memory for cuDNN") for line in terminal.lines)

@@ -178,17 +178,6 @@ def test_a_missing_folder_gets_the_command_that_makes_it(tmp_path: Path, nvml: N
     assert (done.code, done.err) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["noyaml", "sub/noyaml", "x.YAML", "x.yaml.bak", "sub/"])
-def test_a_name_that_no_command_takes_as_a_path(name: str, tmp_path: Path) -> None:
-    """Without .yaml or .yml nothing is written, and the hint is a command."""
-    (tmp_path / "sub").mkdir()
-    (done,) = run_commands(tmp_path, ["init", "--output", name])
-    assert done.code == 2
-    assert "ends in .yaml or .yml" in done.err
-    assert f"hint: gpuconf init --output {name.rstrip('/')}.yaml" in done.err
-    assert sorted(os.listdir(tmp_path)) == ["program.py", "sub"]
-
-
 def test_what_is_written_was_seen_or_is_the_parents(tmp_path: Path) -> None:
     """A rule in force beside ``extends`` would look computed: none is, on any machine."""
     for gpus in ((BIG,), (BIG._replace(display_active=True),), (DARK,), ()):

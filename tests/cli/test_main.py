@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpuconf import __version__
 from tests.cli.commands import gpuconf, run_commands
-from tests.programs.processes import Nvml, clean_environment, run, run_python
+from tests.programs.processes import Nvml, run, run_python
+from tests.programs.terminals import OnTerminal
 
 ESCAPE = "\x1b["
+# What the help of some commands must say.
+IN_HELP = {
+    "demo": ["all of the card's free memory for about a minute"],
+    "estimate": ["examples:", "exit codes: 0", "--plot FILE", "module:function", "no GPU"],
+    "explain": ["examples:", "exit codes: 0", "--plot FILE", "gpuconf explain -"],
+    "rehearse": ["SIMULATED", "examples:", "exit codes: 0 it fits; 1", "no model is saved"],
+}
 
 
 def test_help_of_every_command(tmp_path: Path) -> None:
@@ -40,6 +45,12 @@ def test_help_of_every_command(tmp_path: Path) -> None:
         paragraphs = done.out.split("\n\n")
         assert len(paragraphs) >= 3, "a description, and not the options alone"
         assert not paragraphs[1].startswith(("options", "positional"))
+    texts = {
+        command[0]: " ".join(done.out.split())
+        for command, done in zip(commands[1:], helps[1:], strict=True)
+    }
+    for name, parts in IN_HELP.items():
+        assert [part for part in parts if part not in texts[name]] == [], name
     for name in (*(command[0] for command in commands if command), "import gpuconf.auto"):
         assert name in helps[0].out
 
@@ -163,41 +174,23 @@ def test_an_ascii_terminal(tmp_path: Path, nvml: Nvml) -> None:
     assert "fraction 0.7 ? 12088 MiB" in done.stdout
 
 
-def _on_a_terminal(folder: Path, *arguments: str, **environ: str) -> str:
-    """What the command writes to stdout when that is a terminal of 80 columns."""
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb", buffering=0) as reader:
-        environ = {"TERM": "xterm", "COLUMNS": "80", **environ}
-        done = subprocess.run(
-            gpuconf(*arguments),
-            cwd=folder,
-            env=clean_environment(folder, environ),
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            check=True,
-            timeout=60,
-        )
-        os.close(theirs)
-        assert done.returncode == 0
-        chunks = []
-        try:
-            while chunk := reader.read(65536):
-                chunks.append(chunk)
-        except OSError:  # Linux's way to say that the other side is closed
-            pass
-    return b"".join(chunks).decode().replace("\r\n", "\n")
-
-
 @pytest.mark.slow
 def test_colour_and_width(tmp_path: Path) -> None:
-    """Colour on a terminal, unless told otherwise; a table folds to the terminal's width."""
+    """Colour on a terminal, unless set otherwise; a table folds to the terminal's width."""
     (tmp_path / "gpuconf.yaml").write_text("gpus: none\n")
-    assert ESCAPE in _on_a_terminal(tmp_path, "plan")
-    assert ESCAPE not in _on_a_terminal(tmp_path, "plan", NO_COLOR="1")
-    assert ESCAPE not in _on_a_terminal(tmp_path, "plan", TERM="dumb")
-    assert ESCAPE not in _on_a_terminal(tmp_path, "plan", "--color", "never", FORCE_COLOR="1")
-    table = _on_a_terminal(tmp_path, "--color=never", "profiles", "list")
-    assert max(map(len, table.splitlines())) == 80
+
+    def on_terminal(*words: str, **environ: str) -> OnTerminal:
+        """The command on a terminal of 80 columns, once it has ended."""
+        environ = {"NO_COLOR": "", **environ}
+        with OnTerminal(gpuconf(*words), tmp_path, columns=80, environ=environ) as terminal:
+            assert terminal.end() == 0, terminal.raw
+        return terminal
+
+    assert ESCAPE in on_terminal("plan").raw
+    assert ESCAPE not in on_terminal("plan", NO_COLOR="1").raw
+    assert ESCAPE not in on_terminal("plan", TERM="dumb").raw
+    assert ESCAPE not in on_terminal("plan", "--color", "never", FORCE_COLOR="1").raw
+    assert max(map(len, on_terminal("--color=never", "profiles", "list").lines)) == 80
     assert ESCAPE not in run(gpuconf("plan"), tmp_path).stdout
     assert ESCAPE in run(gpuconf("plan"), tmp_path, environ={"FORCE_COLOR": "1"}).stdout
     both = {"FORCE_COLOR": "1", "NO_COLOR": "1"}

@@ -173,17 +173,3 @@ def test_the_users_variables_that_stay_are_told(tmp_path: Path, nvml: Nvml) -> N
     (conflict,) = found.document["conflicts"]
     assert (conflict["requested"], conflict["effective"]) == ("false", "true")
     assert "XLA_PYTHON_CLIENT_PREALLOCATE" not in found.document["environment"]
-
-
-def test_the_profile_is_found_as_the_bootstrap_finds_it(tmp_path: Path, nvml: Nvml) -> None:
-    """GPUCONF_PROFILE first, then the project's gpuconf.yaml; a name on the line beats both."""
-    (tmp_path / "gpuconf.yaml").write_text("gpus: none\n")
-    own, named = run_commands(
-        tmp_path, ["plan", "--json"], ["plan", "--json", "notebook"], environ=nvml(STORY)
-    )
-    assert own.document["profile"] == "project"
-    assert own.document["environment"] == {"CUDA_VISIBLE_DEVICES": "-1"}
-    assert named.document["profile"] == "notebook"
-    environ = {**nvml(STORY), "GPUCONF_PROFILE": "half-card"}
-    (chosen,) = run_commands(tmp_path, ["plan", "--json"], environ=environ)
-    assert chosen.document["profile"] == "half-card"

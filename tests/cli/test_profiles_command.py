@@ -139,12 +139,3 @@ def test_check_says_what_a_found_file_may_not_set(tmp_path: Path) -> None:
     assert document.document["ok"] is True
     assert (team.code, team.err) == (0, "")
     assert lab.code == 2
-
-
-def test_names_of_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
-    """A name with an escape sequence is shown as its escape."""
-    (tmp_path / ".gpuconf").mkdir()
-    (tmp_path / ".gpuconf" / "\x1b[31mred.yaml").write_text("gpus: all\n")
-    listed, unknown = run_commands(tmp_path, ["profiles", "list"], ["profiles", "show", "rde"])
-    assert "\\x1b[31mred" in listed.out
-    assert "\x1b" not in listed.out + listed.err + unknown.err

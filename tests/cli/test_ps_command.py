@@ -6,9 +6,8 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,56 +21,44 @@ from tests.cli.commands import gpuconf, schema
 from tests.hardware import standin
 from tests.holdings import lease_holder
 from tests.programs.card_clients import StartClient, wait_until
-from tests.programs.processes import Nvml, clean_environment, run
+from tests.programs.processes import Nvml, Program, Start, clean_environment, run
 from tests.programs.terminals import OnTerminal
+
+pytestmark = pytest.mark.slow  # starts many programs
 
 HALF = "memory: {per_process_gpu_memory_fraction: 0.5}\n"
 WAITS = "memory: {memory_limit: 4GiB, at_least: 4GiB, on_shortage: {wait: forever}}\n"
 TAKES_1500 = "cuda.enter(); cuda.allocate(1500 * MIB); print(flush=True); sys.stdin.read()"
 SOMEBODY = 65534
-Start = Callable[..., "subprocess.Popen[str]"]
+Begin = Callable[..., Program]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a Python program with so many words and variables; it is killed at the end."""
-    started: list[subprocess.Popen[str]] = []
+def begin(start: Start, tmp_path: Path) -> Begin:
+    """Start a Python program with so many words and variables, and wait until it has planned."""
 
-    def start_one(*words: str, environ: dict[str, str]) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
-            [sys.executable, *words],
-            env=clean_environment(tmp_path, environ),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(child)
+    def begin_one(*words: str, environ: dict[str, str]) -> Program:
+        child = start([sys.executable, *words], clean_environment(tmp_path, environ))
+        assert child.read_line() == "planned", child.log
         return child
 
-    yield start_one
-    for child in started:
-        child.kill()
-        child.communicate()
+    return begin_one
 
 
 @pytest.fixture
-def hold(start: Start, tmp_path: Path) -> Start:
+def hold(start: Start, tmp_path: Path) -> Begin:
     """Start a program with a profile's text and name, which takes so many MiB of its lease."""
 
-    def hold_one(card: Card, profile: str, mib: int, name: str = "half") -> subprocess.Popen[str]:
+    def hold_one(card: Card, profile: str, mib: int, name: str = "half") -> Program:
         path = tmp_path / f"{name}.yaml"
         path.write_text(profile)
-        words = [lease_holder.__file__, str(path), str(mib)]
-        return start(*words, environ=card.environment({}))
+        words = [sys.executable, lease_holder.__file__, str(path), str(mib)]
+        child = start(words, clean_environment(tmp_path, card.environment({})))
+        for word in ("planned", "taken") if profile != WAITS else ():
+            assert child.read_line() == word, child.log
+        return child
 
     return hold_one
-
-
-def said(child: subprocess.Popen[str], word: str) -> None:
-    """Wait until ``child`` has printed the line ``word``."""
-    assert child.stdout is not None
-    assert child.stdout.readline().strip() == word
 
 
 def shown(folder: Path, environ: dict[str, str], *options: str) -> dict[str, Any]:
@@ -84,14 +71,13 @@ def shown(folder: Path, environ: dict[str, str], *options: str) -> dict[str, Any
 
 
 def test_three_programs_on_a_card(
-    card: Card, hold: Start, start_client: StartClient, tmp_path: Path
+    card: Card, hold: Begin, start_client: StartClient, tmp_path: Path
 ) -> None:
     """One with a lease, one without gpuconf, one in line: who, how much, and the bar's sum."""
     leased = hold(card, HALF, 2048)
-    said(leased, "planned")
-    said(leased, "taken")
     alone = start_client(card, TAKES_1500)
-    said(alone, "")
+    assert alone.stdout is not None
+    alone.stdout.readline()
     waits = hold(card, WAITS, 100, "patient")
     environ = card.environment({})
     wait_until(lambda: bool(shown(tmp_path, environ)["waiting"]))
@@ -118,11 +104,9 @@ def test_three_programs_on_a_card(
     assert place["least_bytes"] == (4096 + 640) * MIB
 
 
-def test_the_columns_of_a_terminal(card: Card, hold: Start, tmp_path: Path) -> None:
+def test_the_columns_of_a_terminal(card: Card, hold: Begin, tmp_path: Path) -> None:
     """All of them in 100 columns; 60 have room for who holds how much, and no line is longer."""
     child = hold(card, HALF, 256)
-    said(child, "planned")
-    said(child, "taken")
     for columns, heads in (
         (100, ["GPU", "PID", "USER", "PROGRAM", "PROFILE", "LEASE", "IN USE", "SINCE"]),
         (60, ["GPU", "PID", "USER", "PROGRAM", "LEASE", "IN USE", "SINCE"]),
@@ -139,7 +123,7 @@ def test_the_columns_of_a_terminal(card: Card, hold: Start, tmp_path: Path) -> N
 
 
 def test_a_live_view_follows_and_leaves_a_clean_terminal(
-    card: Card, hold: Start, tmp_path: Path
+    card: Card, hold: Begin, tmp_path: Path
 ) -> None:
     """On the other screen, with no more rows than it has; Ctrl-C is its normal end."""
     command = gpuconf("ps", "--watch", "0.1")
@@ -198,26 +182,6 @@ def test_a_live_view_that_is_too_high(tmp_path: Path, nvml: Nvml) -> None:
         assert terminal.end() == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--watch"], "--watch draws on a terminal, and stdout is not a terminal"),
-        (["--watch", "--json"], "--watch draws on a terminal, and --json prints one document"),
-        (["--watch", "0"], "'0' is not a number of seconds"),
-        (["--watch", "soon"], "'soon' is not a number of seconds"),
-        (["--watch", "0.01"], "'0.01' is not between 0.1 seconds and a day"),
-        (["--watch", "nan"], "'nan' is not a number of seconds"),
-    ],
-)
-def test_watching_without_a_terminal(words: list[str], message: str, tmp_path: Path) -> None:
-    """One error, with the command to run instead."""
-    done = run(gpuconf("ps", *words), tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "hint: " in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_terminal_that_cannot_draw(tmp_path: Path) -> None:
     """TERM=dumb, as editors have it."""
     with OnTerminal(
@@ -259,11 +223,10 @@ def leasing(card: str, size_bytes: int, change: str = "") -> str:
     )
 
 
-def test_leases_without_nvml(tmp_path: Path, nvml: Nvml, start: Start) -> None:
+def test_leases_without_nvml(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     """The ledger is shown though NVML is not there, and the mutex held; a name stays harmless."""
     environ = nvml("no_library")
-    child = start("-c", leasing("GPU-1", GIB), environ=environ)
-    said(child, "planned")
+    child = begin("-c", leasing("GPU-1", GIB), environ=environ)
     before = sorted((tmp_path / "leases").rglob("*"))
     done = run(gpuconf("ps"), tmp_path, environ=environ)
     assert "NVML does not list this card" in done.stdout
@@ -275,11 +238,10 @@ def test_leases_without_nvml(tmp_path: Path, nvml: Nvml, start: Start) -> None:
     assert sorted((tmp_path / "leases").rglob("*")) == before
 
 
-def test_a_dead_holder_is_not_shown_and_not_swept(tmp_path: Path, nvml: Nvml, start: Start) -> None:
+def test_a_dead_holder_is_not_shown_and_not_swept(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     """To look changes nothing, not even what a killed program has left."""
     environ = nvml("two_cards")
-    child = start("-c", leasing(standin.uuid(1), GIB), environ=environ)
-    said(child, "planned")
+    child = begin("-c", leasing(standin.uuid(1), GIB), environ=environ)
     assert len(shown(tmp_path, environ)["gpus"][1]["processes"]) == 1
     child.kill()
     child.wait()
@@ -288,11 +250,11 @@ def test_a_dead_holder_is_not_shown_and_not_swept(tmp_path: Path, nvml: Nvml, st
     assert sorted((tmp_path / "leases").rglob("*")) == before
 
 
-def test_a_holder_in_another_pid_namespace(tmp_path: Path, nvml: Nvml, start: Start) -> None:
+def test_a_holder_in_another_pid_namespace(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     """Its number counts elsewhere, and what it has taken is unknown: a star and a line say so."""
     environ = nvml("two_cards")
     change = "owner = Owner(4026532999, 7, 12345)"
-    said(start("-c", leasing(standin.uuid(0), GIB, change), environ=environ), "planned")
+    begin("-c", leasing(standin.uuid(0), GIB, change), environ=environ)
     (held,) = shown(tmp_path, environ)["gpus"][0]["processes"]
     assert (held["pid"], held["is_elsewhere"], held["used_bytes"]) == (7, True, None)
     done = run(gpuconf("ps"), tmp_path, environ=environ)
@@ -303,7 +265,7 @@ def test_a_holder_in_another_pid_namespace(tmp_path: Path, nvml: Nvml, start: St
 
 
 @pytest.mark.needs_root
-def test_another_user_is_one_row(tmp_path: Path, nvml: Nvml, start: Start) -> None:
+def test_another_user_is_one_row(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     """His processes are summed up, and --all-users shows each."""
     folder = tmp_path / "leases"
     folder.mkdir()
@@ -316,9 +278,7 @@ def test_another_user_is_one_row(tmp_path: Path, nvml: Nvml, start: Start) -> No
     )
     program = program.replace("import find_folder", "import LedgerFolder")
     program = program.replace("with ledger.mutex.held():", "if True:")
-    children = [start("-c", program, environ=environ) for _ in range(2)]
-    for child in children:
-        said(child, "planned")
+    children = [begin("-c", program, environ=environ) for _ in range(2)]
     gpu = shown(tmp_path, environ)["gpus"][0]
     assert gpu["processes"] == []
     ((user, count, lease, used),) = (list(each.values()) for each in gpu["others"])
@@ -332,11 +292,10 @@ def test_another_user_is_one_row(tmp_path: Path, nvml: Nvml, start: Start) -> No
     assert found == {(child.pid, user, False) for child in children}
 
 
-def test_mig_instances_are_cards(tmp_path: Path, nvml: Nvml, start: Start) -> None:
+def test_mig_instances_are_cards(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     """Each with its own bar and its own leases; the card around them is not a row."""
     environ = nvml("mig")
-    child = start("-c", leasing(standin.mig_uuid(0, 1), GIB), environ=environ)
-    said(child, "planned")
+    child = begin("-c", leasing(standin.mig_uuid(0, 1), GIB), environ=environ)
     gpus = shown(tmp_path, environ)["gpus"]
     assert [each["label"] for each in gpus] == ["0.0", "0.1", "0.2", "1"]
     assert [len(each["processes"]) for each in gpus] == [0, 1, 0, 0]
@@ -374,16 +333,13 @@ def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
     assert "RTX 3060" in done.stdout
 
 
-def test_the_line_closes_behind_who_has_gone(tmp_path: Path, nvml: Nvml, start: Start) -> None:
+def test_the_line_closes_behind_who_has_gone(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     """A program that was killed in the middle of the line is not in it, before any sweep."""
     environ = nvml("two_cards")
     waits = "next_ticket(), waiting=True)"
     program = leasing(standin.uuid(0), GIB).replace("next_ticket())", waits)
     program = program.replace("with ledger.mutex.held():", "if True:")
-    children = []
-    for _ in range(3):
-        children.append(start("-c", program, environ=environ))
-        said(children[-1], "planned")
+    children = [begin("-c", program, environ=environ) for _ in range(3)]
     children[1].kill()
     children[1].wait()
     waiting = shown(tmp_path, environ)["waiting"]

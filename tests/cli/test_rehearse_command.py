@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.units import MIB
-from tests.cli.commands import BUILT, gpuconf, run_commands
+from tests.cli.commands import BUILT, gpuconf
 from tests.programs.processes import clean_environment, interruptible, run
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
@@ -35,40 +35,6 @@ print("training starts")
 model.fit(np.ones((4096, 64)), np.ones((4096, 8)), batch_size=1024, verbose=2)
 model.save("saved.keras")
 """
-
-
-def test_what_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    """Exit code 2, one error with a hint, and the word of the user that was wrong."""
-    here = str(tmp_path / "nosuch" / "a.png")
-    plain = tmp_path / "plain.py"
-    plain.touch(mode=0o600)
-    cases = {
-        "no command": ["rehearse", "--card", "8GiB"],
-        "--steps": ["rehearse", "--steps", "0", "--", "true"],
-        "'8'": ["rehearse", "--card", "8", "--", "true"],
-        "nothing is left": ["rehearse", "--card", "1GiB", "--used", "1GiB", "--", "true"],
-        ".png or .svg": ["rehearse", "--plot", "a.jpg", "--", "true"],
-        "no folder": ["rehearse", "--plot", here, "--", "true"],
-        "nosuch": ["rehearse", "--profile", "nosuch", "--", "true"],
-        "--batch": ["rehearse", "--batch", "x", "--", "true"],
-        "--card comes after": ["rehearse", "true", "--card", "8GiB"],
-        "did you mean 8GiB?": ["rehearse", "--card", "8 gigs", "--", "true"],
-        "'nosuch-command': it was not found": ["rehearse", "--", "nosuch-command"],
-        "plain.py': it may not be executed": ["rehearse", "--", str(plain)],
-    }
-    for (said, _), done in zip(cases.items(), run_commands(tmp_path, *cases.values()), strict=True):
-        assert done.code == 2, said
-        assert said in done.err
-        assert "hint:" in done.err
-        assert done.out == ""
-
-
-def test_help_tells_what_a_user_must_know(tmp_path: Path) -> None:
-    """Examples, exit codes, that it is simulated, and that the script is ended."""
-    (done,) = run_commands(tmp_path, ["rehearse", "--help"])
-    assert done.code == 0
-    for said in ("SIMULATED", "examples:", "exit codes: 0 it fits; 1", "no model is saved"):
-        assert said in done.out
 
 
 def test_what_is_missing_is_no_verdict(tmp_path: Path) -> None:
@@ -114,8 +80,7 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not installed")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_one_is_a_document_too(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_one_is_a_document_too(tmp_path: Path) -> None:
     """One document that says why, the signal's exit code, and nothing of the script goes on."""
     script = tmp_path / "train.py"
     script.write_text(
@@ -132,12 +97,12 @@ def test_an_interrupted_one_is_a_document_too(tmp_path: Path, number: signal.Sig
     )
     while child.poll() is None and "\n" not in _text(tmp_path / "pid"):
         time.sleep(0.05)
-    child.send_signal(number)
+    child.send_signal(signal.SIGINT)
     told, _ = child.communicate(timeout=60)
-    assert child.returncode == 128 + number
+    assert child.returncode == 128 + signal.SIGINT
     document = json.loads(told)
-    assert (document["verdict"], document["exit_code"]) == ("no verdict", 128 + number)
-    assert number.name in document["because"]
+    assert (document["verdict"], document["exit_code"]) == ("no verdict", child.returncode)
+    assert "SIGINT" in document["because"]
     assert not Path(f"/proc/{int(_text(tmp_path / 'pid'))}").exists()
 
 

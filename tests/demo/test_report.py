@@ -13,13 +13,13 @@ from gpuconf.demo.story import Half, holds
 from gpuconf.reporting.lines import broken
 from gpuconf.units import MIB
 
-TOLD: dict[str, Any] = {
+RESULT: dict[str, Any] = {
     "losses": [2.0, 0.25],
     "accuracy": 0.853,
     "peak_mib": 1099,
     "trained": [100.0, 112.0],
 }
-TRAINED = ScriptRun(0, "", TOLD, {"GPU:0": 3942}, 20.0)
+TRAINED = ScriptRun(0, "", RESULT, {"GPU:0": 3942}, 20.0)
 RAN = ScriptRun(0, "", {"total": 1.0}, {"GPU:0": 3942}, 5.0)
 DIED = ScriptRun(
     1,
@@ -41,7 +41,7 @@ OOM when allocating tensor with shape[512,128,128,32] and type float
 )
 
 
-LATER = TRAINED._replace(result={**TOLD, "trained": [105.0, 118.0]})
+LATER = TRAINED._replace(result={**RESULT, "trained": [105.0, 118.0]})
 
 
 def _half(first: ScriptRun = TRAINED, second: ScriptRun = LATER, ninety: ScriptRun = RAN) -> Half:
@@ -51,9 +51,9 @@ def _half(first: ScriptRun = TRAINED, second: ScriptRun = LATER, ninety: ScriptR
 
 def test_a_death_is_told_with_place_and_cause() -> None:
     """The script's own line, and the cause that Keras hides below a second traceback."""
-    told = before_lines(_half(second=DIED))
-    assert "finds 1536 MiB, and dies (exit code 1, after 22 s)." in told[1]
-    assert told[2:4] == [
+    lines = before_lines(_half(second=DIED))
+    assert "finds 1536 MiB, and dies (exit code 1, after 22 s)." in lines[1]
+    assert lines[2:4] == [
         "   train_digits.py, line 31: history = model.fit(x, y)",
         "   ResourceExhaustedError: OOM when allocating tensor with shape[512,128,128,32] "
         "and type float",
@@ -66,14 +66,14 @@ def test_the_same_losses_are_said_to_be_the_same() -> None:
     same = "\n".join(after_lines(_half(), before))
     assert same.count("with the same losses to the bit") == 2
     assert "Both trained at once for 7 s." in same
-    other = TRAINED._replace(result={**TOLD, "losses": [2.0, 0.5]})
-    told = "\n".join(after_lines(_half(second=other), before))
-    assert "A second train_digits.py beside it learns: loss 2.000, 0.500; 85 % of" in told
+    other = TRAINED._replace(result={**RESULT, "losses": [2.0, 0.5]})
+    text = "\n".join(after_lines(_half(second=other), before))
+    assert "A second train_digits.py beside it learns: loss 2.000, 0.500; 85 % of" in text
 
 
 def test_trainings_one_after_the_other_did_not_train_at_once() -> None:
     """Where the first was done before the second began, nothing else is claimed."""
-    half = _half(second=TRAINED._replace(result={**TOLD, "trained": [113.0, 120.0]}))
+    half = _half(second=TRAINED._replace(result={**RESULT, "trained": [113.0, 120.0]}))
     assert half.both_trained_s == 0
     assert _half().both_trained_s == 7
     assert "at once" not in "\n".join(after_lines(half, half))
@@ -87,7 +87,7 @@ def test_trainings_one_after_the_other_did_not_train_at_once() -> None:
         ({"second": DIED}, {"second": DIED}, False),
         ({"second": DIED}, {"ninety": DIED}, False),
         ({"first": DIED, "second": DIED}, {}, False),
-        ({"second": DIED}, {"first": TRAINED._replace(result={**TOLD, "accuracy": 0.1})}, False),
+        ({"second": DIED}, {"first": TRAINED._replace(result={**RESULT, "accuracy": 0.1})}, False),
     ],
 )
 def test_when_the_story_holds(
@@ -132,9 +132,9 @@ def test_when_the_short_story_holds(
 def test_the_short_story_says_what_it_does_not_know() -> None:
     """A card without figures, and a program that died early, are told without invented numbers."""
     half = QuickHalf(DIED, DIED, None, None)
-    told = " ".join(quick_before_lines(half))
-    assert "needs some memory. With its CUDA context it takes an unknown amount of the" in told
-    assert "beside it finds an unknown amount, and dies (exit code 1, after 22 s)." in told
+    text = " ".join(quick_before_lines(half))
+    assert "needs some memory. With its CUDA context it takes an unknown amount of the" in text
+    assert "beside it finds an unknown amount, and dies (exit code 1, after 22 s)." in text
     assert "one_tensor.py runs. Its limit: 3942 MiB." in quick_after_lines(_quick(HELD, HELD))[0]
 
 

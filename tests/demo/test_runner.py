@@ -72,8 +72,8 @@ def test_what_never_ends_is_killed(runner: Runner) -> None:
 def test_holding_waits_no_longer_than_the_timeout(runner: Runner) -> None:
     """A program that never tells a RESULT: the body does not run, and the error tells why."""
     entered = False
-    told = r"killed after 1\.5 s"
-    with pytest.raises(ProgramDiedError, match=told) as caught, runner.holding("sleeps.py"):
+    words = r"killed after 1\.5 s"
+    with pytest.raises(ProgramDiedError, match=words) as caught, runner.holding("sleeps.py"):
         entered = True
     assert not entered
     assert not _is_alive(int(caught.value.run.log.split()[0]))

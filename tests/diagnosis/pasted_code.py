@@ -67,7 +67,7 @@ def value_of(paste, known):
     return eval(compile(ast.Expression(last.value), "<paste>", "eval"), known)
 
 
-def told(value):
+def shown(value):
     """The kind of a value, with its shape, or that of the first batch of a data set."""
     if isinstance(value, keras.callbacks.History):
         return f"History of {value.params['steps']} steps"
@@ -80,9 +80,9 @@ found = {}
 for paste in json.loads(Path("pastes.json").read_text("utf-8")):
     if "session" in paste:
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            found[paste] = told(value_of(paste, graph(session)))
+            found[paste] = shown(value_of(paste, graph(session)))
     else:
-        found[paste] = told(value_of(paste, script()))
+        found[paste] = shown(value_of(paste, script()))
 print("\\n" + json.dumps(found))
 '''
 

@@ -5,11 +5,14 @@ The lines are written for these tests, in the shape of the programs' messages.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from gpuconf.diagnosis import Diagnosis, explain
 
-OTHERS, BATCH = "see what else", "half the batch"
+FIRST = yaml.safe_load(Path(__file__).with_name("first_change.yaml").read_text(encoding="utf-8"))
 
 
 def torch(text: str) -> str:
@@ -40,131 +43,21 @@ def frame(file: str, code: str, function: str = "run") -> str:
     return f'  File "{file}", line 7, in {function}\n    {code}\n'
 
 
-TRAINS = frame("/home/a/train.py", "loss.backward()")
 GENERATES = frame("/home/a/chat.py", "model.generate(**inputs)")
-NO_GRAD = frame("/x/site-packages/torch/utils/_contextlib.py", "return func()", "decorate_context")
-LOADS = frame("/home/a/chat.py", "model.to(device)", "load_model")
 XLA = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
 REFUSED = (
     "ResourceExhaustedError: OOM when allocating tensor with shape{} and type float on "
     "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
 )
-DSO = "W x/dso_loader.cc:1] Could not load dynamic library '{0}'; dlerror: {1}: cannot open shared"
+OLD_LIBRARY = (
+    "W x/dso_loader.cc:1] Could not load dynamic library 'libcudart.so.10.0'; dlerror: "
+    "libcudart.so.10.0: cannot open shared"
+)
 
-OLD_LIBRARY = DSO.format("libcudart.so.10.0", "libcudart.so.10.0")
 
-FIRST: dict[str, tuple[str, str]] = {
-    "torch, the program fills the card": (TRAINS + torch("1.0 11.0 9.2 0.5 9.5"), BATCH),
-    "torch, others fill the card": (torch("0.5 11.0 2.6 0.02 2.8"), OTHERS),
-    "torch, others fill it, and say so": (
-        newer("0.3 22 0.1 7.0 0.2", "Including non-PyTorch memory, this process has 7.6 GiB memory "
-              "in use. Process 9 has 14.0 GiB memory in use. "), OTHERS,
-    ),
-    "torch, its own number in a container": (
-        newer("30 80 20 12 44", "Process 77 has 57.00 GiB memory in use. "), "grow its segments",
-    ),
-    "torch, fragments before 2.1": (torch("2.0 24.0 12.0 0.4 22.0"), "splitting large blocks"),
-    "torch, too little even in one piece": (newer("23 32 10 9 12"), BATCH),
-    "torch, refused though free": (newer("0.1 6 1.6 3.2 0.1"), OTHERS),
-    "torch, a limit": (
-        "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total "
-        "capacity; 4.20 GiB already allocated; 18.00 GiB free; 4.80 GiB allowed; 4.50 GiB reserved "
-        "in total by PyTorch)", "raise the limit",
-    ),
-    "torch, generation": (GENERATES + torch("0.1 8 7.3 0.0 7.4"), "without gradients"),
-    "torch, generation without gradients": (
-        GENERATES + NO_GRAD + torch("0.1 8 7.3 0.0 7.4"), "a smaller input",
-    ),
-    "torch, weights that do not fit": (LOADS + torch("0.1 8 7.3 0.0 7.4"), "half precision"),
-    "torch, no figures": ("torch.cuda.OutOfMemoryError", BATCH),
-    "jax, a large program": (XLA + "allocate 9663676416 bytes.", BATCH),
-    "jax, a full card": (XLA + "allocate 4194304 bytes.", OTHERS),
-    "jax, a share that is set": (
-        f"export XLA_PYTHON_CLIENT_MEM_FRACTION=.3\n{XLA}allocate 9663676416 bytes.", "JAX's share",
-    ),
-    "tensorflow, little was asked": (REFUSED.format("[50,20,1,200]"), OTHERS),
-    "tensorflow, a table of words": (REFUSED.format("[400000,128]"), "a smaller layer"),
-    "tensorflow, one large tensor": (
-        "I tensorflow/core/common_runtime/bfc_allocator.cc:1] Bin for 5.00GiB was 256.00MiB, Chunk "
-        "State: \n  Size: 4.00GiB | Requested Size: 0B | in_use: 0", "the one large tensor",
-    ),
-    "tensorflow, a limit far below the card": (
-        "name: GeForce, totalMemory: 24.00GiB freeMemory: 23.50GiB\nCreated TensorFlow device "
-        "(/job:localhost/device:GPU:0 with 2048 MB memory)\n" + REFUSED.format("[64,128,128,64]"),
-        "allow TensorFlow more",
-    ),
-    "cupy's pool": (
-        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 600,000,000 bytes (allocated "
-        "so far: 500,000,000 bytes, limit set to: 1,000,000,000 bytes).", "CuPy's pool",
-    ),
-    "xgboost": (
-        "xgboost.core.XGBoostError: [1] std::bad_alloc: cudaErrorMemoryAllocation: out of memory",
-        OTHERS,
-    ),
-    "a card with failing memory": (
-        "RuntimeError: CUDA error: uncorrectable ECC error encountered", "have the card checked",
-    ),
-    "libraries of an old build": (OLD_LIBRARY, "CUDA 10.0"),
-    "a library of another CUDA": (
-        DSO.format("libcusolver.so.11", "libnvJitLink.so.12"), "libraries from one CUDA",
-    ),
-    "a setting too late, in an old notebook": (
-        "<ipython-input-4-0123456789ab> in <module>\n----> 3 tf.config.experimental."
-        "set_virtual_device_configuration(gpu, limits)\n~/lib/site-packages/tensorflow_core/python/"
-        "eager/context.py in f(x)\nRuntimeError: Virtual devices cannot be modified after being "
-        "initialized", "restart the kernel",
-    ),
-    "cards that are hidden": (
-        "CUDA_VISIBLE_DEVICES=$1 python train.py\nfailed call to cuInit: CUDA_ERROR_NO_DEVICE",
-        "unset CUDA_VISIBLE_DEVICES",
-    ),
-    "an array without figures": (
-        frame("a.py", "x = np.zeros((n, 500, 500))") + "MemoryError", "a smaller dtype",
-    ),
-    "word vectors": ("torchtext: loading\nKilled", "see what uses the memory"),
-    "a handle of PyTorch's": (
-        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        OTHERS,
-    ),
-    "CUDA itself refuses PyTorch": ("RuntimeError: CUDA error: out of memory", OTHERS),
-    "JAX's share is refused": (
-        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: failed\nE cuda_driver.cc:1] "
-        "failed to allocate 17.84GiB (19159842816 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY",
-        OTHERS,
-    ),
-    "a file that was saved on a GPU": (
-        "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda."
-        "is_available() is False.", "onto the CPU",
-    ),
-    "libraries of an old build on Windows": (
-        "W tensorflow/x.cc:1] Could not load dynamic library 'cudart64_101.dll'; dlerror: "
-        "cudart64_101.dll not found", "CUDA 10.1",
-    ),
-    "a copy that found no room": (
-        "InternalError: Dst tensor is not initialized.\n\t [[Node: save/Restore]]", OTHERS,
-    ),
-    "one picture at a time": (REFUSED.format("[1,64,4096,4096]"), "a smaller input"),
-    "an exception without figures": (
-        "tensorflow.python.framework.errors_impl.ResourceExhaustedError:", BATCH,
-    ),
-    "a filter's gradient that holds a feature map": (
-        f"Detected at node g/Conv2DBackpropFilter defined at\n{REFUSED.format('[32,64,200,200]')}",
-        "batch",
-    ),
-    "a server's cache": ("ValueError: No available memory for the cache blocks.", "context"),
-    "a step that XLA compiled": (
-        "ResourceExhaustedError: Out of memory while trying to allocate 4294967296 bytes. "
-        "[Op:__inference_one_step_on_data_1]", BATCH,
-    ),
-    "growth is set already": (
-        "config.gpu_options.allow_growth = True\ncould not create cudnn handle: "
-        "CUDNN_STATUS_ALLOC_FAILED", OTHERS,
-    ),
-    "a card that others fill, and the run goes on": (
-        "name: GeForce\nTotal memory: 7.92GiB\nFree memory: 190.31MiB\nE cuda_driver.cc:1] failed "
-        "to allocate 190.31M (199557120 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\ndone", OTHERS,
-    ),
-}  # fmt: skip
+def first(found: Diagnosis) -> str:
+    """The first change, with what is to be pasted."""
+    return f"{found.proposals[0].title}\n{found.proposals[0].paste}"
 
 
 def everything(found: Diagnosis) -> str:
@@ -174,9 +67,8 @@ def everything(found: Diagnosis) -> str:
 
 @pytest.mark.parametrize("name", FIRST)
 def test_what_comes_first(name: str) -> None:
-    """The change that an expert would name first for such a message."""
-    text, title = FIRST[name]
-    assert title in explain(text).proposals[0].title
+    """The change that an expert would name first for such a message: its title or its paste."""
+    assert FIRST[name]["first"] in first(explain(FIRST[name]["log"]))
 
 
 def test_no_setting_that_a_version_lacks_or_that_is_set() -> None:
@@ -199,8 +91,8 @@ def test_no_advice_for_another_program() -> None:
     old = explain(f"2019-03-01 10:00:00.1: W tensorflow/x.cc:1] {refused}")
     for found in (graph, old):
         assert [each.title for each in found.proposals] == ["a batch of 50 instead of 100"]
+        assert "gpuconf.fit" not in everything(found)
     assert "fit(" not in everything(graph)
-    assert "gpuconf.fit" not in everything(old)
     titles = [each.title for each in explain(GENERATES + torch("0.1 8 7.3 0.0 7.4")).proposals]
     assert titles[0] == "run the model without gradients"
     assert "accumulate" not in "".join(titles)
@@ -246,6 +138,97 @@ def test_one_tensor_larger_than_the_card() -> None:
         "total capacity of 10.00 GiB of which 3.00 GiB is free. Of the allocated memory 6.00 GiB "
         "is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated.\n"
     )
-    first, second, *_ = explain(log).proposals
-    assert first.title.startswith("make the one large tensor smaller")
+    larger, second, *_ = explain(log).proposals
+    assert larger.title.startswith("make the one large tensor smaller")
     assert "half the batch" in second.title
+
+
+FRAMES = {
+    "torch": '  File "/lib/python3.11/site-packages/torch/cuda/a.py", line 9, in f\n    g()\n',
+    "jax": '  File "/lib/python3.11/site-packages/jax/_src/api.py", line 9, in f\n    g()\n',
+    "tensorflow": '  File "/lib/python3.11/site-packages/tensorflow/a.py", line 9, in f\n    g()\n',
+}
+
+
+MESSAGES = (
+    "ImportError: libcublas.so.12: cannot open shared object file: No such file or directory",
+    "CUDA error: no kernel image is available for execution on the device",
+    "could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED",
+    "No PTX compilation provider is available. Neither ptxas/nvlink nor nvjtlink is available.",
+)
+
+
+@pytest.mark.parametrize("framework", FRAMES)
+def test_no_other_frameworks_remedy(framework: str) -> None:
+    """Who uses PyTorch or JAX is not told to install TensorFlow, nor to set its limits."""
+    for message in MESSAGES:
+        found = explain(f"Traceback (most recent call last):\n{FRAMES[framework]}{message}")
+        assert found.facts.framework == framework
+        text = everything(found).lower()
+        others = {"jax", "torch"} - {framework}
+        assert [other for other in others if other in text] == [], message
+        named = "tensorflow" in text or "keras" in text
+        assert named == (framework == "tensorflow"), message
+
+
+CREATED = (
+    "I x/gpu_device.cc:1] Created device /job:x/device:GPU:0 with 10240 MB memory:  -> device: 0, "
+    "name: NVIDIA GeForce RTX 3060, compute capability: 8.6\n"
+)
+FIT = 'Traceback:\n  File "t.py", line 3, in <module>\n    model.{}\n'
+
+
+def test_a_known_limit_takes_no_batch_away() -> None:
+    """Where the limit is known and what was in use is not, it is half, as without the limit."""
+    log = FIT.format("fit(x, y, batch_size=64)") + REFUSED.format("[64,512,512,64]")
+    for text in (log, CREATED + log):
+        assert "32 instead of 64" in explain(text).proposals[1].title
+    whole = FIT.format("evaluate(x, y)") + REFUSED.format("[10000,32,28,28]")
+    assert "evaluate in batches of at most" in explain(CREATED + whole).proposals[1].title
+
+
+def test_pytorchs_batch_by_its_own_figures() -> None:
+    """What is not free is in use, and grows with the batch."""
+    log = (
+        '  File "t.py", line 3, in <module>\n    train(model, batch_size=16)\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total "
+        "capacity of 24.00 GiB of which 2.00 GiB is free."
+    )
+    found = explain(log)
+    assert found.proposals[0].title == "a batch of 8 instead of 16"
+    assert "16 × 24576 MiB / (22528 MiB in use + 4096 MiB asked) = 14" in found.proposals[0].reason
+
+
+def test_weights_want_a_smaller_layer() -> None:
+    """No batch makes them smaller."""
+    weights = explain(REFUSED.format("[802816,4096]") + " [Op:StatelessRandomUniformV2]")
+    assert "a smaller layer" in first(weights)
+    assert "batch_size" not in everything(weights)
+
+
+def test_where_others_hold_the_card_they_come_first() -> None:
+    """And no share of the card is proposed that is not free."""
+    smi = (
+        "| N/A   45C    P8    10W /  N/A |  23800MiB / 24576MiB |      0%      Default |\n"
+        "|    0   N/A  N/A      9876      C   python                          23000MiB |\n"
+    )
+    found = explain(smi + REFUSED.format("[32,64,224,224]"))
+    assert "what else is using the card" in first(found)
+    assert "per_process_gpu_memory_fraction" not in everything(found)
+    handle = explain(smi + "could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED")
+    assert "what else is using the card" in first(handle)
+
+
+def test_the_rows_of_one_refusal() -> None:
+    """Tensor, bytes and operation are of the refusal that was last."""
+    log = "\n".join(
+        f"Allocator (GPU_0_bfc) ran out of memory trying to allocate {size}MiB (rounded to "
+        f"{size * 2**20})requested by op {op}\nOP_REQUIRES failed: OOM when allocating tensor with "
+        f"shape[{rows},1024,256] and type float on /job:x/device:GPU:0 by allocator GPU_0_bfc"
+        for size, op, rows in ((256, "first/Relu", 256), (64, "second/Relu", 64))
+    )
+    request = explain(log).facts.request
+    assert (request.tensor and request.tensor.shape, request.node) == (
+        (64, 1024, 256),
+        "second/Relu",
+    )

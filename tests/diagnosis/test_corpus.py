@@ -1,4 +1,4 @@
-"""People's own logs, which are not part of this project: how many are told rightly."""
+"""People's own logs, which are not part of this project: how many are diagnosed correctly."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def test_facts(record_property: Callable[[str, object], None]) -> None:
             count += 1
             wanted = entry["key_facts"][name]
             try:
-                told = READ[name](facts)
+                found = READ[name](facts)
             except (KeyError, TypeError):
-                told = None
-            if told != wanted:
-                missed.append(f"{entry['file']}: {name}: {told!r} instead of {wanted!r}")
+                found = None
+            if found != wanted:
+                missed.append(f"{entry['file']}: {name}: {found!r} instead of {wanted!r}")
     record_property("table", "\n".join([f"facts read: {count - len(missed)} of {count}", *missed]))
     assert count >= 35
     assert len(missed) <= 0.1 * count, missed

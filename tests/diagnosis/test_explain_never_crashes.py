@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -22,8 +24,17 @@ LINES = [line for log in LOGS for line in log.read_text("utf-8", "replace").spli
 # Lines with figures and names, of which something is made.
 TELLING = [line for line in dict.fromkeys(LINES) if re.search(r"\d|Error|error", line)]
 HUGE = "1" + "0" * 40
-THOROUGH = settings(suppress_health_check=list(HealthCheck))
+QUIET = settings(suppress_health_check=list(HealthCheck))
 KINDS = {"profile", "code", "command", "batch"}
+
+
+@contextmanager
+def naming(*case: str) -> Iterator[None]:
+    """Say in which case of a loop an error came."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"in {case}") from error
 
 
 def check(diagnosis: Diagnosis) -> None:
@@ -43,7 +54,7 @@ def check(diagnosis: Diagnosis) -> None:
 
 
 @pytest.mark.slow
-@THOROUGH
+@QUIET
 @given(st.binary(max_size=3000))
 @example(b"\xff\xfe")
 @example(b"\xfe\xff\x00")
@@ -57,7 +68,7 @@ def test_random_bytes_are_read(data: bytes) -> None:
 
 
 @pytest.mark.slow
-@THOROUGH
+@QUIET
 @given(st.text(max_size=2000))
 def test_random_text_is_read(text: str) -> None:
     """Characters of any script, half pairs among them."""
@@ -66,7 +77,7 @@ def test_random_text_is_read(text: str) -> None:
 
 
 @pytest.mark.slow
-@THOROUGH
+@QUIET
 @given(st.lists(st.sampled_from(LINES), max_size=60))
 def test_lines_of_other_logs_in_any_order_are_read(lines: list[str]) -> None:
     """Lines of all the logs, shuffled."""
@@ -99,7 +110,7 @@ MUTATIONS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.slow
-@THOROUGH
+@QUIET
 @given(
     st.lists(
         st.tuples(st.sampled_from(TELLING), st.sampled_from(sorted(MUTATIONS))),
@@ -113,73 +124,83 @@ def test_mutated_lines_are_read(lines: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", MUTATIONS)
-@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
-def test_mutated_logs_are_read(log: Path, how: str) -> None:
+@pytest.mark.nightly  # a minute; single lines are mutated above
+def test_mutated_logs_are_read() -> None:
     """Whole logs, of which every line is changed in the same way."""
-    text = log.read_text("utf-8", "replace")
-    check(explain("\n".join(map(MUTATIONS[how], text.splitlines()))))
+    for log, how in product(LOGS, MUTATIONS):
+        lines = log.read_text("utf-8", "replace").splitlines()
+        with naming(log.stem, how):
+            check(explain("\n".join(map(MUTATIONS[how], lines))))
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
-def test_logs_that_break_off_are_read(log: Path) -> None:
+def test_logs_that_break_off_are_read() -> None:
     """A log whose writer was killed at any moment: nine places in each."""
-    data = log.read_bytes()
-    for tenth in range(1, 10):
-        check(explain(data[: len(data) * tenth // 10]))
+    for log in LOGS:
+        data = log.read_bytes()
+        for tenth in range(1, 10):
+            with naming(log.stem, f"at {tenth} of 10"):
+                check(explain(data[: len(data) * tenth // 10]))
 
 
-@pytest.mark.parametrize(
-    "shape",
-    ["[0]", "[10,0,5]", "[1]", "[]", f"[{HUGE}]", f"[{HUGE},2]", f"[{','.join([str(2**62)] * 9)}]",
-     f"[{','.join(['99999'] * 30)}]", "[-1,3]", "[,]", "[ , ]", "[1 2 3]"],
-    ids=["zero", "a zero", "one", "none", "huge", "huge and two", "nine of 2^62", "thirty", "minus",
-         "comma", "blanks", "without commas"],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "message",
-    [
-        "ResourceExhaustedError: OOM when allocating tensor with shape{} and type float",
-        "MemoryError: Unable to allocate 1.0 GiB for an array with shape {} and data type float32",
-        "W tensorflow/core/framework/op_kernel.cc:1] OOM when allocating tensor with shape{} and "
-        "type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
-    ],
-    ids=["exception", "numpy", "log"],
+SHAPES = (
+    *(
+        "[0]",
+        "[10,0,5]",
+        "[1]",
+        "[]",
+        f"[{HUGE}]",
+        f"[{HUGE},2]",
+        f"[{','.join([str(2**62)] * 9)}]",
+    ),
+    *(f"[{','.join(['99999'] * 30)}]", "[-1,3]", "[,]", "[ , ]", "[1 2 3]"),
 )
-@pytest.mark.parametrize(
-    "besides",
-    ["", "Limit: 0\nInUse: 0\nMaxInUse: 0", f"Limit: {HUGE}\nInUse: {HUGE}", "Limit: 100\nInUse: 5",
-     "Created device /device:GPU:0 with 0 MB memory", "model.fit(x, y, batch_size=0)",
-     "batch_size=9999999", "Created device /device:GPU:0 with 1500 MB memory"],
-    ids=["", "limit zero", "limit huge", "limit small", "card of nothing", "batch 0", "batch huge",
-         "card"],
-)  # fmt: skip
-def test_odd_shapes_break_no_arithmetic(shape: str, message: str, besides: str) -> None:
-    """Empty tensors, tensors larger than anything, and what is not a shape; beside odd figures."""
-    check(explain(f"{besides}\n{message.format(shape)}\n"))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"InUse at 7f00 of size {HUGE} next 1",
-        f"Sum Total of in-use chunks: {HUGE}GiB",
-        f"total_region_allocated_bytes_: 1 memory_limit_: {HUGE} available bytes: {HUGE}",
-        f"CUDA out of memory. Tried to allocate {HUGE} GiB; total capacity of {HUGE} GiB",
-        f"| 0 N/A N/A {HUGE} C python {HUGE}MiB |",
-        f"  {HUGE}MiB from conv2d/Conv2D",
-        f"total memory reported: {HUGE}",
-        f"torch.cuda.OutOfMemoryError: Process {HUGE} has {HUGE} GiB memory in use",
-        f"Allocation of {HUGE} exceeds 10% of system memory",
-        f'File "train.py", line {HUGE}, in <module>',
-        "tensorflow 9999.9999.9999 keras==1.²",
-        f"Xid (PCI:0000:01:00): {HUGE}, pid=1",
-    ],
-    ids=range(12),
+REFUSALS = (
+    "ResourceExhaustedError: OOM when allocating tensor with shape{} and type float",
+    "MemoryError: Unable to allocate 1.0 GiB for an array with shape {} and data type float32",
+    "W tensorflow/core/framework/op_kernel.cc:1] OOM when allocating tensor with shape{} and "
+    "type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
 )
-def test_huge_figures_break_no_arithmetic(line: str) -> None:
+FIGURES = (
+    *(
+        "",
+        "Limit: 0\nInUse: 0\nMaxInUse: 0",
+        f"Limit: {HUGE}\nInUse: {HUGE}",
+        "Limit: 100\nInUse: 5",
+    ),
+    *("Created device /device:GPU:0 with 0 MB memory", "model.fit(x, y, batch_size=0)"),
+    *("batch_size=9999999", "Created device /device:GPU:0 with 1500 MB memory"),
+)
+
+
+def test_odd_shapes_break_no_arithmetic() -> None:
+    """Empty tensors, tensors larger than anything, and what is not a shape; next to odd figures."""
+    for shape, refusal, figures in product(SHAPES, REFUSALS, FIGURES):
+        with naming(shape, refusal, figures):
+            check(explain(f"{figures}\n{refusal.format(shape)}\n"))
+
+
+LINES_WITH_FIGURES = (
+    f"InUse at 7f00 of size {HUGE} next 1",
+    f"Sum Total of in-use chunks: {HUGE}GiB",
+    f"total_region_allocated_bytes_: 1 memory_limit_: {HUGE} available bytes: {HUGE}",
+    f"CUDA out of memory. Tried to allocate {HUGE} GiB; total capacity of {HUGE} GiB",
+    f"| 0 N/A N/A {HUGE} C python {HUGE}MiB |",
+    f"  {HUGE}MiB from conv2d/Conv2D",
+    f"total memory reported: {HUGE}",
+    f"torch.cuda.OutOfMemoryError: Process {HUGE} has {HUGE} GiB memory in use",
+    f"Allocation of {HUGE} exceeds 10% of system memory",
+    f'File "train.py", line {HUGE}, in <module>',
+    "tensorflow 9999.9999.9999 keras==1.²",
+    f"Xid (PCI:0000:01:00): {HUGE}, pid=1",
+)
+
+
+def test_huge_figures_break_no_arithmetic() -> None:
     """Figures of more digits than any figure has, in each of the lines that tell one."""
     head = "2024-01-01 00:00:00.0: I tensorflow/core/common_runtime/bfc_allocator.cc:1] "
     error = "OOM when allocating tensor with shape[8,8] and type float"
     stats = "Stats: \nLimit: 100\nInUse: 50\nMaxInUse: 60\nNumAllocs: 1\nMaxAllocSize: 1\n"
-    check(explain(f"{head}BFCAllocator dump for GPU_0_bfc\n{line}\n{head}{line}\n{stats}{error}\n"))
+    for line in LINES_WITH_FIGURES:
+        dump = f"{head}BFCAllocator dump for GPU_0_bfc\n{line}\n{head}{line}\n{stats}{error}\n"
+        with naming(line):
+            check(explain(dump))

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from gpuconf.diagnosis import Diagnosis, explain
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    {}\n{}'
 FULL = "No space left on device"
 RAISED = "OSError: [Errno 28] No space left on device"
-CASES: dict[str, tuple[str, str]] = {
-    "XLA": (f"ResourceExhaustedError: /t/a; {FULL}\n\tUnable to write PTX contents to: /t/a",
-            "export TMPDIR="),
-    "TensorFlow's checkpoint": (f"ResourceExhaustedError: /c/part-00000-of-00001; {FULL}",
-                                "save_best_only=True"),
-    "the cache of a data set": (f"ResourceExhaustedError: /c/a.tempstate1; {FULL} "
-                                "[Op:IteratorGetNext]", "data.cache("),
-    "TensorBoard": (f"ResourceExhaustedError: /l/events.out.tfevents.1; {FULL}",
-                    "keras.callbacks.TensorBoard("),
-    "pip": (f"ERROR: Could not install packages due to an {RAISED}", "pip cache purge"),
-    "a download": (f"{RAISED}: '/home/me/.cache/a'", "export XDG_CACHE_HOME="),
-    "Keras's model": (TRACEBACK.format("model.save('a.keras')", RAISED), "save_best_only=True"),
-    "Keras's callback": (
-        TRACEBACK.format("model.fit(x, callbacks=[keras.callbacks.ModelCheckpoint(f)])", RAISED),
-        "save_best_only=True",
-    ),
-    "PyTorch": (TRACEBACK.format("torch.save(model, 'a.pt')", f"import torch\n{RAISED}"),
-                "torch.save(model.state_dict()"),
-    "NumPy": (TRACEBACK.format("np.save('a.npy', x)", "OSError: 10 requested and 2 written"),
-              "export TMPDIR="),
-}  # fmt: skip
+CASES = yaml.safe_load(Path(__file__).with_name("full_disk.yaml").read_text(encoding="utf-8"))
 
 
 def pasted(diagnosis: Diagnosis) -> list[str]:
@@ -40,12 +23,11 @@ def pasted(diagnosis: Diagnosis) -> list[str]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_advice_is_of_what_was_written(name: str) -> None:
     """First see the disk, then another place for this kind of file; never a smaller batch."""
-    text, wanted = CASES[name]
-    found = explain(text)
+    found = explain(CASES[name]["log"])
     assert found.cause == "disk-full"
     first, second, *_ = pasted(found)
     assert first.startswith("df -h")
-    assert wanted in second
+    assert CASES[name]["second"] in second
     assert not [each for each in found.proposals if each.kind == "batch"]
 
 

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gpuconf.diagnosis import explain
 
 FOLDER = Path(__file__).parent / "simulated"
@@ -48,19 +46,16 @@ READ: dict[str, Callable[[Document], object]] = {
     "unwritten": lambda facts: facts["details"]["unwritten"],
     "card_free_bytes": lambda facts: facts["card"]["free_bytes"],
 }
-# What the log does not say, and the program's author knew; with the reason.
+# What the log does not say, and the program's author knew.
 NOT_IN_LOG = {
-    ("whole-array-fit.log", "array_shape"): "the message has no shape",
-    ("whole-array-fit.log", "dtype"): "likewise",
-    ("whole-array-evaluate.log", "array_shape"): "likewise",
-    ("whole-array-evaluate.log", "dtype"): "likewise",
-    ("whole-array-tf215.log", "array_shape"): "likewise",
-    ("whole-array-tf215.log", "dtype"): "likewise",
-    ("oom-session-report.log", "batch_size"): "no line of code has it; the shape's first is 2",
-    ("oom-caught.log", "batch_size"): "the code of a run that went on is not in its log",
-    ("oom-retried.log", "batch_size"): "the code in the traceback has a name for it",
-    ("malloc-async-unsupported.log", "allocator"): "it is a detail, not who refused",
-    ("cublas-handle.log", "status"): "TensorFlow 2.21 writes the status in words",
+    "whole-array-fit.log": ["array_shape", "dtype"],  # the message has no shape
+    "whole-array-evaluate.log": ["array_shape", "dtype"],
+    "whole-array-tf215.log": ["array_shape", "dtype"],
+    "oom-session-report.log": ["batch_size"],  # no line of code has it; the shape's first is 2
+    "oom-caught.log": ["batch_size"],  # the code of a run that went on is not in its log
+    "oom-retried.log": ["batch_size"],  # the code in the traceback has a name for it
+    "malloc-async-unsupported.log": ["allocator"],  # it is a detail, not who refused
+    "cublas-handle.log": ["status"],  # TensorFlow 2.21 writes the status in words
 }
 # At the start the region is what was refused; the tensor only came after it.
 OF_REGIONS = {
@@ -73,29 +68,32 @@ def read(name: str) -> Document:
     return explain((FOLDER / "logs" / name).read_bytes()).as_dict()
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_cause_and_severity(name: str) -> None:
+def test_cause_and_severity() -> None:
     """What the program was written to fail of."""
-    expected, found = EXPECTED[name], read(name)
-    assert found["cause"] in [expected["cause"], *expected["also_right"]]
-    assert found["severity"] in [expected["severity"], *expected["severities_also_right"]]
+    for name, expected in EXPECTED.items():
+        found = read(name)
+        assert found["cause"] in [expected["cause"], *expected["also_right"]], name
+        severities = [expected["severity"], *expected["severities_also_right"]]
+        assert found["severity"] in severities, name
 
 
-def facts_to_read() -> list[tuple[str, str]]:
-    """Every fact of every log that stands in it."""
-    return [
-        (name, fact)
-        for name, expected in EXPECTED.items()
-        for fact in expected["facts"].keys() & READ.keys()
-        if (name, fact) not in NOT_IN_LOG
-        and not (name.startswith("startup") and fact in OF_REGIONS)
-    ]
+def facts_to_read(name: str) -> set[str]:
+    """Every fact of a log that stands in it."""
+    left_out = OF_REGIONS if name.startswith("startup") else set(NOT_IN_LOG.get(name, ()))
+    return set(READ) & set(EXPECTED[name]["facts"]) - left_out
 
 
-@pytest.mark.parametrize(("name", "fact"), sorted(facts_to_read()))
-def test_facts(name: str, fact: str) -> None:
+def test_facts() -> None:
     """Shapes, bytes, operations and lines of code are those of the program."""
-    assert READ[fact](read(name)["facts"]) == EXPECTED[name]["facts"][fact]
+    wrong, count = [], 0
+    for name, expected in EXPECTED.items():
+        facts = read(name)["facts"]
+        for fact in facts_to_read(name):
+            count += 1
+            if READ[fact](facts) != expected["facts"][fact]:
+                wrong.append((name, fact, READ[fact](facts)))
+    assert wrong == []
+    assert count >= 138
 
 
 def test_the_limit() -> None:
@@ -127,6 +125,9 @@ def test_the_layers_of_the_report() -> None:
         ("conv1", 2 * one),
         ("to_planes", one),
     ]
+    for layer in table["layers"]:
+        assert layer["size_bytes"] == sum(node["size_bytes"] for node in layer["nodes"])
+    assert table["total_bytes"] == 3 * one + table["rest_bytes"]
 
 
 def test_every_log_has_its_command() -> None:

@@ -1,294 +1,149 @@
-"""For each check machines that it faults and machines that it does not, as facts."""
+"""The cases of cases/*.yaml: for each check machines that it faults, and machines that it does not.
+
+A row has the status with words of the summary, detail or fix, and what differs from the sound
+machine, field by field as `Facts` has them.  ``gpus`` are those of NVML, each with what differs
+from `CARD`; ``nvml`` is the code of nvml.h with which NVML does not start; ``bare`` is a machine
+without a GPU and without packages.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_type_hints
 
-from gpuconf.doctor.facts import System, TorchBuild, Xid
-from gpuconf.errors import ProfileError, ShortageError
-from gpuconf.hardware import Inventory
+import yaml
+
+from gpuconf.doctor.facts import Facts, LeaseHolder, LedgerContents, LedgerFile, Package
+from gpuconf.doctor.finding import Status
+from gpuconf.errors import GpuconfError, ProfileError, ShortageError
+from gpuconf.hardware import Gpu, Inventory
 from gpuconf.hardware.health import CardHealth
-from gpuconf.hardware.inventory import NvmlProblem
-from gpuconf.planner import Plan
-from gpuconf.profile.model import Note
-from gpuconf.settings import Setting
-from gpuconf.shares import Assigned
-from gpuconf.units import GIB, MIB
-from tests.doctor import framework_cases, lease_cases, package_cases
-from tests.doctor.doctor_machines import (
-    BARE,
-    CARD,
-    INVENTORY,
-    NODES,
-    PROFILE,
-    PROFILE_FACTS,
-    SMALL,
-    SOUND,
-    SYSTEM,
-    Case,
-    broken,
-    card,
-    cards,
-    environ,
-    packages,
-    process,
-    profile,
-    system,
-)
+from gpuconf.hardware.holders import Process
+from gpuconf.hardware.nvml import PROBLEMS
+from gpuconf.units import GIB, parse_size
+from tests.doctor.doctor_machines import BARE, CARD, RUNNING, SOUND, leases
 
-_BUS_XIDS = (Xid(79, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off"),)
-_REMAP_XIDS = (Xid(63, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 63, Row Remapper: New row"),)
-_UNKNOWN_XIDS = (Xid(68, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 68, NVDEC0 Exception"),)
-_FAULT_XIDS = (Xid(31, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 31, MMU fault"),)
-_CLOSED = tuple(node._replace(may_open=False, group="video") for node in NODES)
-_FULL: dict[str, Any] = {"free_bytes": 200 * MIB, "used_bytes": 12 * GIB - 200 * MIB}
-_MIG_PART = CARD._replace(name="MIG 1g.5gb", mig_ids=(1, 0), uuid="MIG-1")
-_WSL: dict[str, Any] = {
-    "is_wsl": True,
-    "module_version": None,
-    "nodes": (),
-    "pci_cards": (),
-    "has_wsl_library": True,
+FOLDER = f"/run/gpuconf/{CARD.uuid}"
+ERRORS: dict[str, GpuconfError] = {
+    "shortage": ShortageError("profile x: not enough GPU memory\n  the sum", hint="stop one"),
+    "unknown key": ProfileError(
+        "unknown key", hint="write `memory`", file="a.yaml", line=3, column=1
+    ),
+    "untrusted": ProfileError(
+        "env.BASH_ENV: this file was found",
+        hint="read the file",
+        command="gpuconf trust /w/gpuconf.yaml",
+        file="/w/gpuconf.yaml",
+    ),
+    "no profile x": ProfileError("there is no profile x"),
+    "no GPU 7": ProfileError("there is no GPU 7"),
 }
-_VOIDED = Setting("memory limit of tensorflow as a cap", "yes", "no", "…", "TF_GPU_ALLOCATOR")
-_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
-_KEPT = Setting(_GROWTH, "true", "false", "it was set before gpuconf", _GROWTH)
-_SHORTAGE = ShortageError("profile x: not enough GPU memory\n  the sum", hint="stop one")
-_BAD = ProfileError("unknown key", hint="write `memory`", file="a.yaml", line=3, column=1)
-_REFUSED = ProfileError(
-    "env.BASH_ENV: this file was found",
-    hint="read the file",
-    command="gpuconf trust /w/gpuconf.yaml",
-    file="/w/gpuconf.yaml",
+HOLDER = LeaseHolder(CARD.uuid or "", 4242, 4 * GIB, state="S", user="alice", program="train.py")
+# What values in lists and by key differ from.
+BASES: dict[type, Any] = {
+    Gpu: CARD,
+    CardHealth: CardHealth(),
+    Process: RUNNING,
+    LeaseHolder: HOLDER,
+    LedgerContents: LedgerContents("/run/gpuconf", "drwxrwxrwt"),
+}
+
+
+class Case(NamedTuple):
+    """What check ``id`` makes of ``facts``: the status, and words of its summary or fix."""
+
+    id: str
+    status: Status
+    words: str
+    facts: Facts
+
+
+def changed(value: Any, changes: Mapping[str, Any]) -> Any:
+    """A value type with these fields changed; what is nested is changed, too, not replaced."""
+    hints = get_type_hints(type(value))
+    fields = {
+        name: _field(name, value_type_in(hints[name]), change, getattr(value, name))
+        for name, change in changes.items()
+    }
+    return value._replace(**fields)
+
+
+def value_type_in(hint: Any) -> type | None:
+    """The value type that an annotation is made of, such as Gpu of ``tuple[Gpu, ...] | None``."""
+    if isinstance(hint, type) and hasattr(hint, "_fields"):
+        return hint
+    return next(filter(None, map(value_type_in, get_args(hint))), None)
+
+
+def _field(name: str, kind: Any, change: Any, now: Any) -> Any:
+    if name in ("profile_error", "plan_error"):
+        return change and ERRORS[change]
+    if name == "installed":
+        kept = {each: package for each, package in now.items() if each not in change}
+        return kept | {
+            each: Package(each, version, *map(tuple, requires))
+            for each, (version, *requires) in change.items()
+            if version is not None
+        }
+    if name.endswith("_bytes") and isinstance(change, str):
+        return parse_size(change)
+    if isinstance(change, list):
+        return tuple(_new(kind, each) if isinstance(each, dict) else each for each in change)
+    if isinstance(change, dict) and kind is not None:
+        return changed(now, change) if now is not None else _new(kind, change)
+    return change
+
+
+def _new(kind: Any, fields: Mapping[str, Any]) -> Any:
+    if kind in BASES:
+        return changed(BASES[kind], fields)
+    hints = get_type_hints(kind)
+    values = {
+        name: _field(name, value_type_in(hints[name]), value, None)
+        for name, value in fields.items()
+    }
+    return kind(**values)
+
+
+def facts_of(row: Mapping[str, Any]) -> Facts:
+    """The machine of a row."""
+    facts = BARE if row.get("bare") else SOUND
+    for name, change in row.items():
+        if name == "nvml":
+            facts = facts._replace(inventory=Inventory.unknown(PROBLEMS[change]), health={})
+        elif name == "gpus":
+            gpus = tuple(changed(CARD, each) for each in change)
+            facts = facts._replace(inventory=facts.inventory._replace(gpus=gpus))
+        elif name == "health":
+            facts = facts._replace(health={0: changed(CardHealth(), change)})
+        elif name == "processes":
+            facts = facts._replace(processes={4242: changed(RUNNING, change)})
+        elif name in facts._fields:
+            facts = changed(facts, {name: change})
+    return facts
+
+
+def cases() -> Iterator[Case]:
+    """Every row of every file."""
+    for file in sorted(Path(__file__).parent.glob("cases/*.yaml")):
+        for check, rows in yaml.safe_load(file.read_text(encoding="utf-8")).items():
+            for row in rows:
+                (status,) = row.keys() & {"ok", "warn", "fail", "skip"}
+                yield Case(check, status, row[status], facts_of(row))
+
+
+_OURS = LedgerFile(f"{FOLDER}/lease.1.2.3.4.5", "alice")
+_BOBS = tuple(
+    LedgerFile(f"{FOLDER}/lease.{ticket}.2.3.4.5", "bob", may_remove=False)
+    for ticket in range(1000)
 )
-_EMPTY = Plan(PROFILE, visible=(CARD,), hides_gpus=True, notes=("no GPU is left",))
-
-TROUBLES = (
-    *package_cases.TROUBLES,
-    *framework_cases.TROUBLES,
-    *lease_cases.TROUBLES,
-    Case("driver.present", "fail", "no NVIDIA driver is loaded",
-         broken(12, module_version=None, nodes=())),
-    Case("driver.present", "fail", "no NVIDIA driver is loaded",
-         broken(9, module_version=None, nodes=(), pci_cards=None)),
-    Case("driver.present", "fail", "libnvidia-ml.so.1 cannot be opened", broken(12)),
-    Case("driver.present", "fail", "too old", broken(13)),
-    Case("driver.present", "fail", "NVML does not start",
-         SOUND._replace(
-             inventory=Inventory.unknown(NvmlProblem("other", "NVML does not start (error 777)")))),
-    Case("driver.module", "fail", "differ in version (module 570.86.15)", broken(18)),
-    Case("driver.module", "fail", "module is 570.86.15, and its library 575.51.02",
-         broken(12, library_version="575.51.02")),
-    Case("driver.devices", "fail", "usermod -aG video", broken(4, nodes=_CLOSED)),
-    Case("driver.present", "fail", "sudo dnf install akmod-nvidia",
-         broken(12, module_version=None, nodes=(), distributions=("nobara", "fedora"))),
-    Case("driver.present", "fail", "docs.nvidia.com",
-         broken(12, module_version=None, nodes=(), distributions=("slackware",))),
-    Case("driver.devices", "fail", "sudo chmod a+rw /dev/nvidia*", broken(4)),
-    Case("driver.devices", "warn", "nvidia-uvm is missing", system(nodes=NODES[:2])),
-    Case("driver.container", "fail", "docker run --gpus all",
-         broken(12, container="docker", nodes=())),
-    Case("driver.container", "fail", "nvidia.com/gpu=all",
-         broken(12, container="podman", nodes=(), module_version=None)),
-    Case("driver.container", "fail", "kubectl explain",
-         broken(12, container="kubernetes", nodes=())),
-    Case("driver.container", "fail", "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,",
-         broken(12, container="docker")),
-    Case("driver.container", "fail", "podman run --device nvidia.com/gpu=all -e NVIDIA_DRIVER_",
-         broken(12, container="podman", module_version=None, pci_cards=None)),
-    Case("driver.container", "fail", "and add NVIDIA_DRIVER_CAPABILITIES=compute,utility",
-         broken(12, container="kubernetes")),
-    Case("driver.present", "fail", "libnvidia-ml.so.1 cannot be opened",
-         broken(12, container="lxc")),
-    Case("driver.wsl", "fail", "/dev/dxg is missing", broken(12, **_WSL)),
-    Case("driver.wsl", "fail", "LD_LIBRARY_PATH=/usr/lib/wsl/lib",
-         broken(12, **_WSL, has_dxg=True)),
-    Case("driver.cuda", "fail", "serves CUDA up to 11.4",
-         SOUND._replace(inventory=INVENTORY._replace(cuda_version=(11, 4)))),
-    Case("driver.cuda", "fail", "torch is built for CUDA 13.0",
-         packages(tensorflow=None, torch=TorchBuild("13.0"))),
-    Case("cards.reachable", "fail", "GPU 0 is lost",
-         card(health=CardHealth(problem="lost"))),
-    Case("cards.reachable", "fail", "sudo reboot", broken(15)),
-    Case("cards.memory", "warn", "ps -fp 4242", card(**_FULL)),
-    Case("cards.memory", "warn", "nvidia-smi", card(**_FULL, processes=None)),
-    Case("cards.memory", "warn", "too little for profile shared-desktop",
-         profile(plan=None, plan_error=_SHORTAGE)),
-    Case("cards.memory", "warn", "on every card",
-         cards(CARD._replace(**_FULL), SMALL._replace(**_FULL))),
-    Case("cards.display", "warn", "keeps nothing free",
-         card(display_active=True)._replace(profile=PROFILE_FACTS._replace(keeps_free=False))),
-    Case("cards.display", "warn", "RTX 3060) and GPU 1 (NVIDIA T400) drive the display",
-         cards(CARD._replace(display_active=True), SMALL._replace(display_active=True))._replace(
-             profile=PROFILE_FACTS._replace(keeps_free=False))),
-    Case("cards.mig", "fail", "has no instances", card(mig_enabled=True)),
-    Case("cards.ecc", "fail", "no longer be replaced", card(health=CardHealth(remap_failed=True))),
-    Case("cards.ecc", "warn", "--gpu-reset -i 0", card(health=CardHealth(remap_pending=True))),
-    Case("cards.ecc", "warn", "sudo reboot",
-         card(health=CardHealth(remap_pending=True), display_active=True)),
-    Case("cards.ecc", "warn", "--gpu-reset", card(health=CardHealth(retirement_pending=True))),
-    Case("cards.ecc", "warn", "sudo reboot", card(health=CardHealth(recovery="reboot"))),
-    Case("cards.ecc", "warn", "RTX 3060): 3", card(health=CardHealth(uncorrected_errors=3))),
-    Case("cards.xid", "warn", "Xid 79 on 0000:01:00", system(xids=_BUS_XIDS)),
-    Case("cards.xid", "warn", "sudo reboot", system(xids=(*_BUS_XIDS, *_FAULT_XIDS))),
-    Case("cards.xid", "warn", "Xid 63 on 0000:01:00", system(xids=_REMAP_XIDS)),
-    Case("cards.compute_mode", "fail", "-c DEFAULT",
-         card(health=CardHealth(compute_mode="prohibited"))),
-    Case("cards.compute_mode", "warn", "a second program finds it busy",
-         card(health=CardHealth(compute_mode="exclusive"))),
-    Case("cards.leftover", "warn", "sudo kill -9 4242", process("T")),
-    Case("cards.leftover", "warn", "then: kill -9 4242", process("T", is_ours=True)),
-    Case("cards.leftover", "warn", "ps -fp 77", process("Z", parent=77)),
-    Case("cards.leftover", "warn", "ps -fp 4242   #", process("Z", parent=None)),
-    Case("cards.leftover", "warn", "fuser", card(processes=())),
-    Case("environment.growth", "warn", "export TF_FORCE_GPU_ALLOW_GROWTH=true",
-         environ(TF_FORCE_GPU_ALLOW_GROWTH="1")),
-    Case("environment.growth", "warn", "export TF_FORCE_GPU_ALLOW_GROWTH=false",
-         environ(TF_FORCE_GPU_ALLOW_GROWTH="")),
-    Case("environment.growth", "warn", "export TF_FORCE_GPU_ALLOW_GROWTH=false",
-         environ(TF_FORCE_GPU_ALLOW_GROWTH="False")),
-    Case("environment.visible_devices", "warn", "hides every GPU",
-         environ(CUDA_VISIBLE_DEVICES="-1")),
-    Case("environment.visible_devices", "warn", "unset CUDA_VISIBLE_DEVICES",
-         environ(CUDA_VISIBLE_DEVICES="")),
-    Case("environment.visible_devices", "fail", "for the second time",
-         environ(CUDA_VISIBLE_DEVICES="0,0")),
-    Case("environment.visible_devices", "fail", "there is no GPU 3",
-         environ(CUDA_VISIBLE_DEVICES="3")),
-    Case("environment.visible_devices", "warn", "shows 1 of the 2 it names",
-         environ(CUDA_VISIBLE_DEVICES="0,7")),
-    Case("environment.device_order", "warn", "CUDA_DEVICE_ORDER=PCI_BUS_ID", cards(CARD, SMALL)),
-    Case("environment.device_order", "warn", "not an order that CUDA knows",
-         environ(CUDA_DEVICE_ORDER="PCI")),
-    Case("environment.jax_fraction", "fail", "unset XLA_PYTHON_CLIENT_MEM_FRACTION",
-         environ(XLA_CLIENT_MEM_FRACTION=".5", XLA_PYTHON_CLIENT_MEM_FRACTION=".6")),
-    Case("environment.jax_fraction", "fail", "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.90",
-         environ(XLA_PYTHON_CLIENT_MEM_FRACTION="90")),
-    Case("environment.jax_fraction", "fail", "export XLA_CLIENT_MEM_FRACTION=1.00",
-         environ(XLA_CLIENT_MEM_FRACTION="100%")),
-    Case("environment.jax_fraction", "fail", "export XLA_CLIENT_MEM_FRACTION=0.75",
-         environ(XLA_CLIENT_MEM_FRACTION="half")),
-    Case("environment.jax_fraction", "fail", "export XLA_CLIENT_MEM_FRACTION=0.75",
-         environ(XLA_CLIENT_MEM_FRACTION="0")),
-    Case("environment.allocator", "warn", "is not a cap",
-         environ(TF_GPU_ALLOCATOR="cuda_malloc_async")),
-    Case("environment.allocator", "warn", "TensorFlow ignores",
-         environ(TF_GPU_ALLOCATOR="async")),
-    Case("environment.allocator", "warn", "without a cap",
-         environ(XLA_PYTHON_CLIENT_ALLOCATOR="platform")),
-    Case("environment.allocator", "fail", "is not a JAX allocator",
-         environ(XLA_PYTHON_CLIENT_ALLOCATOR="cuda_malloc")),
-    Case("environment.legacy_keras", "fail", "pip install 'tf_keras~=2.21.0'",
-         environ(TF_USE_LEGACY_KERAS="1")),
-    Case("environment.legacy_keras", "warn", "is ignored", environ(TF_USE_LEGACY_KERAS="yes")),
-    Case("environment.legacy_keras", "warn", "export TF_USE_LEGACY_KERAS=0",
-         environ(TF_USE_LEGACY_KERAS="no")),
-    Case("environment.mps", "warn", "limits nothing",
-         environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")._replace(
-             system=SYSTEM._replace(mps_is_running=False))),
-    Case("environment.share", "warn", "export GPUCONF_SHARDS_PER_GPU=8",
-         profile(assigned=Assigned("slurm", None, "2 shards",
-                                   "no limit for Slurm's share: set GPUCONF_SHARDS_PER_GPU"))),
-    Case("environment.share", "warn", "gpuconf docs clusters",
-         profile(assigned=Assigned("slurm", None, "312 % by MPS", "no limit for it: 312"))),
-    Case("environment.disabled", "warn", "unset GPUCONF_DISABLE", environ(GPUCONF_DISABLE="1")),
-    Case("environment.disabled", "fail", "invalid value GPUCONF_DISABLE",
-         environ(GPUCONF_DISABLE="maybe")),
-    Case("host.memory", "warn", "only 900 MiB", system(available_bytes=900 * MIB)),
-    Case("host.shared_memory", "warn", "docker run --shm-size",
-         system(shm_bytes=64 * MIB, shm_free_bytes=64 * MIB, container="docker")),
-    Case("host.shared_memory", "warn", "podman run --shm-size",
-         system(shm_bytes=64 * MIB, shm_free_bytes=64 * MIB, container="podman")),
-    Case("host.shared_memory", "warn", "remount",
-         system(shm_bytes=64 * MIB, shm_free_bytes=64 * MIB)),
-    Case("host.shared_memory", "warn", "is full", system(shm_free_bytes=MIB)),
-    Case("profile.choice", "fail", "gpuconf profiles check a.yaml",
-         profile(wanted="a.yaml", name=None, plan=None, profile_error=_BAD)),
-    Case("profile.choice", "fail", "gpuconf profiles list",
-         profile(name=None, plan=None, profile_error=ProfileError("there is no profile x"))),
-    Case("profile.choice", "fail", "gpuconf trust /w/gpuconf.yaml   # once you have read it",
-         profile(name=None, plan=None, profile_error=_REFUSED)),
-    Case("profile.choice", "warn", "gpuconf trust /w/gpuconf.yaml",
-         profile(notes=(Note("gpuconf.yaml in /w belongs to another user (uid 1000)",
-                             "gpuconf trust /w/gpuconf.yaml"),))),
-    Case("profile.plan", "fail", "cannot start with this profile right now: profile x: not",
-         profile(plan=None, plan_error=_SHORTAGE)),
-    Case("profile.plan", "fail", "gpuconf ps   # find and stop",
-         profile(plan=None, plan_error=_SHORTAGE)),
-    Case("profile.plan", "fail", "gpuconf plan shared-desktop",
-         profile(plan=None, plan_error=ProfileError("there is no GPU 7"))),
-    Case("profile.plan", "warn", "though a GPU is here", profile(plan=_EMPTY)),
-    Case("profile.environment", "warn", "unset TF_GPU_ALLOCATOR", profile(settings=(_VOIDED,))),
-    Case("profile.environment", "warn", "unset TF_FORCE_GPU_ALLOW_GROWTH",
-         profile(settings=(_KEPT,))._replace(environ={"TF_FORCE_GPU_ALLOW_GROWTH": "false"})),
+CASES = (
+    *cases(),
+    Case("leases.left", "warn", "only bob or root can remove 1000 of them",
+         leases(left=(_OURS, *_BOBS))),
+    Case("leases.left", "warn", "-m gpuconf.leases.sweep /run/gpuconf", leases(left=_BOBS)),
+    Case("leases.left", "ok", "removes 1 of them; 3 belong to other users",
+         leases(left=(_OURS, *_BOBS[:3]))),
 )  # fmt: skip
-
-_PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "bfc", "TF_GPU_ALLOCATOR": "memory_guard"}
-SOUND_CASES = (
-    *package_cases.SOUND_CASES,
-    *framework_cases.SOUND_CASES,
-    *lease_cases.SOUND_CASES,
-    Case("driver.present", "ok", "driver 570.86.15, for CUDA up to 12.8", SOUND),
-    Case("driver.present", "skip", "this machine has an AMD GPU: programs may use it",
-         BARE._replace(system=System(pci_cards=(), other_gpu="an AMD GPU"))),
-    Case("driver.present", "skip", "this machine has an AMD GPU: programs may use it",
-         broken(12, pci_cards=(), other_gpu="an AMD GPU")),  # as a Jetson: a module, no NVML
-    Case("driver.module", "ok", "match: 570.86.15", SOUND),
-    Case("driver.devices", "ok", "3 device files", SOUND),
-    Case("driver.devices", "ok", "2 device files", system(nodes=NODES[:2], has_modprobe=True)),
-    Case("driver.container", "ok", "was given 1 GPU", system(container="docker")),
-    Case("driver.wsl", "ok", "WSL2", system(is_wsl=True, has_dxg=True)),
-    Case("driver.cuda", "ok", "serves CUDA up to 12.8", SOUND),
-    Case("driver.cuda", "ok", "serves CUDA up to 12.2",
-         SOUND._replace(inventory=INVENTORY._replace(cuda_version=(12, 2)))),
-    Case("cards.reachable", "ok", "1 GPU, and every one answers", SOUND),
-    Case("cards.reachable", "ok", "closed to this user",
-         card(health=CardHealth(problem="forbidden"))),
-    Case("cards.memory", "ok", "9216 MiB are free", SOUND),
-    Case("cards.memory", "ok", "GPU 1", cards(CARD._replace(**_FULL), SMALL)),
-    Case("cards.display", "ok", "no GPU drives a display", SOUND),
-    Case("cards.display", "skip", "unknown", card(display_active=None)),
-    Case("cards.display", "skip", "unknown",
-         cards(CARD, SMALL._replace(display_active=None))),
-    Case("cards.display", "ok", "drives the display", card(display_active=True)),
-    Case("cards.mig", "ok", "MIG: 1 instance on 1 card",
-         card(mig_enabled=True, mig_instances=(_MIG_PART,))),
-    Case("cards.ecc", "ok", "no memory errors", SOUND),
-    Case("cards.xid", "ok", "no Xid", SOUND),
-    Case("cards.xid", "ok", "Xid 31 since the start: not a fault of the GPU",
-         system(xids=_FAULT_XIDS)),
-    Case("cards.xid", "skip", "Xid 68 since the start: gpuconf does not know it",
-         system(xids=(*_FAULT_XIDS, *_UNKNOWN_XIDS))),
-    Case("cards.compute_mode", "ok", "several programs", SOUND),
-    Case("cards.leftover", "ok", "is running", SOUND),
-    Case("cards.leftover", "ok", "is running", process("R", started=0.0, parent=1)),
-    Case("environment.growth", "ok", "=true", environ(TF_FORCE_GPU_ALLOW_GROWTH="true")),
-    Case("environment.visible_devices", "ok", "shows GPU 0", environ(CUDA_VISIBLE_DEVICES="0")),
-    Case("environment.device_order", "ok", "as nvidia-smi does",
-         cards(CARD, SMALL, environ={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})),
-    Case("environment.device_order", "ok", "as nvidia-smi does",
-         cards(CARD, CARD._replace(index=1, uuid="GPU-2"))),
-    Case("environment.jax_fraction", "ok", "=.5", environ(XLA_CLIENT_MEM_FRACTION=".5")),
-    Case("environment.allocator", "ok", "respect limits", SOUND._replace(environ=_PLATFORM)),
-    Case("environment.legacy_keras", "ok", "=1",
-         packages(("tf-keras", "2.21.0"))._replace(environ={"TF_USE_LEGACY_KERAS": "1"})),
-    Case("environment.mps", "skip", "cannot be seen here",
-         environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")),
-    Case("environment.mps", "ok", "an MPS daemon is running",
-         environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")._replace(
-             system=SYSTEM._replace(mps_is_running=True))),
-    Case("environment.share", "ok", "Slurm has assigned 2 shards: 0.25 of each GPU",
-         profile(assigned=Assigned("slurm", 0.25, "2 shards"))),
-    Case("environment.share", "ok", "SLURM_STEP_GPUS=0",
-         profile(assigned=Assigned("slurm", 0.25, "2 shards"))._replace(
-             environ={"SLURM_STEP_GPUS": "0"})),
-    Case("environment.share", "skip", "CUDA_DEVICE_MEMORY_LIMIT_0=2g",
-         environ(CUDA_DEVICE_MEMORY_LIMIT_0="2g")),
-    Case("environment.disabled", "ok", "gpuconf is on", environ(GPUCONF_DISABLE="0")),
-    Case("host.memory", "ok", "16384 MiB", SOUND),
-    Case("host.shared_memory", "ok", "8192 MiB", SOUND),
-    Case("profile.choice", "ok", "because nothing else is set", SOUND),
-    Case("profile.plan", "ok", "GPU 0 8192 MiB", SOUND),
-    Case("profile.plan", "ok", "run on the CPU", profile(plan=Plan(PROFILE, hides_gpus=True))),
-    Case("profile.environment", "ok", "no variable of yours", SOUND),
-)  # fmt: skip
+TROUBLES = tuple(case for case in CASES if case.status in ("warn", "fail"))

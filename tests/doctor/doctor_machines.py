@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuconf.doctor.facts import (
     CudaLibrary,
@@ -19,7 +18,6 @@ from gpuconf.doctor.facts import (
     System,
     TensorFlowBuild,
 )
-from gpuconf.doctor.finding import Status
 from gpuconf.hardware import Gpu, GpuProcess, Inventory
 from gpuconf.hardware.health import CardHealth
 from gpuconf.hardware.holders import Process
@@ -28,16 +26,6 @@ from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile.model import Profile
 from gpuconf.settings import Setting
 from gpuconf.units import GIB
-
-
-class Case(NamedTuple):
-    """What check ``id`` makes of ``facts``: the status, and words of its summary or fix."""
-
-    id: str
-    status: Status
-    words: str
-    facts: Facts
-
 
 CARD = Gpu(
     0,
@@ -50,7 +38,6 @@ CARD = Gpu(
     display_active=False,
     processes=(GpuProcess(4242, 3 * GIB, "python3"),),
 )
-SMALL = CARD._replace(index=1, uuid="GPU-1e8d35e3", name="NVIDIA T400", compute_capability=(7, 5))
 NODES = tuple(
     DeviceNode(f"/dev/{name}", "crw-rw-rw-", "root")
     for name in ("nvidia0", "nvidiactl", "nvidia-uvm")
@@ -144,34 +131,10 @@ def system(**changes: Any) -> Facts:
     return SOUND._replace(system=SYSTEM._replace(**changes))
 
 
-def broken(code: int, **changes: Any) -> Facts:
-    """A machine whose NVML does not start, for the reason ``code`` of nvml.h."""
-    inventory = Inventory.unknown(PROBLEMS[code])
-    return system(**changes)._replace(inventory=inventory, health={})
-
-
 def card(*, health: CardHealth | None = None, **changes: Any) -> Facts:
     """The sound machine with another card in it."""
     facts = SOUND._replace(inventory=INVENTORY._replace(gpus=(CARD._replace(**changes),)))
     return facts if health is None else facts._replace(health={0: health})
-
-
-def cards(*gpus: Gpu, environ: Mapping[str, str] | None = None) -> Facts:
-    """The sound machine with these cards."""
-    inventory = INVENTORY._replace(gpus=gpus)
-    return SOUND._replace(inventory=inventory, environ=environ or {})
-
-
-def packages(*found: Any, without: tuple[str, ...] = (), **changes: Any) -> Facts:
-    """The sound machine with other packages, or without some."""
-    kept = {name: each for name, each in PACKAGES.installed.items() if name not in without}
-    all_packages = PACKAGES._replace(installed={**kept, **installed(*found)}, **changes)
-    return SOUND._replace(packages=all_packages)
-
-
-def environ(**variables: str) -> Facts:
-    """The sound machine with variables set."""
-    return SOUND._replace(environ=variables)
 
 
 def profile(**changes: Any) -> Facts:
@@ -179,16 +142,7 @@ def profile(**changes: Any) -> Facts:
     return SOUND._replace(profile=PROFILE_FACTS._replace(**changes))
 
 
-def ledger(**changes: Any) -> Facts:
-    """The sound machine with another ledger of leases."""
-    return SOUND._replace(ledger=LEDGER._replace(**changes))
-
-
 def leases(**changes: Any) -> Facts:
     """The sound machine with other contents of its ledger."""
-    return ledger(contents=LedgerContents("/run/gpuconf", "drwxrwxrwt")._replace(**changes))
-
-
-def process(state: str, **changes: Any) -> Facts:
-    """The sound machine with its process in another state."""
-    return SOUND._replace(processes={4242: RUNNING._replace(state=state, **changes)})
+    contents = LedgerContents("/run/gpuconf", "drwxrwxrwt")._replace(**changes)
+    return SOUND._replace(ledger=LEDGER._replace(contents=contents))

@@ -10,8 +10,8 @@ from gpuconf.backends.torch.options import options_in, unknown_options
 from gpuconf.doctor.checks.allocators import KNOWN_OPTIONS
 from gpuconf.doctor.facts import CudaLibrary, JaxBuild, TorchBuild
 from gpuconf.doctor.gathering.builds import read_jax_build, read_torch_build
-from gpuconf.doctor.gathering.packages import read_packages
-from tests.doctor.doctor_trees import package, python_with
+from tests.doctor.doctor_trees import package
+from tests.doctor.test_doctor_package_facts import packages_in
 from tests.frameworks import installed
 from tests.programs.processes import write_package
 
@@ -64,19 +64,12 @@ def test_the_libraries_of_jaxs_plugin(tmp_path: Path) -> None:
     """Those of the plugin's CUDA, as pip puts them; none without a plugin."""
     cufft = "nvidia/cu13/lib/libcufft.so.12"
     write_package(tmp_path, {**package("jax_cuda13_plugin", "0.10.2"), cufft: ""})
-    found = read_packages(
-        root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path))
-    ).jax_libraries
+    found = packages_in(tmp_path).jax_libraries
     assert found[2] == CudaLibrary("cufft", "libcufft.so.12", str(tmp_path / cufft), "pip")
     assert next(each.soname for each in found if each.path is None) == "libcudart.so.13"
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert (
-        read_packages(
-            root=str(empty), environ={}, interpreter=python_with(str(empty))
-        ).jax_libraries
-        == ()
-    )
+    assert packages_in(empty).jax_libraries == ()
 
 
 @pytest.mark.slow

@@ -11,14 +11,22 @@ from hypothesis import strategies as st
 from gpuconf.doctor.checks import CHECKS, run_check
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
-from tests.doctor.doctor_cases import TROUBLES
-from tests.doctor.doctor_machines import CARD, SMALL, SOUND, Case, cards
-from tests.doctor.framework_cases import OLD_JAX, jax, torch
+from tests.doctor.doctor_cases import TROUBLES, Case, facts_of
 from tests.doctor.shell_fixes import environment_after
 
 ENVIRONMENT = [check for check in CHECKS if check.id.startswith("environment.")]
 UNKNOWN_OPTION = "per_process_memory_fraction"
-MACHINES = (SOUND, cards(CARD, SMALL), jax(OLD_JAX), torch(), torch(unknown=(UNKNOWN_OPTION,)))
+T400 = {"index": 1, "uuid": "GPU-1", "name": "NVIDIA T400", "compute_capability": [7, 5]}
+OLD_JAX = {"allocators": ["default"], "fractions": ["XLA_PYTHON_CLIENT_MEM_FRACTION"]}
+TORCH = {"installed": {"torch": ["2.9.1+cu128"]}, "torch": {"cuda_version": "12.8"}}
+OPTIONS_UNKNOWN = {"torch": {"cuda_version": "12.8", "unknown_options": [UNKNOWN_OPTION]}}
+MACHINES = (
+    facts_of({}),
+    facts_of({"gpus": [{}, T400]}),
+    facts_of({"packages": {"jax": OLD_JAX}}),
+    facts_of({"packages": TORCH}),
+    facts_of({"packages": {**TORCH, **OPTIONS_UNKNOWN}}),
+)
 FRACTIONS = st.sampled_from([".5", "90", " 80%", "half", "0"])
 OPTIONS = st.lists(
     st.sampled_from(
@@ -74,11 +82,12 @@ def follow_all_fixes(facts: Facts) -> None:
             assert set(troubles(now)) <= set(found), "another check refuses the fix"
 
 
-@pytest.mark.parametrize(
-    "case",
-    [each for each in TROUBLES if each.id.startswith("environment.") and each.facts.environ],
-    ids=lambda case: case.id,
-)
+WITH_VARIABLES = [
+    case for case in TROUBLES if case.id.startswith("environment.") and case.facts.environ
+]
+
+
+@pytest.mark.parametrize("case", WITH_VARIABLES, ids=lambda case: case.id)
 def test_no_fix_of_the_tables_is_refused(case: Case) -> None:
     """Each machine with a wrong variable that the tables of cases have."""
     follow_all_fixes(case.facts)

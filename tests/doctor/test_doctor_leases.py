@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -86,22 +87,15 @@ def test_a_folder_that_cannot_be_had_says_why(tmp_path: Path) -> None:
 
 def test_the_default_folders_in_their_order(tmp_path: Path) -> None:
     """One that is there and wrong is passed over, and said; one that is not there is no fault."""
+    default = partial(read_ledger_facts, INVENTORY, root=str(tmp_path), environ={})
     shared = ledger_in(tmp_path / "dev/shm/gpuconf")
-    found = read_ledger_facts(INVENTORY, root=str(tmp_path), environ={})
-    assert (found.path, found.is_there, found.faults) == (str(shared), True, ())
-    (tmp_path / "run/gpuconf").mkdir(parents=True)
-    (tmp_path / "run/gpuconf").chmod(0o777)
-    found = read_ledger_facts(INVENTORY, root=str(tmp_path), environ={})
-    assert found.path == str(shared)
-    assert [(each.path, each.code) for each in found.faults] == [
-        (str(tmp_path / "run/gpuconf"), "not_sticky")
-    ]
-    (tmp_path / "run/gpuconf").chmod(0o755)
-    found = read_ledger_facts(INVENTORY, root=str(tmp_path), environ={})
-    assert found.path == str(shared)
-    assert [(each.path, each.code) for each in found.faults] == [
-        (str(tmp_path / "run/gpuconf"), "read_only")
-    ]
+    assert (default().path, default().is_there, default().faults) == (str(shared), True, ())
+    folder = tmp_path / "run/gpuconf"
+    folder.mkdir(parents=True)
+    for mode, code in ((0o777, "not_sticky"), (0o755, "read_only")):
+        folder.chmod(mode)
+        assert default().path == str(shared)
+        assert [(each.path, each.code) for each in default().faults] == [(str(folder), code)]
 
 
 def test_the_first_default_folder_that_could_be_made(tmp_path: Path) -> None:

@@ -33,24 +33,17 @@ PROJECT = {
 )
 JOBS = {
     "hook": Job([*shlex.split(HOOK["entry"])[1:], *HOOK["args"], "bad.py", "project/a.ipynb"]),
-    "many scripts": Job(["doctor", "source", "--script", "bad.py", "project"]),
-    "many scripts, document": Job(
-        ["doctor", "--format", "json", "--script", "bad.py", "project", "source"]
-    ),
-    "annotations": Job(
-        [
-            "doctor",
-            "--format=github",
-            "--strict",
-            "source",
-            "--script",
-            "bad.py",
-            "project",
-        ]
-    ),
-    "annotations of the machine": Job(["doctor", "--format=github", "environment.growth"], GROWTH),
-    "sarif": Job(["doctor", "--format=sarif", "--script", "bad.py", "project"], GROWTH),
-    "refused, as a document": Job(["doctor", "--format", "json", "--script", "missing.py"]),
+    **{
+        name: Job(["doctor", *words.split()], GROWTH)
+        for name, words in {
+            "many scripts": "source --script bad.py project",
+            "many scripts, document": "--format json --script bad.py project source",
+            "annotations": "--format=github --strict source --script bad.py project",
+            "annotations of the machine": "--format=github environment.growth",
+            "sarif": "--format=sarif --script bad.py project",
+            "refused, as a document": "--format json --script missing.py",
+        }.items()
+    },
 }
 
 
@@ -69,9 +62,9 @@ def test_many_scripts(done: dict[str, Done]) -> None:
     A word behind them that names a check and no file is a check.
     """
     text, document = done["many scripts"], checked(done["many scripts, document"])
-    said = "4 files read for 13 patterns, 3 with findings"
+    counted = "4 files read for 13 patterns, 3 with findings"
     assert text.code == 0
-    assert f"\n{said}\n" in text.out
+    assert f"\n{counted}\n" in text.out
     assert "OK  " not in text.out
     assert f"project/50%, new/grown.py:2: {VALUE}" in text.out
     assert {each["id"].split(".")[0] for each in document["findings"]} == {"source"}
@@ -79,7 +72,7 @@ def test_many_scripts(done: dict[str, Done]) -> None:
     places = [[(place["line"], place["cell"]) for place in each["places"]] for each in grown]
     assert places == [[(2, 1), (2, 2)], [(2, None), (5, None)]]
     assert [each["summary"] for each in document["findings"] if each["id"] == "source.clean"] == [
-        said
+        counted
     ]
     assert json.loads(done["refused, as a document"].out)["error"]["message"].endswith(
         "no such file"

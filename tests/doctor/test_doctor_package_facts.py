@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.doctor.facts import TensorFlowBuild, TorchBuild
+from gpuconf.doctor.facts import Packages, TensorFlowBuild, TorchBuild
 from gpuconf.doctor.gathering.libraries import cudnn_version, read_libraries
 from gpuconf.doctor.gathering.packages import read_keras_choice, read_packages
 from tests.doctor.doctor_trees import (
@@ -18,6 +18,16 @@ from tests.doctor.doctor_trees import (
 )
 from tests.hardware import standin
 from tests.programs.processes import write_package
+
+needs_compiler = pytest.mark.skipif(
+    standin.compiler() is None, reason="no C compiler for the stand-in of NVIDIA's library"
+)
+
+
+def packages_in(folder: Path, **environ: str) -> Packages:
+    """What a Python finds whose packages are in this folder."""
+    interpreter = python_with(str(folder))
+    return read_packages(root=str(folder), environ=environ, interpreter=interpreter)
 
 
 def test_packages_are_read_and_not_imported(tmp_path: Path) -> None:
@@ -40,7 +50,7 @@ def test_packages_are_read_and_not_imported(tmp_path: Path) -> None:
 def test_a_build_that_cannot_be_read_is_unknown(source: str, tmp_path: Path) -> None:
     """Whatever stands in the file."""
     write_package(tmp_path, {"tensorflow/python/platform/build_info.py": source})
-    found = read_packages(root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path)))
+    found = packages_in(tmp_path)
     assert found.tensorflow is None
 
 
@@ -56,21 +66,17 @@ def test_a_build_that_cannot_be_read_is_unknown(source: str, tmp_path: Path) -> 
 def test_the_build_of_torch(source: str, build: TorchBuild | None, tmp_path: Path) -> None:
     """From its version.py, with and without an annotation; a build for the CPU is not unknown."""
     write_package(tmp_path, {"torch/version.py": source})
-    found = read_packages(root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path)))
+    found = packages_in(tmp_path)
     assert found.torch == build
 
 
+@needs_compiler
 def test_cuda_libraries_are_opened_where_the_loader_finds_them(tmp_path: Path) -> None:
     """LD_LIBRARY_PATH before pip's packages; what does not open says why; cuDNN its version."""
-    if standin.compiler() is None:
-        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
     write_package(tmp_path, {**tensorflow(), "own/libcublas.so.12": "no library"})
     library(tmp_path / "nvidia/cudnn/lib/libcudnn.so.9", cudnn="90300")
     library(tmp_path / "nvidia/cublas/lib/libcublas.so.12")
-    environ = {"LD_LIBRARY_PATH": str(tmp_path / "own")}
-    found = read_packages(
-        root=str(tmp_path), environ=environ, interpreter=python_with(str(tmp_path))
-    )
+    found = packages_in(tmp_path, LD_LIBRARY_PATH=str(tmp_path / "own"))
     by_name = {each.name: each for each in found.libraries}
     assert by_name["cudart"].path is None
     assert by_name["cublas"].place == "LD_LIBRARY_PATH"
@@ -79,16 +85,13 @@ def test_cuda_libraries_are_opened_where_the_loader_finds_them(tmp_path: Path) -
     assert (cudnn.place, cudnn.problem, cudnn.version) == ("pip", None, "9.3.0")
 
 
+@needs_compiler
 def test_a_library_that_prints_is_no_trouble(tmp_path: Path) -> None:
     """What it writes to stdout, before or after the child's own lines, is passed over."""
-    if standin.compiler() is None:
-        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
     write_package(tmp_path, tensorflow())
     path = tmp_path / "nvidia/cudnn/lib/libcudnn.so.9"
     library(path, cudnn='(__builtin_puts("hello\\n3"), 90300)')
-    found = read_packages(
-        root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path))
-    ).libraries
+    found = packages_in(tmp_path).libraries
     assert [each.version for each in found if each.path] == ["9.3.0"]
 
 
@@ -107,16 +110,13 @@ def test_conda_has_its_libraries_in_the_environment(tmp_path: Path) -> None:
     assert places() == {"conda"}
 
 
+@needs_compiler
 def test_a_library_that_ends_the_process_is_a_finding_of_its_own(tmp_path: Path) -> None:
     """The doctor lives on, and names the library at which its child died."""
-    if standin.compiler() is None:
-        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
     write_package(tmp_path, tensorflow())
     library(tmp_path / "nvidia/cuda_runtime/lib/libcudart.so.12")
     library(tmp_path / "nvidia/cudnn/lib/libcudnn.so.9", cudnn="*(volatile int *)8")
-    found = read_packages(
-        root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path))
-    ).libraries
+    found = packages_in(tmp_path).libraries
     problems = {each.name: each.problem for each in found if each.path}
     assert problems["cudart"] is None
     assert "it ended the process (-" in (problems["cudnn"] or "")

@@ -62,9 +62,9 @@ def test_a_refusal_is_told_once(tensorflow: Mapping[str, str], nvml: Nvml, tmp_p
     done = run_jobs(tmp_path, *jobs, environ=nvml(FULL))
     both, alone, unknown, off = map(checked, done)
     assert done[0].err == "… no probe: profile.plan comes first\n"
-    told = {each["id"]: (each["status"], each["summary"]) for each in both["findings"]}
-    assert told["profile.plan"][0] == "fail"
-    assert told["live.start"] == ("skip", "not tried: profile.plan comes first")
+    found = {each["id"]: (each["status"], each["summary"]) for each in both["findings"]}
+    assert found["profile.plan"][0] == "fail"
+    assert found["live.start"] == ("skip", "not tried: profile.plan comes first")
     assert both["probe"] == {"runs": []}
     assert alone["counts"]["fail"] == 1
     assert alone["findings"][0]["id"] == "live.start"

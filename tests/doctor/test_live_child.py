@@ -38,12 +38,13 @@ def environ(nvml: Nvml, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def probe(environ: dict[str, str]) -> Probe:
-    """Probe with more variables."""
+    """Probe with more variables; under a profile gpuconf's hooks are on."""
 
-    def run(timeout_s: float = 60, **more: str) -> LiveReport:
-        return measure(
-            None, timeout_s=timeout_s, progress=lambda _: None, environ={**environ, **more}
-        )
+    def run(timeout_s: float = 60, profile: str | None = None, **more: str) -> LiveReport:
+        variables = {**environ, **more}
+        if profile is not None:
+            del variables["GPUCONF_DISABLE"]
+        return measure(profile, timeout_s=timeout_s, progress=lambda _: None, environ=variables)
 
     return run
 
@@ -65,27 +66,20 @@ def test_the_standin_passes(probe: Probe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "name"),
+    ("step", "act", "words"),
     [
-        ("start", "SIGKILL"),
-        ("context", "SIGSEGV"),
-        ("matmul", "SIGABRT"),
-        ("convolution", "SIGKILL"),
-        ("fit", "SIGBUS"),
+        ("start", "SIGKILL", "killed by SIGKILL in the start step"),
+        ("context", "SIGSEGV", "killed by SIGSEGV in the context step"),
+        ("matmul", "SIGABRT", "killed by SIGABRT in the matmul step"),
+        ("convolution", "exit", "exit code 3"),
+        ("fit", "SIGBUS", "killed by SIGBUS in the fit step"),
     ],
 )
-def test_death_by_a_signal(step: str, name: str, probe: Probe) -> None:
-    """The signal and the step are known, and the doctor lives."""
-    ((check, summary),) = failures(probe(STANDIN_STEP=step, STANDIN_ACT=name))
+def test_a_child_that_dies(step: str, act: str, words: str, probe: Probe) -> None:
+    """By a signal, or by a library that calls exit(): it and the step are known."""
+    ((check, summary),) = failures(probe(STANDIN_STEP=step, STANDIN_ACT=act))
     assert check == f"live.{step}"
-    assert f"killed by {name} in the {step} step" in summary
-
-
-def test_death_with_an_exit_code(probe: Probe) -> None:
-    """A library that calls exit() is as much a death."""
-    ((check, summary),) = failures(probe(STANDIN_STEP="convolution", STANDIN_ACT="exit"))
-    assert check == "live.convolution"
-    assert "exit code 3" in summary
+    assert words in summary
 
 
 def test_a_hang_ends_in_time_with_all_it_started(environ: dict[str, str]) -> None:
@@ -136,24 +130,19 @@ def test_the_child_ends_with_a_killed_doctor(environ: dict[str, str], tmp_path: 
 
 
 def test_wrong_numbers_are_a_failure(probe: Probe) -> None:
-    """A matmul that is off by one, and a loss that is not a number."""
+    """A matmul that is off, and a loss that is not a number; but rounding is allowed for."""
     ((check, summary),) = failures(probe(STANDIN_OFF="1000"))
     assert check == "live.matmul"
     assert "wrong numbers" in summary
     ((check, summary),) = failures(probe(STANDIN_LOSS="nan"))
     assert check == "live.fit"
     assert "wrong numbers" in summary
-
-
-def test_rounding_is_no_wrong_number(probe: Probe) -> None:
-    """What tensor cores and cuDNN's transforms round is allowed for."""
     assert failures(probe(STANDIN_OFF="0.1")) == []
 
 
-def test_a_broken_card_among_two(nvml: Nvml, environ: dict[str, str]) -> None:
+def test_a_broken_card_among_two(nvml: Nvml, probe: Probe) -> None:
     """The run of both fails; alone the first is fine, and the second is the one that is told."""
-    two = {**environ, **nvml("two_cards"), "STANDIN_GPUS": "2", "STANDIN_BROKEN": "1"}
-    report = measure(None, timeout_s=60, progress=lambda _: None, environ=two)
+    report = probe(**nvml("two_cards"), STANDIN_GPUS="2", STANDIN_BROKEN="1")
     assert [run.only for run in report.runs] == [None, 0, 1]
     ((check, summary),) = failures(report)
     assert check == "live.context"
@@ -167,7 +156,7 @@ def test_a_long_log_is_cut_in_the_middle(probe: Probe) -> None:
     assert "a new kind of error" in summary
 
 
-def test_no_tensorflow(environ: dict[str, str], tmp_path: Path) -> None:
+def test_no_tensorflow(environ: dict[str, str], probe: Probe, tmp_path: Path) -> None:
     """A Python without TensorFlow is skipped calmly: the doctor's other checks tell of it."""
     hide = (
         "import importlib.util as u\nreal = u.find_spec\n"
@@ -175,17 +164,13 @@ def test_no_tensorflow(environ: dict[str, str], tmp_path: Path) -> None:
     )
     write_package(tmp_path, {"hidden/sitecustomize.py": hide})
     path = f"{tmp_path / 'hidden'}{os.pathsep}{environ['PYTHONPATH']}"
-    report = measure(
-        None, timeout_s=60, progress=lambda _: None, environ={**environ, "PYTHONPATH": path}
-    )
-    (finding,) = report.findings
+    (finding,) = probe(PYTHONPATH=path).findings
     assert finding.status == "skip"
     assert "TensorFlow is not installed" in finding.summary
 
 
-def test_tensorflow_before_us(environ: dict[str, str], tmp_path: Path) -> None:
+def test_tensorflow_before_us(probe: Probe, tmp_path: Path) -> None:
     """A sitecustomize that makes TensorFlow's devices: the remedy finds it, not a line on top."""
-    del environ["GPUCONF_DISABLE"]
     context = "class Made:\n    _context_handle = 1\n\n\ncontext = Made\n"
     files = {"tensorflow/python/eager/context.py": context, "sitecustomize.py": "import tensorflow"}
     for folder in ("", "python/", "python/eager/"):
@@ -193,19 +178,16 @@ def test_tensorflow_before_us(environ: dict[str, str], tmp_path: Path) -> None:
     # As the real one does: what bears the name and has no context is not a TensorFlow.
     files["tensorflow/__init__.py"] = "from tensorflow.python.eager import context\n"
     write_package(tmp_path / "early", files)
-    early = {**environ, "PYTHONPATH": str(tmp_path / "early")}
-    report = measure(None, timeout_s=60, progress=lambda _: None, environ=early)
-    first = report.findings[0]
+    first = probe(profile="shared-desktop", PYTHONPATH=str(tmp_path / "early")).findings[0]
     assert (first.id, first.status) == ("live.start", "fail")
     assert "too late: TensorFlow initialized its GPUs" in first.summary
     assert "importtime" in (first.fix or "")
 
 
-def test_a_bad_profile_is_told_with_its_hint(environ: dict[str, str]) -> None:
+def test_a_bad_profile_is_told_with_its_hint(probe: Probe) -> None:
     """The profile's own message, hint and list; TensorFlow is not even started."""
-    del environ["GPUCONF_DISABLE"]
-    report = measure("shared-desktpo", timeout_s=60, progress=lambda _: None, environ=environ)
-    failed = next(each for each in report.findings if each.status == "fail")
+    findings = probe(profile="shared-desktpo").findings
+    failed = next(each for each in findings if each.status == "fail")
     assert failed.id == "live.start"
     assert "shared-desktpo" in failed.summary
     assert "did you mean shared-desktop?" in failed.detail[-1]
@@ -213,39 +195,24 @@ def test_a_bad_profile_is_told_with_its_hint(environ: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("policy", "status"), [("{wait: 10min}", "fail"), ("cpu", "warn")])
-def test_a_shortage(
-    policy: str, status: str, nvml: Nvml, environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_shortage(policy: str, status: str, nvml: Nvml, probe: Probe, tmp_path: Path) -> None:
     """The probe does not wait as a program would; one sent to the processor is a warning."""
-    del environ["GPUCONF_DISABLE"]
     full = nvml(standin.Machine((standin.Card(standin.uuid(0), used=11 * 1024**3),)))
     rules = f"memory: {{keep_free: 1GiB, at_least: 1GiB, on_shortage: {policy}}}\n"
     (tmp_path / "own.yaml").write_text(rules, encoding="utf-8")
-    report = measure(
-        str(tmp_path / "own.yaml"),
-        timeout_s=60,
-        progress=lambda _: None,
-        environ={**environ, **full},
-    )
-    first = report.findings[0]
+    first = probe(profile=str(tmp_path / "own.yaml"), **full).findings[0]
     assert (first.id, first.status) == ("live.start", status)
     assert first.fix
     assert "needed" in " ".join([first.summary, *first.detail])
 
 
-def test_a_profile_without_gpus(environ: dict[str, str]) -> None:
-    """cpu-only leaves nothing to probe."""
-    del environ["GPUCONF_DISABLE"]
-    report = measure("cpu-only", timeout_s=60, progress=lambda _: None, environ=environ)
-    assert [(each.id, each.status) for each in report.findings] == [("live.start", "skip")]
-
-
-def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
-    """No GPU that may be used: one calm line."""
+def test_nothing_to_probe(probe: Probe, tmp_path: Path) -> None:
+    """cpu-only leaves no GPU, and a machine may have none: one calm line."""
     hidden = {"CUDA_VISIBLE_DEVICES": "-1"} if read_inventory().gpus else {}
     environ = clean_environment(tmp_path, hidden)
-    report = measure(None, timeout_s=60, progress=lambda _: None, environ=environ)
-    assert [(each.id, each.status) for each in report.findings] == [("live.start", "skip")]
+    without = measure(None, timeout_s=60, progress=lambda _: None, environ=environ)
+    for report in (probe(profile="cpu-only"), without):
+        assert [(each.id, each.status) for each in report.findings] == [("live.start", "skip")]
 
 
 def test_a_python_that_is_not_there(environ: dict[str, str]) -> None:

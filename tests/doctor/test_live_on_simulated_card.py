@@ -1,4 +1,4 @@
-"""The probe with real TensorFlow on the simulated card; each start of it takes some 6 s."""
+"""The probe with real TensorFlow on the simulated card."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from gpuconf.doctor.live import LiveReport, measure
 from gpuconf.simcard import Card, bridge_for_command, build_libraries, simulated_card
 from gpuconf.units import MIB
 from tests.doctor.live_records import TENSORFLOWS
+from tests.programs import warm
 from tests.programs.card_clients import STORY
 from tests.programs.processes import clean_environment, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_programs")]
 
 # What a real CUDA context takes, more or less; without it a full card still has room for one.
 _CARD = STORY._replace(context_bytes=450 * MIB)
@@ -65,16 +66,16 @@ def by_id(report: LiveReport) -> dict[str, Finding]:
 
 def test_shared_desktop_passes(probe: Probe) -> None:
     """All six are ok; the context's size and the allocator's use are measured."""
-    told: list[str] = []
+    steps_shown: list[str] = []
     with simulated_card(_CARD) as card:
-        report = probe(card, "shared-desktop", told.append)
+        report = probe(card, "shared-desktop", steps_shown.append)
         assert card.processes() == ()
     found = by_id(report)
     assert {name: finding.status for name, finding in found.items()} == dict.fromkeys(
         TENSORFLOWS, "ok"
     )
     assert "450 MiB beside its limit of 7884 MiB" in found["live.headroom"].summary
-    assert any("starting TensorFlow" in line for line in told)
+    assert any("starting TensorFlow" in line for line in steps_shown)
     ((_, _, steps, _),) = report.runs
     before, after = steps[1].before[0], steps[1].after[0]
     assert after.used_bytes is not None
@@ -146,8 +147,9 @@ def test_two_cards_with_too_little_headroom(probe: Probe, tmp_path: Path) -> Non
     assert f'"limit_bytes": {(11264 - 1945 - 1536) * MIB}' in done.stdout
 
 
-def test_killed_in_the_fit(probe: Probe) -> None:
+def test_killed_in_the_fit(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL in the middle of a real training: the step, the signal, and where to look."""
+    monkeypatch.delenv(warm.VARIABLE)  # the child is found by its command line
 
     def kill(step: str) -> None:
         if step.startswith("fit"):
@@ -161,8 +163,11 @@ def test_killed_in_the_fit(probe: Probe) -> None:
     assert "dmesg" in (found["live.fit"].fix or "")
 
 
-def test_a_missing_library_is_named(probe: Probe, tmp_path: Path) -> None:
+def test_a_missing_library_is_named(
+    probe: Probe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """NVML has the card, and TensorFlow lists none for lack of cuDNN, which it is made to name."""
+    monkeypatch.delenv(warm.VARIABLE)  # TensorFlow loads its libraries with the import
     with simulated_card(_CARD) as card, _without("libcudnn.so*", tmp_path) as libraries:
         found = by_id(probe(Card(card.path, libraries=libraries), "shared-desktop"))
     assert found["live.start"].status == "fail"

@@ -2,79 +2,45 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from gpuconf.doctor.live.failed_step import FailedStep
+from gpuconf.doctor.live.findings import findings_of
 from gpuconf.doctor.live.reasons import reason_of, reason_of_unseen
 from gpuconf.doctor.measured import CardMemory, StepError
 from gpuconf.units import GIB, MIB
-from tests.doctor.live_records import card, passed, record
+from tests.doctor.live_records import card, failed, passed, record, run
 from tests.doctor.shell_fixes import can_be_pasted
 
-_VERSIONS = (
-    "E0430 22:32:43.417007 2493694 cuda_dnn.cc:454] Loaded runtime CuDNN library: 9.1.0 but source "
-    "was compiled with: 9.8.0. CuDNN library needs to have matching major version"
-)
-_HANDLE = "E tensorflow/stream_executor/cuda/cuda_dnn.cc:455] Could not create cudnn handle: "
-_LADDER = "failed to allocate 9.90GiB from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory"
+CASES = yaml.safe_load(Path(__file__).with_name("live_reasons.yaml").read_text(encoding="utf-8"))
 _OOM = "OOM when allocating tensor with shape[16,8,14,14] and type float on GPU:0"
 
 
-# step, exception, log, words of the summary, words of the fix
-@pytest.mark.parametrize(
-    ("step", "error", "log", "summary", "fix"),
-    [
-        # TF 2.21 on the simulated card, and TF 2.15's StreamExecutor
-        ("context", "cudaSetDevice() on GPU:0 failed. Status: out of memory", "", "full",
-         "nvidia-smi"),
-        ("context", f"failed to create context: {_LADDER}", "", "no CUDA context", "pid 4242"),
-        ("convolution", "DNN library initialization failed. Look at the errors above",
-         _HANDLE + "CUDNN_STATUS_ALLOC_FAILED",
-         "no memory is left for cuDNN in the convolution (CUDNN_STATUS_ALLOC_FAILED)",
-         "context: 2GiB"),
-        ("convolution", "DNN library initialization failed. Look at the errors above",
-         _VERSIONS, "cuDNN 9.1.0 was loaded, and this TensorFlow was built with 9.8.0",
-         "pip install 'tensorflow[and-cuda]'"),
-        ("convolution", "Failed to get convolution algorithm. This is probably because cuDNN "
-         "failed to initialize", _HANDLE + "CUDNN_STATUS_INTERNAL_ERROR",
-         "cuDNN does not work (CUDNN_STATUS_INTERNAL_ERROR)", "LD_LIBRARY_PATH"),
-        ("convolution", "No algorithm worked!  Error messages: CUDNN failed to allocate the "
-         "scratch space", "", "cuDNN does not work", "pip install"),
-        ("convolution", "CUDNN_STATUS_ALLOC_FAILED", "", "no memory is left for cuDNN",
-         "context"),
-        ("matmul", "Attempting to perform BLAS operation using StreamExecutor without BLAS support",
-         "", "cuBLAS's handle", "context"),
-        ("matmul", "something else", "failed to create cublas handle: cublas error",
-         "cuBLAS's handle", "context"),
-        ("matmul", "Blas xGEMM launch failed : a.shape=[1,512,512]", "", "cuBLAS", "context"),
-        ("fit", _OOM, "", "out of memory in the fit", "nvidia-smi"),
-        ("fit", "Failed copying input tensor: Dst tensor is not initialized.", "", "out of memory",
-         "nvidia-smi"),
-        ("fit", "libdevice not found at ./libdevice.10.bc [Op:__inference_one_step]", "",
-         "XLA", "xla_gpu_cuda_data_dir"),
-        ("matmul", "CUDA error: no kernel image is available for execution on the device", "",
-         "compute capability", "--upgrade"),
-        ("start", "CUDA driver version is insufficient for CUDA runtime version", "", "driver",
-         "driver_version"),
-        ("context", "CUDA_ERROR_DEVICE_UNAVAILABLE: device busy", "", "exclusive",
-         "--compute-mode=DEFAULT"),
-        ("fit", "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "",
-         "the card failed in the fit", "dmesg"),
-        ("context", "uncorrectable ECC error encountered", "", "the card failed", "dmesg"),
-        # The log's retries mean nothing where the exception tells.
-        ("fit", "libdevice not found at ./libdevice.10.bc", _LADDER, "XLA", "xla_gpu"),
-        ("fit", "something new", "", "the fit step failed: InternalError: something new",
-         "-m gpuconf.doctor.live.program"),
-    ],
-)  # fmt: skip
-def test_known_words(step: str, error: str, log: str, summary: str, fix: str) -> None:
+def test_known_words() -> None:
     """Each is told by its cause, and has a fix that fits it."""
-    made = record(*([passed("context", 0)] if step != "context" else []))
-    reason = reason_of(FailedStep(step, StepError("InternalError", error), made, log, card()))
-    assert summary in reason.summary
-    assert fix in reason.fix
-    assert can_be_pasted(reason.fix)
-    assert not reason.summary.endswith(".")
+    for case in CASES["failed steps"]:
+        made = record(*([passed("context", 0)] if case["step"] != "context" else []))
+        error = StepError("InternalError", case["error"])
+        reason = reason_of(FailedStep(case["step"], error, made, case.get("log", ""), card()))
+        assert case["summary"] in reason.summary, case
+        assert case["fix"] in reason.fix, case
+        assert can_be_pasted(reason.fix), case
+        assert not reason.summary.endswith("."), case
+
+
+def test_a_gpu_that_tensorflow_does_not_list() -> None:
+    """NVML has it, TensorFlow lists none: what was written tells why."""
+    for case in CASES["no GPU listed"]:
+        error = "TensorFlow lists no GPU"
+        made = record(failed("start", error=error, kind="LookupError"), listed=0)
+        finding = findings_of([run(made, case["log"])])[0]
+        assert (finding.id, finding.status) == ("live.start", "fail"), case
+        assert case["summary"] in finding.summary, case
+        assert case["fix"] in (finding.fix or ""), case
+        assert can_be_pasted(finding.fix or ""), case
 
 
 def test_a_refusal_speaks_for_itself() -> None:

@@ -151,10 +151,10 @@ def test_commands_within_sentences_are_possible(page: Path) -> None:
     """An option in `gpuconf doctor --probe` is one that the command has; values may be missing."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     wrong = []
-    for said in _SPAN.findall(text):
-        if said.split()[1] in COMMANDS:
-            found = [problem(words) for words in _shell_words(said)]
-            wrong += [f"{said}: {each}" for each in found if each and "does not know" in each]
+    for line in _SPAN.findall(text):
+        if line.split()[1] in COMMANDS:
+            found = [problem(words) for words in _shell_words(line)]
+            wrong += [f"{line}: {each}" for each in found if each and "does not know" in each]
     assert wrong == []
 
 

@@ -1,4 +1,7 @@
-"""The pictures of the pages: those that are named exist, and show what the commands print now."""
+"""The pictures of the pages: those that are named exist, and show what the commands print now.
+
+The two plots are compared with the pages only, whose figures other tests estimate or explain.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,8 @@ def test_the_page_has_the_text_of_ps() -> None:
 
 
 def test_the_estimate_is_that_of_its_page() -> None:
-    """The heading is the first line of the transcript, whose figures tests/footprint estimates."""
+    """The heading is the first line of the page's transcript; what gpuconf estimates of that
+    network now is ``check_the_worked_example_of_the_page`` of tests/footprint."""
     shown = " ".join(_lines("estimate"))
     page = (ROOT / "docs" / "estimate.md").read_text("utf-8")
     _, _, transcript = page.partition(f"$ gpuconf {DRAW.ESTIMATE}\n")

@@ -29,6 +29,7 @@ def _check(page: str, *, slow: bool) -> None:
     assert not stale, "\n\n".join([*stale, f"`make transcripts` writes {page} anew"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", _pages(slow=False))
 def test_a_page_shows_what_its_commands_print(page: str) -> None:
     """Those that start no framework: figures and words; not dates, pids, paths and versions."""

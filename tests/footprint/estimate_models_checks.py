@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
+import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -21,6 +24,7 @@ from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
 from gpuconf.keras_api.families import family_of
+from gpuconf.units import MIB
 from tests.footprint.miniatures import Coder, Rivals, Wide, attention, convnet, words
 from tests.footprint.op_by_op import op_by_op
 
@@ -299,3 +303,20 @@ def check_vgg16() -> None:
     # The first block's two feature maps, which are kept, and the way back through them.
     assert made.peak_bytes > 3 * weights + 2 * 32 * 224 * 224 * 64 * 4
     assert made.peak_bytes < 20 << 30
+
+
+def check_the_worked_example_of_the_page() -> None:
+    """docs/estimate.md shows what its network needs without XLA: the heading and the fullest row.
+
+    The peak depends by a megabyte on what the process has traced before.
+    """
+    root = Path(__file__).parents[2]
+    network = runpy.run_path(str(root / "docs" / "examples" / "flow_network.py"))["make"]()
+    made = op_by_op(network, 2, limit="5.5GiB", workspace_limit="256MiB")
+    page = (root / "docs" / "estimate.md").read_text("utf-8")
+    _, _, shown = page.partition("--workspace-limit 256MiB --no-jit\n")
+    peak, stays = re.findall(r"([\d.]+) MiB", shown.partition("\n")[0])[:2]
+    assert made.peak_bytes / MIB == pytest.approx(float(peak), rel=1e-3)
+    assert made.resident_bytes / MIB == pytest.approx(float(stays), abs=0.05)
+    assert f"{row(made, 'conv2d_7').total_bytes / MIB:.1f}\n" in shown
+    assert made.largest_batch == 1

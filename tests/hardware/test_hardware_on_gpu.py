@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 from gpuconf.hardware.inventory import Inventory
 from gpuconf.hardware.nvml import read_inventory
@@ -54,50 +56,11 @@ def _ask_cuda(value: str | None) -> list[tuple[str, int]]:
     return [(digits, total) for digits, total in json.loads(text)]
 
 
-# UUID stands for the first GPU's; the facts come before the guesses.
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        None,
-        "",
-        "-1",
-        "NoDevFiles",
-        "0",
-        "0,-1",
-        "-1,0",
-        "0,99",
-        "99,0",
-        "0,0",
-        " 0",
-        "0 ",
-        "+0",
-        "00",
-        "0gpu",
-        "0x1",
-        "0,",
-        ",0",
-        "0;1",
-        "4294967296",
-        "UUID",
-        "UUID,UUID",
-        "SHORT",
-        "SHORT,UUID",
-        "GPU-",
-        "UUID,0",
-        "0,UUID",
-        "UUID,99",
-        "UUID,GPU-deadbeef",
-        "LOWER-START",
-        "UPPER-DIGITS",
-        " UUID",
-        "UUID ",
-        "UUIDx",
-        "DIGITS",
-        "0,99,0",
-        "0,-1,0",
-        "UUID,GPU-deadbeef,UUID",
-    ],
-)
+FILE = Path(__file__).with_name("visible_devices.yaml")
+SPELLINGS = yaml.safe_load(FILE.read_text(encoding="utf-8"))["real GPU"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
 def test_cuda_shows_what_resolve_says(spelling: str | None, inventory: Inventory) -> None:
     """For each spelling the driver shows the devices that `resolve` names, in its order."""
     uuid = inventory.gpus[0].uuid or ""

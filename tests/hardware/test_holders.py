@@ -45,17 +45,17 @@ def test_a_process_by_its_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "is_known"),
+    ("name", "is_known"),
     [("python3", True), ("/usr/bin/python3 train.py", True), (None, True), ("Xorg", False)],
 )
 def test_a_stranger_of_the_same_number_is_left_out(
-    told: str | None, is_known: bool, tmp_path: Path
+    name: str | None, is_known: bool, tmp_path: Path
 ) -> None:
     """In a container NVML's numbers are the host's; elsewhere a process has renamed itself."""
     root = str(machine(tmp_path, **process(4242, "python3")))
-    inside = read_processes(_held_by(4242, told), root=root, in_container=True)
+    inside = read_processes(_held_by(4242, name), root=root, in_container=True)
     assert (4242 in inside) == is_known
-    assert 4242 in read_processes(_held_by(4242, told), root=root)
+    assert 4242 in read_processes(_held_by(4242, name), root=root)
 
 
 def test_our_own_process_is_found_in_the_real_proc() -> None:

@@ -17,6 +17,8 @@ from gpuconf.hardware.nvml import read_inventory
 from gpuconf.units import GIB, MIB
 from tests.hardware import standin
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 Read = Callable[..., Inventory]
 
 _PROGRAM = """
@@ -81,6 +83,7 @@ def test_a_machine_that_cannot_be_asked_is_a_code_and_a_sentence(
 def test_a_machine_without_cards_has_no_problem(read: Read) -> None:
     """A driver that counts no GPU has been asked: that is an answer."""
     assert read("no_cards") == Inventory((), "570.86.15", (12, 8))
+    assert read("driver_r440").cuda_version == (10, 2)
 
 
 def test_a_desktop_card_is_read_whole(read: Read) -> None:
@@ -106,13 +109,40 @@ def test_a_desktop_card_is_read_whole(read: Read) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("scenario", "exclusive"), [("exclusive", True), ("prohibited", False), ("desktop", False)]
-)
-def test_a_card_that_takes_one_process_says_so(scenario: str, exclusive: bool, read: Read) -> None:
-    """Exclusive mode is NVML's EXCLUSIVE_PROCESS; a card that takes none is not exclusive."""
+LISTED: dict[str, dict[str, object]] = {
+    "exclusive": {"is_exclusive": True},
+    "prohibited": {"is_exclusive": False},
+    "process_memory_unknown": {"processes": (GpuProcess(4242, None, "python3"),)},
+    "process_names_hidden": {"processes": (GpuProcess(4243, GIB, None),)},
+    "odd_names": {"processes": (GpuProcess(7, GIB, None),)},
+    "mps": {"processes": (GpuProcess(8, GIB, "worker"),)},
+    "mig_empty": {"mig_enabled": True, "mig_instances": ()},
+    "mig_off": {"mig_enabled": False, "mig_instances": ()},
+    "wsl2": {"used_bytes": 2 * GIB, "processes": None, "display_active": None},
+    "driver_r440": {"free_bytes": 9 * GIB - 200 * MIB, "processes": None, "mig_enabled": None},
+    "driver_r470": {
+        "total_bytes": 12 * GIB,
+        "used_bytes": 3 * GIB + 200 * MIB,
+        "free_bytes": 9 * GIB - 200 * MIB,
+        "processes": (
+            GpuProcess(4242, 2 * GIB, "python3", "compute"),
+            GpuProcess(900, 600 * MIB, "/usr/lib/xorg/Xorg", "graphics"),
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("scenario", LISTED)
+def test_what_a_card_tells(scenario: str, read: Read) -> None:
+    """A card that takes one process says so, and one that takes none is not exclusive.
+
+    NVML's NOT_AVAILABLE is not 16 EiB; a hidden name, and one that is no text, are None; clients of
+    MPS, which are in a list of their own, are listed.  MIG that is on with nothing cut, or off, has
+    no instances.  Under WSL2 and before R450 some is unknown; before R510, which lacks the second
+    memory query, total and used include the driver's reserve.
+    """
     (gpu,) = read(scenario).gpus
-    assert gpu.is_exclusive is exclusive
+    assert {name: getattr(gpu, name) for name in LISTED[scenario]} == LISTED[scenario]
 
 
 def test_total_free_and_used_agree(read: Read) -> None:
@@ -148,30 +178,6 @@ def test_the_memory_of_a_lost_gpu_is_not_the_hosts(read: Read) -> None:
     """Only "not supported" and 0 bytes mean that the GPU has none of its own."""
     sound, lost = read("dying_card").gpus
     assert (sound.is_unified, lost.is_unified, lost.total_bytes) == (False, False, None)
-
-
-def test_unknown_memory_of_a_process_is_none(read: Read) -> None:
-    """NVML's NOT_AVAILABLE does not come through as 16 EiB."""
-    (gpu,) = read("process_memory_unknown").gpus
-    assert gpu.processes == (GpuProcess(4242, None, "python3"),)
-
-
-def test_a_hidden_name_is_none(read: Read) -> None:
-    """A process of another user or container is listed, without a name."""
-    (gpu,) = read("process_names_hidden").gpus
-    assert gpu.processes == (GpuProcess(4243, GIB, None),)
-
-
-def test_a_name_that_is_no_text_is_none(read: Read) -> None:
-    """nvidia-ml-py raises UnicodeDecodeError for such a name; the rest is still read."""
-    (gpu,) = read("odd_names").gpus
-    assert gpu.processes == (GpuProcess(7, GIB, None),)
-
-
-def test_clients_of_mps_are_listed(read: Read) -> None:
-    """A program under MPS is in a list of its own, and holds memory all the same."""
-    (gpu,) = read("mps").gpus
-    assert gpu.processes == (GpuProcess(8, GIB, "worker"),)
 
 
 def test_processes_can_be_left_out(read: Read) -> None:
@@ -213,39 +219,6 @@ def test_mig_instances_are_listed_under_their_card(read: Read) -> None:
     ]
     assert {part.pci_bus_id for part in card.mig_instances} == {card.pci_bus_id}
     assert {part.compute_capability for part in card.mig_instances} == {(8, 0)}
-
-
-@pytest.mark.parametrize(("scenario", "enabled"), [("mig_empty", True), ("mig_off", False)])
-def test_mig_without_instances(scenario: str, enabled: bool, read: Read) -> None:
-    """MIG switched on with nothing cut, or off, has no instances."""
-    (card,) = read(scenario).gpus
-    assert (card.mig_enabled, card.mig_instances) == (enabled, ())
-
-
-def test_a_driver_before_r510_counts_the_reserve(read: Read) -> None:
-    """Without the second memory query total and used include the driver's reserve."""
-    (gpu,) = read("driver_r470").gpus
-    assert gpu.total_bytes == 12 * GIB
-    assert gpu.used_bytes == 3 * GIB + 200 * MIB
-    assert gpu.free_bytes == 9 * GIB - 200 * MIB
-    assert gpu.processes is not None
-    assert [process.pid for process in gpu.processes] == [4242, 900]
-
-
-def test_a_driver_before_r450_leaves_gaps(read: Read) -> None:
-    """Missing functions are unknown fields, beside what the old driver does tell."""
-    inventory = read("driver_r440")
-    (gpu,) = inventory.gpus
-    assert inventory.cuda_version == (10, 2)
-    assert gpu.free_bytes == 9 * GIB - 200 * MIB
-    assert (gpu.processes, gpu.mig_enabled) == (None, None)
-
-
-def test_wsl2_tells_memory_and_no_processes(read: Read) -> None:
-    """Under WSL2 the card's memory is known; its processes and display are not."""
-    (gpu,) = read("wsl2").gpus
-    assert gpu.used_bytes == 2 * GIB
-    assert (gpu.processes, gpu.display_active) == (None, None)
 
 
 @pytest.mark.parametrize("scenario", ["desktop", "uncounted", "dying_card", "mig"])

@@ -16,6 +16,8 @@ from gpuconf.errors import UsageError
 from gpuconf.hardware import patience
 from tests.hardware import standin
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 _READ = """
 import os, sys, threading, time
 from gpuconf.hardware.nvml import read_inventory
@@ -190,9 +192,9 @@ def test_no_thread_is_left_after_an_answer() -> None:
 
 def test_a_question_in_time_says_nothing_however_short_the_patience() -> None:
     """The line comes after its time, and not where the waiting ends before it."""
-    said: list[str] = []
+    notices: list[str] = []
     stop = threading.Event()
     with pytest.raises(patience.NoAnswerError, match=r"within 0\.05 s"):
-        patience.wait_for(stop.wait, timeout_s=0.05, notice_after_s=0.1, notify=said.append)
-    assert said == []
+        patience.wait_for(stop.wait, timeout_s=0.05, notice_after_s=0.1, notify=notices.append)
+    assert notices == []
     stop.set()

@@ -4,7 +4,10 @@ gpuconf/hardware/visible_devices.py.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +21,8 @@ from gpuconf.hardware.visible_devices import (
     visible_devices_value,
 )
 
+FILE = Path(__file__).with_name("visible_devices.yaml")
+SPELLINGS = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 # Four cards of one kind; the first two UUIDs begin alike.
 CARDS = tuple(
     Gpu(index, uuid=uuid, name="NVIDIA A30", compute_capability=(8, 0))
@@ -42,155 +47,36 @@ WHOLE = CARDS[1]
 EMPTY = CARDS[2]._replace(mig_enabled=True)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        # Nothing, all, none
-        (None, [0, 1, 2, 3]),
-        ("", []),
-        ("-1", []),
-        ("NoDevFiles", []),
-        ("none", []),
-        ("all", []),
-        (" ", []),
-        (",", []),
-        (",0", []),
-        # Indices, and their order
-        ("0", [0]),
-        ("0,1", [0, 1]),
-        ("3,1,2", [3, 1, 2]),
-        ("+1,-0", [1, 0]),
-        ("007", []),
-        ("03", [3]),
-        # What ends the list
-        ("0,2,-1,1", [0, 2]),
-        ("0,4,1", [0]),
-        ("4,0", []),
-        ("4294967296", []),
-        ("9" * 5000, []),
-        ("0" * 5000, [0]),
-        ("0,", [0]),
-        ("0,,1", [0]),
-        ("0;1", [0]),
-        ("0 1", [0]),
-        ("2,three,1", [2]),
-        # A repeat hides all
-        ("0,0", []),
-        ("0,1,0", []),
-        ("1,01", []),
-        ("0,1,-1,0", [0, 1]),
-        ("0,9,0", [0]),
-        # Read as strtol reads
-        (" 1 , 0", [1, 0]),
-        ("\t2", [2]),
-        ("1gpu2,2ampere", [1, 2]),
-        ("0x1", [0]),
-        ("0-2", [0]),
-        ("1.5", [1]),
-        ("8f6c2a10", []),
-        ("\u0661", []),
-        # UUIDs
-        ("GPU-18ef14e9-0000-4000-8000-000000000002", [2]),
-        ("GPU-18ef14e9", [2]),
-        ("GPU-1", [2]),
-        ("GPU-a1b2,GPU-8f6c2", [3, 0]),
-        ("GPU-A1B2C3D4", [3]),
-        ("GPU-8f6c", []),
-        ("GPU-18ef,GPU-8f6c", [2]),
-        ("GPU-", []),
-        ("GPU", []),
-        ("gpu-18ef14e9", []),
-        ("18ef14e9", []),
-        (" GPU-18ef14e9", []),
-        ("GPU-18ef14e9 ", []),
-        ("GPU-deadbeef", []),
-        ("GPU-18ef,GPU-deadbeef,GPU-a1b2", [2]),
-        ("GPU-18ef,GPU-18ef14", []),
-        # Both kinds in one list
-        ("0,GPU-18ef", [0]),
-        ("GPU-18ef,0", [2]),
-        ("GPU-18ef,-1", [2]),
-        # MIG, where there is none
-        ("MIG-c41c6d4", []),
-        ("MIG-GPU-18ef14e9-0000-4000-8000-000000000002/1/0", []),
-    ],
-)
-def test_spellings(value: str | None, expected: list[int]) -> None:
+def test_spellings() -> None:
     """Each spelling shows these of four equal cards, in this order."""
-    assert [gpu.index for gpu in resolve(value, CARDS).devices] == expected
+    for value, expected in (*SPELLINGS["four cards"], ["9" * 5000, []], ["0" * 5000, [0]]):
+        assert [gpu.index for gpu in resolve(value, CARDS).devices] == expected, value
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, ["c", "d", "whole"]),
-        ("MIG-d41c6d4-0000-5000-8000-000000000000", ["d"]),
-        ("MIG-d", ["d"]),
-        ("MIG-d,MIG-c", ["d", "c"]),
-        ("MIG-e,MIG-d", ["e"]),
-        ("MIG-d,MIG-d", []),
-        ("MIG-", []),
-        ("GPU-8f6c9,MIG-c", ["whole", "c"]),
-        ("MIG-GPU-8f6c2a10-0000-4000-8000-000000000000/5/1", ["e"]),
-        ("MIG-GPU-8f6c2a10-0000-4000-8000-000000000000/5/2", []),
-        ("MIG-GPU-8f6c2a10-0000-4000-8000-000000000000/1", []),
-        ("MIG-GPU-8f6c2a10-0000-4000-8000-000000000000/1/0/0", []),
-        ("GPU-8f6c2a10", ["c"]),
-        ("0", ["c"]),
-        ("1,0", ["whole", "c"]),
-        ("2", []),
-        ("GPU-18ef", []),
-    ],
+    ("group", "version"), [("mig", "570.86.15"), ("mig before r570", "550.54.15")]
 )
-def test_spellings_with_mig(value: str | None, expected: list[str]) -> None:
-    """Since R570 a process sees one compute instance of each GPU instance, and whole cards."""
-    seen = resolve(value, (CUT, WHOLE, EMPTY), driver_version="570.86.15")
-    assert [_letter(device) for device in seen.devices] == expected
+def test_spellings_with_mig(group: str, version: str) -> None:
+    """Since R570 a process sees one compute instance of each GPU instance, and whole cards.
 
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, ["c"]),
-        ("MIG-d,MIG-c", ["d"]),
-        ("GPU-8f6c9,MIG-c", ["c"]),
-        ("GPU-8f6c9", ["whole"]),
-    ],
-)
-def test_spellings_with_mig_before_r570(value: str | None, expected: list[str]) -> None:
-    """Older drivers show a process one MIG instance, and then no whole card."""
-    seen = resolve(value, (CUT, WHOLE, EMPTY), driver_version="550.54.15")
-    assert [_letter(device) for device in seen.devices] == expected
+    Older drivers show a process one MIG instance, and then no whole card.
+    """
+    for value, expected in SPELLINGS[group]:
+        seen = resolve(value, (CUT, WHOLE, EMPTY), driver_version=version)
+        assert [_letter(device) for device in seen.devices] == expected, value
 
 
 def _letter(device: Gpu) -> str:
     return "whole" if device.mig_ids is None else (device.uuid or "")[4]
 
 
-@pytest.mark.parametrize(
-    ("value", "entry", "words"),
-    [
-        ("-1", "-1", "negative"),
-        ("9", "9", "no GPU 9"),
-        ("NoDevFiles", "NoDevFiles", "schedulers"),
-        ("0,", "", "empty"),
-        ("0,0", "0", "second time"),
-        ("gpu-18ef", "gpu-18ef", "capitals"),
-        (" GPU-18ef", " GPU-18ef", "a space before the UUID"),
-        ("GPU-8f6c", "GPU-8f6c", "2 devices"),
-        ("GPU-dead", "GPU-dead", "no device has a UUID"),
-        ("MIG-GPU-18ef/1/0", "MIG-GPU-18ef/1/0", "no such MIG instance"),
-        ("0,GPU-18ef", "GPU-18ef", "a UUID after an index"),
-        ("GPU-18ef,0", "0", "an index after a UUID"),
-        ("cuda:0", "cuda:0", "neither an index nor a UUID"),
-    ],
-)
-def test_what_is_ignored_says_why(value: str, entry: str, words: str) -> None:
+def test_what_is_ignored_says_why() -> None:
     """The first ignored entry bears its own reason, and the explanation repeats it."""
-    seen = resolve(value, CARDS)
-    assert seen.ignored[0][0] == entry
-    assert words in seen.ignored[0][1]
-    assert words in (seen.explanation or "")
+    for value, entry, words in SPELLINGS["ignored"]:
+        seen = resolve(value, CARDS)
+        assert seen.ignored[0][0] == entry, value
+        assert words in seen.ignored[0][1], value
+        assert words in (seen.explanation or ""), value
 
 
 def test_an_empty_value_is_explained() -> None:

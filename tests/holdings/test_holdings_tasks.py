@@ -61,9 +61,9 @@ def test_without_an_answer_the_step_is_known(
 ) -> None:
     step = SchedulerTask("slurm", "77.0")
     monkeypatch.setenv("PATH", str(tmp_path))
-    found, (said,) = tasks(pid)
+    found, (problem,) = tasks(pid)
     assert found == [step, None]
-    assert "No such file or directory: 'squeue'" in said
+    assert "No such file or directory: 'squeue'" in problem
     squeue(tmp_path, monkeypatch, "echo 'slurm_load_jobs error' >&2; exit 1")
     assert tasks(pid) == ([step, None], ["Slurm cannot be asked: slurm_load_jobs error"])
     squeue(tmp_path, monkeypatch, "true")  # the job has ended meanwhile

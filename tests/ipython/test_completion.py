@@ -55,6 +55,7 @@ def test_files_for_explain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert offered("%gpuconf explain run[") == ["run[1].log"]
 
 
+@pytest.mark.slow
 def test_ipython_asks_for_them(tmp_path: Path) -> None:
     """Also without the percent sign, and no more once the extension is unloaded."""
     program = """

@@ -5,29 +5,46 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpuconf.leases.folder import LedgerFolder
 from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
-from tests.leases.processes import Child
+from tests.leases.processes import Child, child
 
 CARD, OTHER_CARD = "GPU-0", "GPU-1"
 NOTE = {"program": "train.py", "profile": "half-card"}
 
 
+def acting(root: Path, act: Callable[[Ledger], object]) -> Callable[[Child], None]:
+    """A child that does something with a ledger, says its result, and stays until it may go."""
+
+    def act_and_wait(self: Child) -> None:
+        self.say(act(Ledger(LedgerFolder(str(root)))))
+        self.wait()
+
+    return act_and_wait
+
+
 def holding(root: Path, sizes: dict[str, int], *, waits: bool = False) -> Callable[[Child], None]:
     """A child that takes a lease, or a place in the line, and keeps it until it may go."""
 
-    def act(self: Child) -> None:
-        own = Ledger(LedgerFolder(str(root)))
+    def act(own: Ledger) -> str:
         with own.mutex.held():
             own.take(sizes, NOTE, next_ticket(), waiting=waits)
-        self.say("holds")
-        self.wait()
+        return "holds"
 
-    return act
+    return acting(root, act)
+
+
+@contextmanager
+def held(root: Path, sizes: dict[str, int], *, waits: bool = False) -> Iterator[Child]:
+    """Such a child, once it has what it wants."""
+    with child(holding(root, sizes, waits=waits)) as holder:
+        holder.expect("holds")
+        yield holder
 
 
 def sizes(ledger: Ledger, card: str = CARD) -> list[int]:

@@ -20,12 +20,14 @@ from tests.leases.ledgers import (
     AS_USER,
     CARD,
     files,
-    holding,
+    held,
     readable_by_all,
     sizes,
     start_other,
 )
 from tests.leases.processes import Child, child
+
+pytestmark = pytest.mark.slow  # starts many programs
 
 RUBBISH = "lease.1.2.3.4.5"
 
@@ -64,8 +66,7 @@ KINDS: dict[str, Callable[[str], object]] = {
 )
 def test_other_kinds_of_files(kind: str, name: str, root: Path, ledger: Ledger) -> None:
     """Under a lease's name as well: none is waited for, none is followed, none counts."""
-    with child(holding(root, {CARD: 100})) as holder:
-        holder.expect("holds")
+    with held(root, {CARD: 100}):
         KINDS[kind](str(root / CARD / name))
         with ledger.mutex.held():
             assert sizes(ledger) == [100]
@@ -91,8 +92,7 @@ def test_other_kinds_of_files(kind: str, name: str, root: Path, ledger: Ledger) 
 )
 def test_names(name: bytes, root: Path, ledger: Ledger) -> None:
     """Bytes that are not UTF-8, and numbers beyond all bounds."""
-    with child(holding(root, {CARD: 100})) as holder:
-        holder.expect("holds")
+    with held(root, {CARD: 100}):
         Path(os.fsdecode(os.fsencode(root / CARD) + b"/" + name)).touch()
         with ledger.mutex.held():
             assert [each.size_bytes for each in ledger.leases(CARD, sweep=True)] == [100]
@@ -182,8 +182,7 @@ def test_no_folder_in_a_cards_place(
 def test_a_closed_file_of_another_user(root: Path) -> None:
     """What we cannot open was not made by us: it does not count, and stays."""
     readable_by_all(root)
-    with child(holding(root, {CARD: 100})) as holder:
-        holder.expect("holds")
+    with held(root, {CARD: 100}):
         closed = root / CARD / RUBBISH
         closed.touch(mode=0o600)
         other = start_other(AS_USER, root)

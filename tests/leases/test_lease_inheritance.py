@@ -23,7 +23,7 @@ from tests.leases.ledgers import (
     IN_NAMESPACE,
     NOTE,
     files,
-    holding,
+    held,
     readable_by_all,
     sizes,
     start_other,
@@ -190,8 +190,7 @@ def test_a_child_with_a_place_in_its_parents_lease(root: Path, ledger: Ledger) -
 def test_others_see_it_and_are_seen(command: list[str], root: Path, ledger: Ledger) -> None:
     """From another pid namespace, where our pid is another's, and by another user."""
     readable_by_all(root)
-    with child(holding(root, {CARD: 100})) as holder:
-        holder.expect("holds")
+    with held(root, {CARD: 100}):
         other = start_other(command, root)
         assert other.stdin is not None
         assert other.stdout is not None

@@ -14,7 +14,7 @@ from gpuconf.leases.folder import MODE, LedgerFolder, NoLedgerError
 from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
 from gpuconf.leases.sweep import sweep
-from tests.leases.ledgers import CARD, NOTE, OTHER_CARD, files, holding, sizes
+from tests.leases.ledgers import CARD, NOTE, OTHER_CARD, acting, files, held, holding, sizes
 from tests.leases.processes import Child, child, descriptors, fork
 
 # --- taking, replacing, releasing ---------------------------------------------------------------
@@ -22,8 +22,7 @@ from tests.leases.processes import Child, child, descriptors, fork
 
 def test_a_lease_is_seen_by_others(root: Path, ledger: Ledger) -> None:
     """With all that its file says; in folders that everybody may use and nobody may rob."""
-    with child(holding(root, {CARD: 100, OTHER_CARD: 7})) as holder:
-        holder.expect("holds")
+    with held(root, {CARD: 100, OTHER_CARD: 7}) as holder:
         assert ledger.cards() == [CARD, OTHER_CARD]
         assert (sizes(ledger), sizes(ledger, OTHER_CARD)) == ([100], [7])
         (lease,) = ledger.leases(CARD)
@@ -53,8 +52,7 @@ def test_a_umask_closes_nothing(root: Path, ledger: Ledger) -> None:
 def test_own_leases_do_not_count(root: Path, ledger: Ledger) -> None:
     """A process never counts its own, and never ends it by looking at it."""
 
-    def act(self: Child) -> None:
-        own = Ledger(LedgerFolder(str(root)))
+    def act(own: Ledger) -> str:
         own.take({CARD: 100}, NOTE, next_ticket())
         assert own.leases(CARD, sweep=True) == []
         assert Ledger(LedgerFolder(str(root))).leases(CARD, sweep=True) == []
@@ -62,10 +60,9 @@ def test_own_leases_do_not_count(root: Path, ledger: Ledger) -> None:
         own.adopt()
         assert sweep(str(root)) == 0
         assert [each.size_bytes for each in own.held] == [100]
-        self.say("looked")
-        self.wait()
+        return "looked"
 
-    with child(act) as holder:
+    with child(acting(root, act)) as holder:
         holder.expect("looked")
         assert sizes(ledger) == [100]
 
@@ -102,16 +99,14 @@ def test_a_new_lease_takes_the_place_of_the_old(root: Path, ledger: Ledger) -> N
 def test_back_to_what_was_held(root: Path, ledger: Ledger) -> None:
     """What came after a snapshot is released, what was held then stays."""
 
-    def act(self: Child) -> None:
-        own = Ledger(LedgerFolder(str(root)))
+    def act(own: Ledger) -> str:
         own.take({CARD: 100}, NOTE, next_ticket())
         before = own.snapshot()
         own._make(OTHER_CARD, "lease", next_ticket(), 5, NOTE)
         own.release_but(before)
-        self.say("back")
-        self.wait()
+        return "back"
 
-    with child(act) as holder:
+    with child(acting(root, act)) as holder:
         holder.expect("back")
         assert len(files(root)) == 1
         assert sizes(ledger) == [100]
@@ -121,15 +116,13 @@ def test_all_cards_or_none(root: Path, ledger: Ledger) -> None:
     """Where one card's folder cannot be written, what is held stays, and nothing else is."""
     (root / OTHER_CARD).write_text("no folder")
 
-    def act(self: Child) -> None:
-        own = Ledger(LedgerFolder(str(root)))
+    def act(own: Ledger) -> str:
         own.take({CARD: 100}, NOTE, next_ticket())
         with pytest.raises(NoLedgerError, match=OTHER_CARD):
             own.take({CARD: 50, OTHER_CARD: 50}, NOTE, next_ticket())
-        self.say("refused")
-        self.wait()
+        return "refused"
 
-    with child(act) as holder:
+    with child(acting(root, act)) as holder:
         holder.expect("refused")
         assert sizes(ledger) == [100]
         assert len(files(root)) == 1
@@ -142,8 +135,7 @@ def test_all_cards_or_none(root: Path, ledger: Ledger) -> None:
 def test_it_ends_with_its_process(waits: bool, root: Path, ledger: Ledger) -> None:
     """However that ends; a reader does not count what is left, and who sweeps removes it."""
     for kill in (True, False):
-        with child(holding(root, {CARD: 100}, waits=waits)) as holder:
-            holder.expect("holds")
+        with held(root, {CARD: 100}, waits=waits) as holder:
             found = ledger.waiting(CARD) if waits else ledger.leases(CARD)
             assert [each.owner.pid for each in found] == [holder.pid]
             holder.kill() if kill else holder.go()
@@ -168,8 +160,7 @@ def test_one_that_was_never_finished_is_swept(root: Path, ledger: Ledger) -> Non
 
 def test_a_suspended_holder_keeps_it(root: Path, ledger: Ledger) -> None:
     """What is stopped still has its memory."""
-    with child(holding(root, {CARD: 100})) as holder:
-        holder.expect("holds")
+    with held(root, {CARD: 100}) as holder:
         os.kill(holder.pid, signal.SIGSTOP)
         assert [each.size_bytes for each in ledger.leases(CARD, sweep=True)] == [100]
         os.kill(holder.pid, signal.SIGCONT)
@@ -177,18 +168,15 @@ def test_a_suspended_holder_keeps_it(root: Path, ledger: Ledger) -> None:
 
 def test_who_is_stopped_holds_up_nobody(root: Path, ledger: Ledger) -> None:
     """A waiting program under ^Z keeps its place; those behind it go on meanwhile."""
-    with child(holding(root, {CARD: 100}, waits=True)) as first:
-        first.expect("holds")
-        with child(holding(root, {CARD: 7}, waits=True)) as second:
-            second.expect("holds")
-            assert [each.size_bytes for each in ledger.waiting(CARD)] == [100, 7]
-            before = ledger.waiting(CARD)[1].ticket
-            os.kill(first.pid, signal.SIGSTOP)
-            os.waitpid(first.pid, os.WUNTRACED)
-            assert ledger.waiting(CARD, before, sweep=True) == []
-            os.kill(first.pid, signal.SIGCONT)
-            os.waitpid(first.pid, os.WCONTINUED)
-            assert [each.size_bytes for each in ledger.waiting(CARD, before)] == [100]
+    with held(root, {CARD: 100}, waits=True) as first, held(root, {CARD: 7}, waits=True):
+        assert [each.size_bytes for each in ledger.waiting(CARD)] == [100, 7]
+        before = ledger.waiting(CARD)[1].ticket
+        os.kill(first.pid, signal.SIGSTOP)
+        os.waitpid(first.pid, os.WUNTRACED)
+        assert ledger.waiting(CARD, before, sweep=True) == []
+        os.kill(first.pid, signal.SIGCONT)
+        os.waitpid(first.pid, os.WCONTINUED)
+        assert [each.size_bytes for each in ledger.waiting(CARD, before)] == [100]
 
 
 def test_no_descriptor_is_no_death(root: Path) -> None:
@@ -197,8 +185,7 @@ def test_no_descriptor_is_no_death(root: Path) -> None:
     def read(_: Child) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
         own = Ledger(LedgerFolder(str(root)))
-        with child(holding(root, {CARD: 100})) as holder:
-            holder.expect("holds")
+        with held(root, {CARD: 100}):
             (lease,) = own.leases(CARD)
             filled = []
             try:

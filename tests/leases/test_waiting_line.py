@@ -9,6 +9,8 @@ import pytest
 from tests.leases.line import ONE_CARD, START, TWO_CARDS
 from tests.programs.processes import Nvml, run_python
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 
 def test_a_small_request_cannot_jump_the_line(tmp_path: Path, nvml: Nvml) -> None:
     """One that does not wait is refused while another waits, although it would fit."""
@@ -47,47 +49,22 @@ with child(asks(8192)) as a:
     run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
 
 
-def test_an_interrupt_leaves_the_line(tmp_path: Path, nvml: Nvml) -> None:
-    """^C while it waits: no file, no descriptor, no lock; the next one is first."""
+def test_who_is_stopped_holds_up_nobody(tmp_path: Path, nvml: Nvml) -> None:
+    """The first in line is stopped: the next takes its turn, and it takes its own later."""
     program = """
-signal.signal(signal.SIGINT, signal.default_int_handler)
-with child(asks(8192)) as a:
-    a.expect("got 8192 of 0")
-    with child(asks(5120, WAITS)) as b:
-        waiting(1)
-        with child(asks(1024, WAITS)) as c:
-            waiting(2)
-            before = [p for p in LEDGER.glob("*/waits*") if f".{b.pid}." in p.name]
-            os.kill(b.pid, signal.SIGINT)
-            b.expect("interrupted")
-            assert not before[0].exists()
-            held = os.listdir(f"/proc/{b.pid}/fd")
-            assert not [fd for fd in held
-                        if os.readlink(f"/proc/{b.pid}/fd/{fd}").startswith(str(LEDGER))]
-            a.go()
-            c.expect("got 1024 of 0")
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
-
-
-@pytest.mark.parametrize("end", ["SIGKILL", "SIGSTOP"])
-def test_who_is_gone_holds_up_nobody(end: str, tmp_path: Path, nvml: Nvml) -> None:
-    """The first in line is killed, or stopped: the next takes its turn, the stopped one later."""
-    program = f"""
 with child(asks(8192)) as a:
     a.expect("got 8192 of 0")
     with child(asks(5120, WAITS)) as b:
         waiting(1)
         with child(asks(4096, WAITS)) as c:
             waiting(2)
-            os.kill(b.pid, signal.{end})
+            os.kill(b.pid, signal.SIGSTOP)
             a.go()
             c.expect("got 4096 of 0")
             c.go()
             c.end()
-        if signal.{end} == signal.SIGSTOP:
-            os.kill(b.pid, signal.SIGCONT)
-            b.expect("got 5120 of 0")
+        os.kill(b.pid, signal.SIGCONT)
+        b.expect("got 5120 of 0")
 """
     run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
 

@@ -195,8 +195,8 @@ class Cost:
                 found.update(map(chr, range(each[0], each[1] + 1)))
             else:
                 word = str(each).lower().removeprefix("category_").removeprefix("uni_")
-                told = _CATEGORIES[word.removeprefix("not_")]
-                found.update(c for c in EVERY if told(c) != word.startswith("not_"))
+                belongs = _CATEGORIES[word.removeprefix("not_")]
+                found.update(c for c in EVERY if belongs(c) != word.startswith("not_"))
         return EVERY - self._cases(found) if negated else self._cases(found)
 
     def _cases(self, chars: Iterable[str]) -> frozenset[str]:

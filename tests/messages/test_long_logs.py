@@ -15,7 +15,7 @@ MOST_BYTES = 200 * MIB
 
 COUNT_SHOWN = """
 import json, random, sys
-from benchmarks.explain_speed import KINDS, Log
+from benchmarks.long_logs import KINDS, Log
 from gpuconf.messages.log.stream import LogReader
 
 class Counting:
@@ -32,12 +32,12 @@ class Counting:
         pass
 
 random.seed(0)
-told = {}
+shown = {}
 for kind in KINDS:
     watcher, keeper = Counting(("of size", "loss", "memory", "epoch", "line")), Counting(())
     LogReader([watcher], [watcher], keeper).read(Log(kind, 20_000_000))
-    told[kind] = watcher.count, watcher.longest
-print(json.dumps(told))
+    shown[kind] = watcher.count, watcher.longest
+print(json.dumps(shown))
 """
 
 
@@ -54,31 +54,29 @@ print(json.dumps(told))
 )
 def test_long_log_needs_little_memory(kind: str, tmp_path: Path) -> None:
     """200 MB, made on the way: under 200 MiB at the peak, and the exception at the end is seen."""
-    benchmark = [sys.executable, "-m", "benchmarks.explain_speed"]
-    command = [*benchmark, "--one", kind, "--megabytes", "200"]
+    command = [sys.executable, "-m", "benchmarks.long_logs", kind, "--megabytes", "200"]
     done = run(command, tmp_path, timeout_s=300)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["peak_bytes"] < MOST_BYTES
-    assert told["cause"] != "not-a-gpu-problem"
-    assert told["lines"] > 100
+    measured = json.loads(done.stdout)
+    assert measured["peak_bytes"] < MOST_BYTES
+    assert measured["cause"] != "not-a-gpu-problem"
+    assert measured["lines"] > 100
 
 
 @pytest.mark.slow
 def test_lines_shown_are_few(tmp_path: Path) -> None:
     """Of any log, those who watch get at most some thirty thousand lines, of at most 16 KiB."""
-    program = COUNT_SHOWN
-    told = json.loads(run_python(program, tmp_path, timeout_s=300))
-    assert len(told) > 5
-    assert all(count <= 31_000 and longest <= 16 * 1024 for count, longest in told.values()), told
-    assert any(count > 100 for count, _ in told.values())
+    shown = json.loads(run_python(COUNT_SHOWN, tmp_path, timeout_s=300))
+    assert len(shown) > 5
+    assert all(count <= 31_000 and longest <= 16 * 1024 for count, longest in shown.values()), shown
+    assert any(count > 100 for count, _ in shown.values())
 
 
 @pytest.mark.slow
 def test_memory_check_can_fail(tmp_path: Path) -> None:
     """The measure of the peak tells a process that held 300 MiB."""
     program = f"""
-        from benchmarks.explain_speed import peak_bytes
+        from benchmarks.long_logs import peak_bytes
         small = peak_bytes()
         held = bytearray(b"x") * (300 << 20)
         del held

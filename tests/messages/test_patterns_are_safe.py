@@ -180,35 +180,29 @@ def test_collection_finds_patterns_of_every_kind() -> None:
     } <= places
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=PATTERNS.values())
-def test_no_search_takes_many_steps(pattern: AnyPattern) -> None:
+def test_no_search_takes_many_steps() -> None:
     """The bound on a pattern's steps in a line of 16 KiB is below that line's square.
 
     Where this fails, give the repeats an upper end, such as ``\\d{1,19}`` or ``.{0,200}``.
     """
-    assert most_steps(pattern) <= MOST_STEPS
+    slow = [place for pattern, place in PATTERNS.items() if most_steps(pattern) > MOST_STEPS]
+    assert slow == []
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        r"(a+)+$", r"(\w+\s*)*x", r"(?:a|a)*b", r"(a|aa)+$", r"x*x*y", r"\d+ of", r".*a.*b",
-        r"(?:\w{1,9}){1,9}x", r"(?:.*,){3}x", r"a.{0,300}b.{0,300}c.{0,300}d", r"\s+$", r"(a?)+b",
-        r"^.*.*$", r"(?i)a*A*b",
-    ],
+SLOW = (
+    r"(a+)+$", r"(\w+\s*)*x", r"(?:a|a)*b", r"(a|aa)+$", r"x*x*y", r"\d+ of", r".*a.*b",
+    r"(?:\w{1,9}){1,9}x", r"(?:.*,){3}x", r"a.{0,300}b.{0,300}c.{0,300}d", r"\s+$", r"(a?)+b",
+    r"^.*.*$", r"(?i)a*A*b",
 )  # fmt: skip
-def test_bound_tells_what_is_slow(source: str) -> None:
-    """The bound is above the limit for patterns that are known to be slow."""
-    assert most_steps(re.compile(source)) > MOST_STEPS
+QUICK = (
+    r"a\d{1,19} of", r"^\d+ .*", r"\bepoch\b", r"x.*", r"(?:[a-z]{1,9}\.){0,9}X", r"^a+b+c",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "source",
-    [r"a\d{1,19} of", r"^\d+ .*", r"\bepoch\b", r"x.*", r"(?:[a-z]{1,9}\.){0,9}X", r"^a+b+c"],
-)
-def test_bound_allows_what_is_quick(source: str) -> None:
-    """The bound is below the limit for patterns that take a line at once."""
-    assert most_steps(re.compile(source)) <= MOST_STEPS
+def test_the_bound_can_fail() -> None:
+    """It is above the limit for patterns known to be slow, and below for those of one pass."""
+    assert [each for each in SLOW if most_steps(re.compile(each)) <= MOST_STEPS] == []
+    assert [each for each in QUICK if most_steps(re.compile(each)) > MOST_STEPS] == []
 
 
 @pytest.mark.slow

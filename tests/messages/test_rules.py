@@ -17,12 +17,13 @@ from gpuconf.messages.log.shapes import says
 from gpuconf.messages.log.watchers import LogLine
 from gpuconf.messages.matches import RuleMatches
 from gpuconf.messages.rules import all_rules, read_rules
-from tests.messages.healthy_lines import HEALTHY_LINES
-from tests.messages.rule_lines import NOT_THESE, THESE
 from tests.programs.processes import finding, run_python
 
+FOLDER = Path(__file__).parent
+HEALTHY_LINES = yaml.safe_load((FOLDER / "healthy_lines.yaml").read_text(encoding="utf-8"))
+LINES = yaml.safe_load((FOLDER / "rule_lines.yaml").read_text(encoding="utf-8"))
 RULES = {rule.id: rule for rule in all_rules()}
-PAGES = Path(__file__).resolve().parents[2] / "docs" / "causes"
+PAGES = FOLDER.parents[1] / "docs" / "causes"
 
 
 def met_by(text: str) -> set[str]:
@@ -53,7 +54,8 @@ def test_every_cause_is_documented() -> None:
 def test_a_rule_is_met_by_its_own_words() -> None:
     """Each of its phrases, alone on a line, in any case: unless it wants more than words."""
     with_words = [rule for rule in RULES.values() if rule.pattern is None]
-    assert {rule.id for rule in RULES.values()} - {rule.id for rule in with_words} <= THESE.keys()
+    others = set(RULES) - {rule.id for rule in with_words}
+    assert others <= LINES["met"].keys(), "a rule with a pattern needs lines in rule_lines.yaml"
     phrases = [(rule.id, phrase) for rule in with_words for phrase in rule.says]
     assert len(phrases) >= 200
     for name, phrase in phrases:
@@ -61,35 +63,28 @@ def test_a_rule_is_met_by_its_own_words() -> None:
         assert name in met_by(f"2023-01-01: E tensorflow/x.cc:1] {phrase.upper()} (17)."), phrase
 
 
-@pytest.mark.parametrize(("rule", "line"), [(rule, line) for rule in THESE for line in THESE[rule]])
-def test_lines_that_meet_a_rule(rule: str, line: str) -> None:
-    """Lines as programs write them."""
-    assert rule in met_by(line)
+def test_lines_of_rules() -> None:
+    """Lines as programs write them, and lines that share words with a rule and mean another."""
+    for rule, lines in LINES["met"].items():
+        assert [line for line in lines if rule not in met_by(line)] == [], rule
+    for rule, lines in LINES["not met"].items():
+        assert [line for line in lines if rule in met_by(line)] == [], rule
+    assert set(LINES["met"]) | set(LINES["not met"]) <= set(RULES)
 
 
-@pytest.mark.parametrize(
-    ("rule", "line"), [(rule, line) for rule in NOT_THESE for line in NOT_THESE[rule]]
-)
-def test_lines_that_do_not_meet_a_rule(rule: str, line: str) -> None:
-    """Lines that share words with it, and mean something else."""
-    assert rule not in met_by(line)
-
-
-@pytest.mark.parametrize("family", HEALTHY_LINES)
-def test_healthy_lines_meet_nothing_bad(family: str) -> None:
-    """No error, no ladder, no fall back to the CPU; and alone they are not a failure."""
-    for line in HEALTHY_LINES[family]:
-        bad = [RULES[name] for name in met_by(line)]
-        assert not [rule.id for rule in bad if rule.level in ("error", "ladder", "fallback")], line
-        assert explain(line).severity in ("not-gpu", "warning-only"), line
-
-
-@pytest.mark.parametrize("family", HEALTHY_LINES)
-def test_healthy_lines_among_others_are_no_failure(family: str) -> None:
-    """Nor with an ordinary training below them."""
+def test_healthy_lines_meet_nothing_bad() -> None:
+    """No error, no ladder, no fall back to the CPU; not a failure, alone or above a training."""
     epochs = "\n".join(f"Epoch {n}/9\n{n}/9 [====] - loss: 0.{n}" for n in range(1, 9))
-    severity = explain("\n".join([*HEALTHY_LINES[family], epochs])).severity
-    assert severity in ("not-gpu", "warning-only")
+    for lines in HEALTHY_LINES.values():
+        for line in lines:
+            bad = [RULES[name] for name in met_by(line)]
+            assert not [each.id for each in bad if each.level in ("error", "ladder", "fallback")], (
+                line
+            )
+            assert explain(line).severity in ("not-gpu", "warning-only"), line
+        severity = explain("\n".join([*lines, epochs])).severity
+        assert severity in ("not-gpu", "warning-only"), lines
+    assert sum(map(len, HEALTHY_LINES.values())) > 60
 
 
 def test_no_phrase_is_said_twice() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from gpuconf.diagnosis import explain
 
@@ -18,203 +21,53 @@ OOM = (
 RAISED = (
     "Traceback (most recent call last):\n"
     '  File "train.py", line 9, in <module>\n    model.fit(x, y)\n'
-    "tensorflow.python.framework.errors_impl.{}"
+    "tensorflow.python.framework.errors_impl."
 )
 # As Keras writes them, between an exception and its message.
 PAGES = "Graph execution error:\n\nDetected at node x defined at (most recent call last):\n"
 PAGES += '  File "keras/trainer.py", line 9, in fit\n\n' * 25
-UNWRITTEN = "/tmp/t-1; No space left on device\n\tUnable to write PTX contents to: /tmp/t-1"
 EPOCHS = "\n".join(f"Epoch {n}/9\n{n}/9 [====] - 1s 20ms/step - loss: 0.{n}" for n in range(1, 9))
-DSO = (
-    "W x/dso_loader.cc:64] Could not load dynamic library '{0}'; dlerror: {0}: cannot open shared"
-    " object file: No such file or directory"
-)
-SKIPPING = (
-    "W x/gpu_device.cc:1] Cannot dlopen some GPU libraries.\nSkipping registering GPU devices..."
-)
-BIG = "W x/cpu_allocator_impl.cc:83] Allocation of {} exceeds 10% of free system memory."
-HANDLE = "E x/cuda_dnn.cc:455] could not create cudnn handle: CUDNN_STATUS_{}"
-NO_ALGORITHM = RAISED.format("NotFoundError: No algorithm worked! [Op:Conv2D]")
-VERSIONS = (
-    "E x/cuda_dnn.cc:1] Loaded runtime CuDNN library: 8.4.0 but source was compiled with: 8.6.0."
-)
-
-CASES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
-    "empty": ("", "not-a-gpu-problem", "not-gpu", ()),
-    "healthy": (EPOCHS, "not-a-gpu-problem", "not-gpu", ()),
-    "a ladder that ends well": (
-        f"{LADDER}\n{EPOCHS}", "oom-device-startup", "warning-only", (),
-    ),
-    "a ladder, then a session": (
-        f"{LADDER}\n<tensorflow.Session object at 0x1>", "oom-device-startup", "warning-only", (),
-    ),
-    "a ladder that is the last word": (LADDER, "oom-device-startup", "failure", ()),
-    "a ladder, then no handle": (
-        f"{LADDER}\n{HANDLE.format('INTERNAL_ERROR')}", "oom-device-startup", "failure",
-        ("cudnn-internal",),
-    ),
-    "a ladder in mid-training": (
-        f"{EPOCHS}\n{LADDER}\n{OOM}", "oom-device-tensor", "failure", (),
-    ),
-    "a tensor": (OOM, "oom-device-tensor", "failure", ()),
-    "a tensor, caught, and on": (f"{OOM}\n{EPOCHS}", "oom-device-tensor", "warning-only", ()),
-    "a tensor, and one redrawn bar": (
-        f"{OOM}\n 2%|# | 80/4000 [00:36<29:33, 2.21it/s]", "oom-device-tensor", "failure", (),
-    ),
-    "a tensor, and figures of a summary": (
-        RAISED.format("ResourceExhaustedError: failed to allocate memory [Op:Mul]")
-        + "\nwandb: loss 0.25\nwandb: step 19\nwandb: accuracy 0.4",
-        "oom-device-tensor", "failure", (),
-    ),
-    "no handle, then no algorithm": (
-        f"{HANDLE.format('ALLOC_FAILED')}\n{NO_ALGORITHM}", "cudnn-handle-alloc", "failure",
-        ("cudnn-internal",),
-    ),
-    "wrong cuDNN, then no algorithm": (
-        f"{VERSIONS}\n{NO_ALGORITHM}", "driver-mismatch", "failure", ("cudnn-internal",),
-    ),
-    "no algorithm alone": (NO_ALGORITHM, "cudnn-internal", "failure", ()),
-    "libraries missing": (
-        f"{DSO.format('libcudnn.so.8')}\n{SKIPPING}\n{EPOCHS}", "missing-libs",
-        "silent-cpu-fallback", (),
-    ),
-    "libraries missing, then cuDNN": (
-        f"{DSO.format('libcudnn.so.8')}\n"
-        + RAISED.format("UnimplementedError: DNN library is not found. [Op:Conv2D]"),
-        "missing-libs", "failure", ("cudnn-internal",),
-    ),
-    "TensorRT missing": (
-        f"{DSO.format('libnvinfer.so.7')}\n{EPOCHS}", "not-a-gpu-problem", "not-gpu", (),
-    ),
-    "libraries missing, and a bug": (
-        f"{DSO.format('libcudnn.so.8')}\n{SKIPPING}\n" + RAISED.format("KeyError: 'label'"),
-        "not-a-gpu-problem", "not-gpu", ("missing-libs",),
-    ),
-    "no driver": (
-        f"{DSO.format('libcuda.so.1')}\nW x] failed call to cuInit: UNKNOWN ERROR (303)\n"
-        f"{DSO.format('libcudart.so.11.0')}",
-        "no-device", "silent-cpu-fallback", ("missing-libs",),
-    ),
-    "a big piece, and on": (
-        f"{BIG.format(12 * 10**9)}\n{EPOCHS}", "not-a-gpu-problem", "not-gpu", (),
-    ),
-    "a big piece as the last word": (BIG.format(12 * 10**9), "host-oom", "failure", ()),
-    "a small piece as the last word": (
-        BIG.format(6 * 10**8), "not-a-gpu-problem", "not-gpu", (),
-    ),
-    "a big piece, then Killed": (
-        f"{BIG.format(6 * 10**8)}\nKilled", "host-oom", "failure", (),
-    ),
-    "late, then the handle": (
-        "Physical devices cannot be modified after being initialized\n"
-        f"{HANDLE.format('ALLOC_FAILED')}",
-        "late-config", "failure", ("cudnn-handle-alloc",),
-    ),
-    "late, told and on": (
-        f"Physical devices cannot be modified after being initialized\n{EPOCHS}",
-        "late-config", "warning-only", (),
-    ),
-    "JAX, with TensorFlow's allocator": (
-        "W x/bfc_allocator.cc:482] Allocator (GPU_0_bfc) ran out of memory trying to allocate "
-        "1.97GiB (rounded to 2110783744)requested by op\n"
-        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
-        "allocate 2110783616 bytes.",
-        "jax-oom", "failure", (),
-    ),
-    "XLA in TensorFlow": (
-        RAISED.format("ResourceExhaustedError: Out of memory while trying to allocate 999 bytes."),
-        "oom-device-tensor", "failure", (),
-    ),
-    "a full disk": (
-        RAISED.format("ResourceExhaustedError: /tmp/cache_0.data; No space left on device"),
-        "disk-full", "not-gpu", (),
-    ),
-    "a full disk, pages below its exception": (
-        RAISED.format(f"ResourceExhaustedError: {PAGES}{UNWRITTEN}"), "disk-full", "not-gpu", (),
-    ),
-    "a full disk, by the assembler": (
-        RAISED.format(f"InternalError: {PAGES}ptxas exited with non-zero error code 256, output: "
-                      "cat: /tmp/tempfile-vm-1: No space left on device"),
-        "disk-full", "not-gpu", (),
-    ),
-    "a full disk, then a full card": (
-        f"{RAISED.format(f'ResourceExhaustedError: {PAGES}{UNWRITTEN}')}\n{OOM}",
-        "disk-full", "not-gpu", ("oom-device-tensor",),
-    ),
-    "a full card, then a full disk": (
-        f"{OOM}\n{RAISED.format(f'ResourceExhaustedError: {PAGES}{UNWRITTEN}')}",
-        "oom-device-tensor", "failure", ("disk-full",),
-    ),
-    "a full card, pages below its exception": (
-        RAISED.format(f"ResourceExhaustedError: {PAGES}out of room"),
-        "oom-device-tensor", "failure", (),
-    ),
-    "too many files, pages below": (
-        RAISED.format(f"ResourceExhaustedError: {PAGES}/data/a.tfrecord; Too many open files"),
-        "not-a-gpu-problem", "not-gpu", (),
-    ),
-    "a full disk, and on": (
-        f"W x/op_kernel.cc:1] OP_REQUIRES failed: RESOURCE_EXHAUSTED: a; No space left on device\n"
-        f"{EPOCHS}", "disk-full", "warning-only", (),
-    ),
-    "a full disk, caught and printed": (
-        "no checkpoint: [Errno 28] No space left on device\nTest accuracy 0.9",
-        "disk-full", "warning-only", (),
-    ),
-    "a full disk, as a warning": (
-        "UserWarning: [Errno 28] No space left on device: '/tmp/joblib'", "disk-full",
-        "warning-only", (),
-    ),
-    "a full disk, raised": (
-        "Traceback (most recent call last):\n    self.csv_file.flush()\n"
-        "OSError: [Errno 28] No space left on device\nsee above", "disk-full", "not-gpu", (),
-    ),
-    "a full disk, then Killed": (
-        "OSError: [Errno 28] No space left on device\nKilled", "disk-full", "not-gpu",
-        ("host-oom",),
-    ),
-    "full shared memory": (
-        "OSError: [Errno 28] No space left on device: '/dev/shm/torch_1'", "host-oom", "failure",
-        (),
-    ),
-    "an array from NumPy": (
-        RAISED.format("InternalError: Dst tensor is not initialized.").replace(
-            "    model.fit(x, y)",
-            "    model.fit(x, y)\n"
-            '  File "/lib/python3.8/site-packages/tensorflow/constant_op.py", line 98, in'
-            " convert_to_eager_tensor",
-        ),
-        "whole-array-copied", "failure", (),
-    ),
-    "a batch that is copied": (
-        RAISED.format("InternalError: Dst tensor is not initialized. [[{{node _arg_x_0_1/_9}}]]"),
-        "oom-device-tensor", "failure", (),
-    ),
-    "interrupted": (f"{EPOCHS}\nKeyboardInterrupt", "not-a-gpu-problem", "not-gpu", ()),
-    "an Xid": (
-        "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n"
-        "E x/cuda_blas.cc:1] failed to run cuBLAS routine: CUBLAS_STATUS_EXECUTION_FAILED",
-        "illegal-address", "failure", ("cublas-alloc",),
-    ),
-}  # fmt: skip
+HANDLE = "E x/cuda_dnn.cc:455] could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"
+NO_ALGORITHM = f"{RAISED}NotFoundError: No algorithm worked! [Op:Conv2D]"
+REFUSED = "OOM when allocating tensor with shape[64,128,128,64] and type float on /x/device:GPU:0"
+# The words in angle brackets in verdicts.yaml.
+BLOCKS = {
+    "<LADDER>": LADDER,
+    "<OOM>": OOM,
+    "<RAISED>": RAISED,
+    "<PAGES>": PAGES,
+    "<EPOCHS>": EPOCHS,
+}
+CASES = yaml.safe_load(Path(__file__).with_name("verdicts.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_verdicts(name: str) -> None:
-    """Cause, severity, and what stands beside the cause."""
-    text, cause, severity, also = CASES[name]
+    """Cause, severity, and what is seen next to the cause, however it was pasted."""
+    case = CASES[name]
+    text = case["log"]
+    for word, block in BLOCKS.items():
+        text = text.replace(word, block)
     found = explain(text)
-    assert (found.cause, found.severity) == (cause, severity)
-    assert set(also) <= set(found.also), found.also
+    assert (found.cause, found.severity) == (case["cause"], case["severity"])
+    assert set(case.get("also", ())) <= set(found.also), found.also
 
 
 def test_the_lines_that_show_it() -> None:
     """Evidence has the cause's lines, consequences the others', notes what is harmless."""
     noise = "I x/gpu_executor.cc:1] successful NUMA node read from SysFS had negative value (-1)"
-    found = explain(f"{noise}\n{noise}\n{HANDLE.format('ALLOC_FAILED')}\n{NO_ALGORITHM}")
+    found = explain(f"{noise}\n{noise}\n{HANDLE}\n{NO_ALGORITHM}")
     assert [each.line for each in found.evidence] == [3]
     assert [(each.line, each.cause) for each in found.consequences] == [(7, "cudnn-internal")]
     assert [(each.line, each.lines) for each in found.notes] == [(1, 2)]
+
+
+def test_a_reporters_sentence_is_no_line_of_the_log() -> None:
+    """It is neither counted nor shown, where the log itself has the words."""
+    (shown,) = explain(f"I get this error: {REFUSED}\nW x.cc:1] {REFUSED}").evidence
+    assert (shown.line, shown.lines) == (2, 1)
+    (alone,) = explain(f"I get this error: {REFUSED}").evidence
+    assert alone.line == 1
 
 
 def test_an_exception_is_read_with_its_cause() -> None:

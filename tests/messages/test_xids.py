@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gpuconf.diagnosis import explain
 from gpuconf.doctor.checks.health import CHECKS
 from gpuconf.doctor.facts import Xid
@@ -20,16 +18,16 @@ OF_PROGRAMS = {13, 31, 43, 45, 69}
 OF_GPUS = {48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120}
 
 
-@pytest.mark.parametrize("number", known_xids())
-def test_doctor_and_explain_say_the_same(number: int) -> None:
+def test_doctor_and_explain_say_the_same() -> None:
     """What happened is the title and the summary; remedy and command are the same, too."""
-    found = XID_CHECK.judge(system(xids=(Xid(number, "0000:01:00", LINE.format(number)),)))
-    proposal = explain(LINE.format(number)).proposals[0]
-    means = proposal.title.removeprefix(f"Xid {number}: ")
-    assert means != proposal.title
-    assert means in "\n".join([found.summary, *found.detail])
-    if found.status == "warn":
-        assert (proposal.reason, proposal.paste) == (found.detail[0], found.fix)
+    for number in known_xids():
+        found = XID_CHECK.judge(system(xids=(Xid(number, "0000:01:00", LINE.format(number)),)))
+        proposal = explain(LINE.format(number)).proposals[0]
+        means = proposal.title.removeprefix(f"Xid {number}: ")
+        assert means != proposal.title
+        assert means in "\n".join([found.summary, *found.detail])
+        if found.status == "warn":
+            assert (proposal.reason, proposal.paste) == (found.detail[0], found.fix)
 
 
 def test_the_doctor_warns_of_failing_gpus_and_not_of_failing_programs() -> None:
@@ -43,15 +41,14 @@ def test_the_doctor_warns_of_failing_gpus_and_not_of_failing_programs() -> None:
     assert set(found.values()) == {"ok", "warn"}
 
 
-@pytest.mark.parametrize("number", known_xids())
-def test_an_entry_is_for_people(number: int) -> None:
+def test_an_entry_is_for_people() -> None:
     """It says what happened and, apart from that, what to do, with one command to paste."""
-    meaning = known_xids()[number]
-    assert can_be_pasted(meaning.command)
-    for text in (meaning.means, meaning.remedy):
-        assert not text.endswith(".")
-        assert text[0].islower() or text.startswith(("GPU", "Ctrl"))
-    assert not {"reset", "restart", "update"} & set(meaning.means.split())
+    for meaning in known_xids().values():
+        assert can_be_pasted(meaning.command), meaning
+        for text in (meaning.means, meaning.remedy):
+            assert not text.endswith(".")
+            assert text[0].islower() or text.startswith(("GPU", "Ctrl")), text
+        assert not {"reset", "restart", "update"} & set(meaning.means.split()), meaning
 
 
 def test_an_xid_that_is_not_in_the_table_is_not_called_harmless() -> None:

@@ -26,6 +26,8 @@ from gpuconf.nodes.text import findings_lines, table_of
 from tests.cli.commands import gpuconf, schema
 from tests.programs.processes import run
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 _SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 host=$2; shift 2
@@ -83,17 +85,19 @@ def test_an_answer_without_end_and_one_with_escapes(tmp_path: Path) -> None:
     assert "warn  a: \\x1b[2J" in done.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_no_ssh_stays_when_it_is_ended(tmp_path: Path, number: signal.Signals) -> None:
-    """The signal goes to gpuconf alone, as `kill` sends it; ssh's own children end too."""
+def test_no_ssh_stays_when_it_is_ended(tmp_path: Path) -> None:
+    """The signal goes to gpuconf alone, as `kill` sends it; ssh's own children end too.
+
+    Other signals: children/test_families.
+    """
     command, environ = prepared(tmp_path, "stuck\nslow\n")
     process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, **environ})
     pid_file = tmp_path / "stuck.pid"
     while not (pid_file.exists() and pid_file.read_text().strip()):
         assert process.poll() is None
         time.sleep(0.05)
-    process.send_signal(number)
-    assert process.wait(timeout=60) == 128 + number
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
     assert not Path("/proc", pid_file.read_text().strip()).exists()
 
 
@@ -115,7 +119,7 @@ def test_a_refusal_there_is_said_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("", "names no machine"),
         ("a\nb\na\n", "the file lists a 2 times"),
@@ -130,12 +134,12 @@ def test_a_refusal_there_is_said_here(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_file_is_refused_before_anybody_is_asked(
-    tmp_path: Path, text: str | None, said: str
+    tmp_path: Path, text: str | None, words: str
 ) -> None:
     path = tmp_path / "hosts.txt"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=words):
         hosts_in(str(path))
 
 

@@ -68,7 +68,7 @@ def check_sdist(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names >= IN_SDIST, IN_SDIST - names
-    assert {"tests/conftest.py", "docs/design.md", "benchmarks/import_cost.py"} <= names
+    assert {"tests/conftest.py", "docs/design.md", "benchmarks/timing.py"} <= names
     print(f"{sdist.name}: {len(names)} files")
 
 

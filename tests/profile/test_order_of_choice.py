@@ -9,12 +9,12 @@ import pytest
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import (
+    DEFAULT_PROFILE,
     ParentChoice,
     Profile,
     absolute_path,
     choice_of,
     chosen_profile,
-    find_profile,
     list_profiles,
     load_profile,
 )
@@ -53,11 +53,12 @@ def test_the_order(tmp_path: Path) -> None:
     """Argument, variable, parent, script's project, working directory's, user's, shared-desktop."""
     machine = Machine(tmp_path)
     parent = ParentChoice(str(machine.parents), "path")
-    assert machine.load().name == "shared-desktop"
+    assert machine.load().name == DEFAULT_PROFILE == "shared-desktop"
     write(machine.config / "gpuconf.yaml", "user")
     assert (machine.load().name, machine.load().description) == ("user", "user")
-    write(machine.work / "gpuconf.yaml", "work")
-    assert (machine.load().name, machine.load().description) == ("project", "work")
+    file = write(machine.work / "gpuconf.yaml", "work")
+    loaded = machine.load()
+    assert (loaded.name, loaded.description, loaded.source) == ("project", "work", str(file))
     write(machine.script.parent / "gpuconf.yaml", "above the script")
     assert machine.load().description == "above the script"
     write(machine.script / "gpuconf.yaml", "script")
@@ -86,6 +87,8 @@ def test_the_reasons(tmp_path: Path) -> None:
     own = write(machine.config / "gpuconf.yaml", "user")
     choice = chosen_profile(**options)  # type: ignore[arg-type]
     assert (choice.profile, choice.because) == (str(own), "it is your own file")
+    write(machine.work / "gpuconf.yaml", "work")
+    assert "project" in chosen_profile(**options).because  # type: ignore[arg-type]
     choice = chosen_profile(**options, parent=parent)  # type: ignore[arg-type]
     assert (choice.profile, choice.because) == (str(machine.parents), "the parent process chose it")
 
@@ -247,20 +250,16 @@ def test_absolute_path(named: str, expected: str | None) -> None:
     assert absolute_path(named, "/work", environ={"HOME": "/home/u"}) == expected
 
 
-@pytest.mark.parametrize("given", [b"x", b"./x.yaml", 3, ["x"], True])
+class PathOfBytes(os.PathLike[bytes]):
+    """os.PathLike may give bytes; that is not a path of ours."""
+
+    def __fspath__(self) -> bytes:
+        return b"x"
+
+
+@pytest.mark.parametrize("given", [b"x", b"./x.yaml", 3, ["x"], True, PathOfBytes()])
 def test_neither_name_nor_path(given: object) -> None:
     """One clear ProfileError with the value, the type and the rule."""
     with pytest.raises(ProfileError, match="a profile is a name or a path") as caught:
         load_profile(given, environ={})  # type: ignore[arg-type]
     assert type(given).__name__ in str(caught.value)
-
-
-def test_a_path_object_of_bytes() -> None:
-    """os.PathLike may give bytes; that is not a path of ours."""
-
-    class Odd(os.PathLike[bytes]):
-        def __fspath__(self) -> bytes:
-            return b"x"
-
-    with pytest.raises(ProfileError, match="a profile is a name or a path"):
-        find_profile(Odd(), environ={})  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile import (
     DEFAULT_PROFILE,
     check_profile,
-    chosen_profile,
     find_profile,
     list_profiles,
     load_profile,
@@ -36,49 +35,10 @@ def described(name: str | None, folder: Path, **environ: str) -> str | None:
     return load_profile(name, environ=environ, directory=folder).description
 
 
-def test_nothing_set_means_shared_desktop(tmp_path: Path) -> None:
-    """The safe default on a card that others use."""
-    profile = load_profile(environ={}, directory=tmp_path)
-    assert profile.name == DEFAULT_PROFILE == "shared-desktop"
-    assert chosen_profile(environ={}, directory=tmp_path).because == "nothing else is set"
-
-
-def test_the_projects_own_file_applies_by_itself(tmp_path: Path) -> None:
-    """What `gpuconf init` writes is used without setting a variable."""
-    file = write(tmp_path / "gpuconf.yaml", "project")
-    profile = load_profile(environ={}, directory=tmp_path)
-    assert (profile.name, profile.source) == ("project", str(file))
-    assert "project" in chosen_profile(environ={}, directory=tmp_path).because
-
-
-def test_the_variable_goes_before_the_projects_file(tmp_path: Path) -> None:
-    """GPUCONF_PROFILE is a name or a path; empty is unset."""
+def test_an_empty_variable_is_unset(tmp_path: Path) -> None:
+    """GPUCONF_PROFILE= in a shell's profile changes nothing."""
     write(tmp_path / "gpuconf.yaml", "project")
-    write(tmp_path / "other.yaml", "other")
-    assert load_profile(environ={"GPUCONF_PROFILE": "cpu-only"}, directory=tmp_path).name == (
-        "cpu-only"
-    )
-    assert described(None, tmp_path, GPUCONF_PROFILE="other.yaml") == "other"
     assert described(None, tmp_path, GPUCONF_PROFILE=" ") == "project"
-
-
-def test_a_name_in_code_goes_before_the_variable(tmp_path: Path) -> None:
-    """The argument rules."""
-    profile = load_profile("cpu-only", environ={"GPUCONF_PROFILE": "x"}, directory=tmp_path)
-    assert profile.name == "cpu-only"
-
-
-def test_project_then_user_then_shipped(tmp_path: Path) -> None:
-    """Each hides the ones after it."""
-    config = tmp_path / "config"
-    project = tmp_path / "project"
-    project.mkdir()
-    environ = {"XDG_CONFIG_HOME": str(config)}
-    assert described("notebook", project, **environ) not in ("project", "user")
-    write(config / "gpuconf" / "notebook.yaml", "user")
-    assert described("notebook", project, **environ) == "user"
-    write(project / ".gpuconf" / "notebook.yaml", "project")
-    assert described("notebook", project, **environ) == "project"
 
 
 def test_the_users_folder_without_xdg(tmp_path: Path) -> None:
@@ -133,24 +93,18 @@ def test_elsewhere_the_directory_alone(tmp_path: Path) -> None:
     assert described(None, deep, HOME="/home/somebody") == "own"
 
 
-@pytest.mark.parametrize("name", ["own.yaml", "./own.yaml", "own.yml", "folder/own"])
-def test_what_is_a_path(name: str, tmp_path: Path) -> None:
-    """A slash or a .yaml at the end make a path, relative to the directory."""
-    write(tmp_path / name, "path")
-    assert described(name, tmp_path) == "path"
-    assert find_profile(name, environ={}, directory=tmp_path).origin == "path"
+def test_what_is_a_path(tmp_path: Path) -> None:
+    """A slash or a .yaml at the end make a path, relative to the directory; so does a path object.
 
-
-def test_path_objects_are_paths(tmp_path: Path) -> None:
-    """Also without a suffix."""
-    file = write(tmp_path / "plain", "path")
-    assert load_profile(file, environ={}).description == "path"
-
-
-def test_a_tilde_is_the_home_folder(tmp_path: Path) -> None:
-    """GPUCONF_PROFILE=~/x.yaml in a service file is not expanded by a shell."""
-    write(tmp_path / "mine.yaml", "home")
-    assert described("~/mine.yaml", Path("/"), HOME=str(tmp_path)) == "home"
+    A tilde is the home folder: GPUCONF_PROFILE=~/x.yaml in a service file is expanded by no shell.
+    """
+    for name in ("own.yaml", "./own.yaml", "own.yml", "folder/own", "~/mine.yaml"):
+        file = write(tmp_path / name.removeprefix("~/"), name)
+        assert described(name, tmp_path, HOME=str(tmp_path)) == name
+        assert find_profile(name, environ={"HOME": str(tmp_path)}, directory=tmp_path).origin == (
+            "path"
+        )
+    assert load_profile(file.rename(tmp_path / "plain"), environ={}).description == "~/mine.yaml"
 
 
 def test_yml_is_as_good_as_yaml(tmp_path: Path) -> None:

@@ -69,12 +69,6 @@ def test_each_loads_and_says_whom_it_is_for(name: str) -> None:
     assert re.search("Why (these numbers|not)|There are no numbers", comments(name))
 
 
-def test_all_eight_are_there() -> None:
-    """The names are part of the interface."""
-    first = ["cpu-only", "dedicated", "half-card", "keras-v1-session"]
-    assert [*first, "notebook", "shared-desktop", "small-laptop", "virtual-pair"] == NAMES
-
-
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cpu-only"])
 def test_each_runs_on_the_crowded_card(name: str) -> None:
     """On the story's card each has a limit without a shortage; the planner gets the same sum."""

@@ -16,6 +16,8 @@ from gpuconf.errors import BackendError, MissingDependencyError
 from gpuconf.simcard.compiling import build_once, cache_folder, find_compiler
 from gpuconf.simcard.libraries import LIBRARIES, NATIVE, SONAMES, build_libraries
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None, reason="there is no C compiler named cc"
 )

@@ -17,6 +17,8 @@ from gpuconf.simcard import Card, CardSpec, create_card, simulated_card
 from gpuconf.simcard.__main__ import main
 from gpuconf.units import GIB, MIB
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 
 def test_a_card_says_what_it_was_made_of(libraries: Path, tmp_path: Path) -> None:
     """Every field of the spec comes back from the file, to the byte."""

@@ -12,6 +12,8 @@ from gpuconf.simcard import Card, CardSpec, simulated_card
 from gpuconf.units import MIB
 from tests.programs.card_clients import CLIENT, RunClient, StartClient, wait_until
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 FREE = (11264 - 1945) * MIB
 TAKE_AND_WAIT = "cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
 NO_DEVICE, OUT_OF_MEMORY, NOT_INITIALIZED = 100, 2, 3

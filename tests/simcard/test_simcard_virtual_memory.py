@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuconf.simcard import Card
 from tests.programs.card_clients import RunClient
+
+pytestmark = pytest.mark.slow  # starts many programs
 
 _FREE_MIB = 11264 - 1945
 _INVALID_VALUE, _OUT_OF_MEMORY, _NOT_SUPPORTED = 1, 2, 801

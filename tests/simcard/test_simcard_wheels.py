@@ -15,6 +15,8 @@ from gpuconf.simcard.imports import read_imports
 from gpuconf.simcard.libraries import DEVICE_FILES
 from gpuconf.simcard.refusals import LIBRARY, build_refusals
 
+pytestmark = pytest.mark.slow  # starts many programs
+
 # Linked as PyTorch is: to versioned symbols of NVIDIA's libraries.
 _LIBRARY = """
 int cudaMalloc(void **, unsigned long); int cudaSpecial(void); int ncclSend(void);

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.training import sides
+from benchmarks import stages
+from benchmarks.stages import Result, Stage
 from benchmarks.training.agreement import agreement
-from benchmarks.training.all_models import TRAININGS
 from benchmarks.training.models_page import Row
 from benchmarks.training.on_device import CARD, SIDE_VARIABLE
-from benchmarks.training.sides import Result, Side
+from benchmarks.training.trainings import TRAININGS
 from tests.training.all_operations import OPERATIONS
 from tests.training.refused_operations import REFUSED
 from tests.training.training_choice import TRAINED, BothSides
@@ -70,10 +70,10 @@ def test_what_cannot_be_bridged_is_refused_by_name(refusals: dict[str, Result], 
 @pytest.mark.slow
 def test_a_card_that_is_not_there_is_no_card(tmp_path: Path) -> None:
     """A table of CPU runs cannot pass for the card's: without a GPU that side does not run."""
-    cpu = sides.cpu(os.environ)
-    no_card = Side(CARD, {**cpu.environ, SIDE_VARIABLE: CARD})
+    cpu = stages.comparable_cpu(os.environ)
+    no_card = Stage(CARD, {**cpu.environ, SIDE_VARIABLE: CARD})
     name = "einsum"
-    result = sides.run_side(no_card, _RUN, [name], tmp_path)[name]
+    result = stages.run_cases(no_card, _RUN, [name], tmp_path)[name]
     assert result.error is not None
     assert "NotOnTheCardError" in result.error
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from benchmarks.training.all_models import MODELS, TRAININGS
-from benchmarks.training.sides import Result
-from benchmarks.training.small_models import SMALL
-from benchmarks.training.training_cases import OPTIMIZERS, Training
+from benchmarks.models.registry import TRAINED as MODELS
+from benchmarks.models.registry import is_application
+from benchmarks.stages import Result
+from benchmarks.training.trainings import OPTIMIZERS, TRAININGS, Training
 
 
 class BothSides(NamedTuple):
@@ -20,8 +20,9 @@ class BothSides(NamedTuple):
 
 def _subset() -> list[str]:
     """Every small model with one optimizer, in rotation, three as Keras compiles, and one large."""
+    small = [model for model in MODELS.values() if not is_application(model)]
     rows = [
-        Training(model, OPTIMIZERS[number % len(OPTIMIZERS)]) for number, model in enumerate(SMALL)
+        Training(model, OPTIMIZERS[number % len(OPTIMIZERS)]) for number, model in enumerate(small)
     ]
     usual = ("convolutions, batch norm", "transformer block", "dense network")
     rows += [Training(MODELS[name], OPTIMIZERS[0], as_keras_does=True) for name in usual]

@@ -84,7 +84,7 @@ def lay_out(recipe: Recipe, folder: Path) -> None:
     """Copy the program as ``train.py``, whose name then tells nothing, and those beside it."""
     train = LAUNCHER if recipe.notebook else "train.py"
     shutil.copyfile(PROGRAMS / f"{recipe.program}.py", folder / train)
-    for name in recipe.besides:
+    for name in recipe.extra:
         shutil.copyfile(PROGRAMS / f"{name}.py", folder / f"{name}.py")
 
 

@@ -14,7 +14,7 @@ class Recipe(NamedTuple):
     card: tuple[str, ...] = ("--total", "2GiB")  # options of `gpuconf.simcard run`; () for no card
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = {}
-    besides: tuple[str, ...] = ()  # further programs that lie beside train.py
+    extra: tuple[str, ...] = ()  # further programs next to train.py
     tensorflow: str = "2.21"
     preload: str | None = None  # a C source under programs/, built and preloaded
     notebook: bool = False  # the log is notebook.ipynb, which the program writes
@@ -53,7 +53,7 @@ RECIPES = (
         "beside_evaluator",
         ("--total", "4GiB"),
         arguments=("4000",),
-        besides=("evaluate",),
+        extra=("evaluate",),
     ),
     Recipe("startup-fraction", "fraction_of_full_card", ("--total", "4GiB", "--used", "4000MiB")),
     Recipe(
@@ -68,7 +68,7 @@ RECIPES = (
         "full_card",
         ("--total", "8GiB", "--used", "8000MiB", "--context", "450MiB"),
     ),
-    Recipe("ladder-healthy", "beside_evaluator", ("--total", "4GiB"), besides=("evaluate",)),
+    Recipe("ladder-healthy", "beside_evaluator", ("--total", "4GiB"), extra=("evaluate",)),
     # Settings.
     Recipe("growth-mismatch", "growth_mismatch", ("--total", "2GiB", "--count", "2")),
     Recipe("late-growth", "late_growth"),
@@ -87,8 +87,8 @@ RECIPES = (
     Recipe("cublas-handle", "product", ("--total", "4GiB", "--no-bridge"), preload="cublas"),
     # Not the card's fault.
     Recipe("host-oom", "host_oom", ("--total", "4GiB")),
-    Recipe("full-tmpdir", "full_tmpdir", ("--total", "2GiB", "--xla"), besides=("small_disk",)),
-    Recipe("full-checkpoints", "full_checkpoints", besides=("small_disk",)),
+    Recipe("full-tmpdir", "full_tmpdir", ("--total", "2GiB", "--xla"), extra=("small_disk",)),
+    Recipe("full-checkpoints", "full_checkpoints", extra=("small_disk",)),
     Recipe("shape-mismatch", "shape_mismatch", ("--total", "4GiB")),
     Recipe("healthy", "healthy", ("--total", "4GiB")),
     # A notebook.

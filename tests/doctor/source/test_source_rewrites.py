@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpuconf.doctor.source import findings_in
 from tests.diagnosis.pasted_code import values_of
@@ -16,65 +17,7 @@ import tensorflow as tf
 x = tf.compat.v1.placeholder(tf.float32, [None, 784])
 model = keras.Sequential([])
 """
-# A line of a script, the first of gpuconf's lines that mend it, and Keras's.
-CASES = {
-    "model.predict_on_batch(x_test)": (
-        "gpuconf.predict(model, x_test)",
-        "model.predict(x_test, batch_size=32)",
-    ),
-    "model.test_on_batch(x_test, y=y_test)": (
-        "gpuconf.evaluate(model, x_test, y=y_test)",
-        "model.evaluate(x_test, y=y_test, batch_size=32)",
-    ),
-    "model.train_on_batch(x_train, y_train)": (
-        "gpuconf.fit(model, x_train, y_train, batch_size=len(x_train))",
-        "model.fit(x_train, y_train, batch_size=32)",
-    ),
-    "model.fit(x_train, y_train, len(x_train), 2)": (
-        "gpuconf.fit(model, x_train, y_train, len(x_train), 2)",
-        "model.fit(x_train, y_train, 32, 2)",
-    ),
-    "model.fit(x_train, y_train, epochs=2, batch_size=len(x_train))": (
-        "gpuconf.fit(model, x_train, y_train, epochs=2, batch_size=len(x_train))",
-        "model.fit(x_train, y_train, epochs=2, batch_size=32)",
-    ),
-    "model.train_on_batch(x_train, y_train, y_train + 1.0)": (
-        "gpuconf.fit(model, x_train, y_train, sample_weight=y_train + 1.0, "
-        "batch_size=len(x_train))",
-        "model.fit(x_train, y_train, sample_weight=y_train + 1.0, batch_size=32)",
-    ),
-    "model.evaluate(x_test, y_test, len(x_test), 0)": (
-        'gpuconf.evaluate(model, x_test, y_test, "auto", 0)',
-        "model.evaluate(x_test, y_test, 32, 0)",
-    ),
-    "model.evaluate(x_test, y_test, verbose=0, batch_size=len(x_test))": (
-        'gpuconf.evaluate(model, x_test, y_test, verbose=0, batch_size="auto")',
-        "model.evaluate(x_test, y_test, verbose=0, batch_size=32)",
-    ),
-    "print(model(x_test))": (
-        "gpuconf.predict(model, x_test)",
-        "model.predict(x_test, batch_size=32)",
-    ),
-    "model(x_test, training=False)": (
-        "gpuconf.predict(model, x_test)",
-        "model.predict(x_test, batch_size=32)",
-    ),
-    "model(x_test, training=True)": (
-        "gpuconf.oom_safe(lambda rows: model(rows, training=True))(x_test)",
-        "[model(x_test[i : i + 32], training=True) for i in range(0, len(x_test), 32)]",
-    ),
-}
-FED = {
-    "session.run(tensors, {images: x_test})": (
-        "gpuconf.session_evaluate(session, tensors, {images: x_test})"
-    ),
-    "tensors.eval(feed_dict={images: x_test}, session=session)": (
-        "gpuconf.session_evaluate(session, tensors, {images: x_test})"
-    ),
-    "tensors.eval({images: x_test})": (
-        "gpuconf.session_evaluate(tf.compat.v1.get_default_session(), tensors, {images: x_test})"
-    ),
-}
+ROWS = yaml.safe_load(Path(__file__).with_name("rewrites.yaml").read_text(encoding="utf-8"))
 IMAGES = """
 import cv2, glob
 import numpy as np
@@ -98,13 +41,16 @@ def fixes(script: str, check: str = "source.whole_set") -> list[str]:
     return [each.fix or "" for each in findings_in(script, "train.py") if each.id == check]
 
 
-@pytest.mark.parametrize("line", CASES)
-def test_gpuconf_first_and_keras_in_a_comment(line: str) -> None:
-    """So that what is pasted as a whole does it once."""
-    ours, keras = CASES[line]
-    assert fixes(DATA + line) == [
-        f"import gpuconf\n{ours}\n# or without gpuconf:\n# {keras}",
-    ]
+def rewrite(row: dict[str, str]) -> str:
+    """What is proposed for a row; Keras's own call, where there is one, stands in a comment."""
+    ours = f"import gpuconf\n{row['gpuconf']}"
+    return f"{ours}\n# or without gpuconf:\n# {row['keras']}" if "keras" in row else ours
+
+
+def test_gpuconf_first_and_keras_in_a_comment() -> None:
+    """So that what is pasted as a whole does it once; a graph is fed by gpuconf alone."""
+    proposed = {row["line"]: fixes(DATA + row["line"]) for row in ROWS}
+    assert proposed == {row["line"]: [rewrite(row)] for row in ROWS}
 
 
 def test_the_length_of_a_list_of_one_input() -> None:
@@ -113,18 +59,13 @@ def test_the_length_of_a_list_of_one_input() -> None:
     assert "gpuconf.fit(model, [x_train], y_train, batch_size=len(x_train))" in fix
 
 
-@pytest.mark.parametrize("line", FED)
-def test_a_graph_is_fed_by_gpuconf(line: str) -> None:
-    """With the session that it ran in, its tensors and its feed."""
-    assert fixes(DATA + line) == [f"import gpuconf\n{FED[line]}"]
-
-
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_on_other_backends_keras_alone(backend: str) -> None:
     """gpuconf's calls refuse them, and its images come without TensorFlow."""
     line = f'import os\nos.environ["KERAS_BACKEND"] = "{backend}"\n'
-    for call, (_, keras) in CASES.items():
-        assert fixes(line + DATA + call) == [keras]
+    for row in ROWS:
+        if "keras" in row:
+            assert fixes(line + DATA + row["line"]) == [row["keras"]]
     (fix,) = fixes(line + IMAGES.format("import keras"), "source.images_in_list")
     assert "gpuconf.images.sequence(" in fix
     assert "model.fit(data, shuffle=False)" in fix
@@ -164,22 +105,6 @@ def test_a_function_of_the_backend_is_called_slice_by_slice() -> None:
 @pytest.mark.slow
 def test_the_rewrites_run(tmp_path: Path) -> None:
     """In a real TensorFlow, each gives what its last line should."""
-    made = {line: fixes(DATA + line)[0] for line in (*CASES, *FED)}
-    made["images"] = STREAM.format("keras")
-    found = values_of(list(made.values()), tmp_path)
-    gives = {line: found[fix] for line, fix in made.items()}
-    assert gives == {
-        "model.predict_on_batch(x_test)": "ndarray [40, 2]",
-        "model.test_on_batch(x_test, y=y_test)": "list [2]",
-        "model.train_on_batch(x_train, y_train)": "History of 1 steps",
-        "model.fit(x_train, y_train, len(x_train), 2)": "History of 1 steps",
-        "model.fit(x_train, y_train, epochs=2, batch_size=len(x_train))": "History of 1 steps",
-        "model.train_on_batch(x_train, y_train, y_train + 1.0)": "History of 1 steps",
-        "model.evaluate(x_test, y_test, len(x_test), 0)": "list [2]",
-        "model.evaluate(x_test, y_test, verbose=0, batch_size=len(x_test))": "list [2]",
-        "print(model(x_test))": "ndarray [40, 2]",
-        "model(x_test, training=False)": "ndarray [40, 2]",
-        "model(x_test, training=True)": "ndarray [40, 2]",
-        **dict.fromkeys(FED, "ndarray [40]"),
-        "images": "History of 1 steps",
-    }
+    expected = {rewrite(row): row["gives"] for row in ROWS}
+    expected[STREAM.format("keras")] = "History of 1 steps"
+    assert values_of(list(expected), tmp_path) == expected

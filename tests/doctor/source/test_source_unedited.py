@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras.backend.tensorflow_backend import set_session
 set_session(tf.Session(config=tf.ConfigProto()))
 """
-# Each says why; "" where nothing is said.
+# Each says why; "" where nothing is proposed.
 SCRIPTS = {
     OF_2018: "it is written for TensorFlow 1",
     "import tensorflow as tf\nwith tf.Session() as s:\n    pass\n": "for TensorFlow 1",
@@ -33,7 +33,7 @@ SCRIPTS = {
 }
 
 
-def said(findings: tuple[Finding, ...]) -> list[Finding]:
+def left_alone(findings: tuple[Finding, ...]) -> list[Finding]:
     """Those that propose to leave the script as it is."""
     return [each for each in findings if each.id == "source.unedited"]
 
@@ -41,7 +41,7 @@ def said(findings: tuple[Finding, ...]) -> list[Finding]:
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_scripts_of_old_stacks(script: str) -> None:
     """One finding, that is not a fault, with the command."""
-    found = said(findings_in(script, "my train.py"))
+    found = left_alone(findings_in(script, "my train.py"))
     if not SCRIPTS[script]:
         assert found == []
         return
@@ -75,13 +75,13 @@ def test_an_installed_script(tmp_path: Path) -> None:
     script = folder / "train.py"
     link = tmp_path / "train"
     link.symlink_to(script)
-    for text, is_said in (("import keras", True), ("import os", False),
+    for text, is_proposed in (("import keras", True), ("import os", False),
                           ("import gpuconf.auto, keras", False)):  # fmt: skip
         script.write_text(text)
-        assert bool(said(check_script(str(link)))) == is_said
+        assert bool(left_alone(check_script(str(link)))) == is_proposed
     own = tmp_path / "own.py"
     own.write_text("import keras")
-    assert said(check_script(str(own))) == []
+    assert left_alone(check_script(str(own))) == []
 
 
 def test_no_profile_applies_and_two_ways_to_have_one() -> None:

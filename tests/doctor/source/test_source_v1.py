@@ -13,6 +13,7 @@ from gpuconf.doctor.source.contrib import REPLACEMENTS
 from gpuconf.doctor.source.graphs import GRAPH_NAMES, KERAS_2_NAMES
 from gpuconf.simcard import bridge_for_command, simulated_card
 from gpuconf.units import MIB
+from tests.programs import warm
 from tests.programs.card_clients import STORY
 from tests.programs.processes import run
 
@@ -89,16 +90,16 @@ def test_the_fix_of_a_script_of_2018_runs(tmp_path: Path) -> None:
     file.write_text(fixed(SCRIPT) + listing, encoding="utf-8")
     bridge = bridge_for_command([sys.executable])
     with simulated_card(STORY) as card:
-        environ = card.environment({}, bridge=bridge)
+        environ = card.environment({warm.VARIABLE: "1"}, bridge=bridge)
         done = run([sys.executable, str(file)], tmp_path, environ=environ, timeout_s=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    said = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
-    assert (said["falls"], said["on"]) == ("True", "GPU")
-    assert said["limits"] == f"[{int(0.2 * 11264 * MIB)}]"
-    assert (said["missing"], said["kept"]) == ("[]", "[]")
-    assert said["contrib"] == "False False"
-    assert said["Keras"] == "2 3"
-    assert said["private"] == "None False"
+    values = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+    assert (values["falls"], values["on"]) == ("True", "GPU")
+    assert values["limits"] == f"[{int(0.2 * 11264 * MIB)}]"
+    assert (values["missing"], values["kept"]) == ("[]", "[]")
+    assert values["contrib"] == "False False"
+    assert values["Keras"] == "2 3"
+    assert values["private"] == "None False"
 
 
 WITH_DOCSTRING = '''#!/usr/bin/env python

@@ -1,1 +1,0 @@
-"""Models that were not used to tune the estimate; one half may be learned from."""

@@ -1,0 +1,136 @@
+"""Long logs of several kinds, generated on the fly; as a program, one of them is explained.
+
+`python -m benchmarks.timing explain` runs this program for each kind.  The seconds that it prints
+are those of reading, without generating the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import string
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gpuconf.diagnosis import explain_chunks
+
+LOGS = Path(__file__).resolve().parent.parent / "tests" / "diagnosis" / "simulated" / "logs"
+CHUNK_BYTES = 1 << 20
+OOM = (
+    "ResourceExhaustedError: OOM when allocating tensor with shape[10000,32,28,28] and type float "
+    "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc\n"
+)
+Blocks = Iterator[bytes]  # endless
+
+
+def progress(end: str) -> Blocks:
+    """Keras's progress bars, which end with ``end``: a newline, or characters that erase them."""
+    step = 0
+    while True:
+        lines = []
+        for _ in range(10_000):
+            step = step % 1875 + 1
+            done = step * 30 // 1875
+            bar = f"{step}/1875 [{'=' * done}>{'.' * (30 - done)}]"
+            loss = f"loss: {random.random():.4f} - accuracy: {random.random():.4f}"
+            lines.append(f"{bar} - ETA: {random.randint(0, 59)}s - {loss}{end}")
+        yield f"{''.join(lines)}\n".encode()
+
+
+def dumps() -> Blocks:
+    """The same failure with the allocator's dump, over and over."""
+    log = (LOGS / "oom-fit.log").read_bytes()
+    while True:
+        yield log * 40
+
+
+def chunks_in_use() -> Blocks:
+    """Lines of one endless dump, with addresses that never repeat."""
+    head = "2023-10-02 16:36:14.402973: I tensorflow/tsl/framework/bfc_allocator.cc:1046] InUse at"
+    while True:
+        lines = [
+            f"{head} {random.getrandbits(46):x} of size {random.getrandbits(30)} next {number}\n"
+            for number in range(10_000)
+        ]
+        yield "".join(lines).encode()
+
+
+def words() -> Blocks:
+    """Lines of fourteen words out of five thousand: no two are alike."""
+    known = ["".join(random.choices(string.ascii_lowercase, k=2 + n % 8)) for n in range(5000)]
+    while True:
+        lines = (" ".join(random.choices(known, k=14)) for _ in range(10_000))
+        yield "".join(f"{line}\n" for line in lines).encode()
+
+
+def mixed() -> Blocks:
+    """All logs of the tests, with progress bars and words between them."""
+    logs = [log.read_bytes() for log in sorted(LOGS.glob("*.log"))]
+    bars, prose = progress("\n"), words()
+    while True:
+        yield from logs
+        yield next(bars)
+        yield next(prose)
+
+
+KINDS: dict[str, Callable[[], Blocks]] = {
+    "progress bars, by lines": lambda: progress("\n"),
+    "progress bars, written over": lambda: progress("\r"),
+    "allocator's dumps, repeated": dumps,
+    "lines of one dump, all different": chunks_in_use,
+    "random words": words,
+    "the tests' logs, mixed": mixed,
+}
+
+
+class Log:
+    """A log of one kind in chunks, with an exception at its end; times its own generation."""
+
+    def __init__(self, kind: str, size_bytes: int) -> None:
+        self.making_s = self.making_cpu_s = 0.0
+        self._blocks, self._size_bytes = KINDS[kind](), size_bytes
+
+    def __iter__(self) -> Iterator[bytes]:
+        written = 0
+        while written < self._size_bytes:
+            started, started_cpu = time.perf_counter(), time.process_time()
+            block = next(self._blocks)
+            self.making_s += time.perf_counter() - started
+            self.making_cpu_s += time.process_time() - started_cpu
+            written += len(block)
+            for start in range(0, len(block), CHUNK_BYTES):
+                yield block[start : start + CHUNK_BYTES]
+        yield OOM.encode()
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has used.
+
+    Not from `getrusage`, whose figure a child process inherits from its parent.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def main() -> None:
+    """Read one log here; print the time, and as a note the lines, the peak and the cause."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--megabytes", type=int, default=200, help="default: 200")
+    options = parser.parse_args()
+    random.seed(0)
+    log = Log(options.kind, options.megabytes * 10**6)
+    started, started_cpu = time.perf_counter(), time.process_time()
+    diagnosis = explain_chunks(log)
+    wall_s = time.perf_counter() - started - log.making_s
+    cpu_s = time.process_time() - started_cpu - log.making_cpu_s
+    peak = peak_bytes()
+    found = {"lines": diagnosis.line_count, "peak_bytes": peak, "cause": diagnosis.cause}
+    note = f"  {diagnosis.line_count} lines, peak {peak / 2**20:.0f} MiB, {diagnosis.cause}"
+    print(json.dumps({"parts": {"": [wall_s, cpu_s]}, "note": note, **found}))
+
+
+if __name__ == "__main__":
+    main()
