@@ -87,6 +87,12 @@ def test_every_class_has_a_rule() -> None:
         assert all(each.strip().startswith(".gpuconf") for each in selector.split(","))
 
 
+def test_figures_are_aligned() -> None:
+    """The cells of a column of numbers have the class for it, those of words have none."""
+    table = str(table_markup(Table(("program", "MiB"), [("train.py", "12")])))
+    assert '<td>train.py</td><td class="figure">12</td>' in table
+
+
 def test_a_bar_is_as_long_as_its_parts() -> None:
     """Their shares add up to the whole; a part of nothing has neither a piece nor a word."""
     html = bar([BarPart("a", 1, "others"), BarPart("none", 0, "ours"), BarPart("b", 3, "room")])
