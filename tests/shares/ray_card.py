@@ -43,6 +43,7 @@ def run_driver(
         "RAY_worker_niceness": "0",  # of 15: workers would wait for all other tests
         "RAY_TMPDIR": "/tmp",  # sockets lie in it, whose paths may have 107 bytes
         "GPUCONF_PROFILE": str(profile),
+        "LD_PRELOAD": "",  # `skip_waits.c`: Ray's daemons wait 10 s again and again
     }
     if framework is not None:
         paths = [str(folder_of(framework)), os.environ.get("PYTHONPATH", "")]

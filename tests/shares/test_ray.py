@@ -36,6 +36,7 @@ def test_two_actors_are_capped_and_the_third_waits(tmp_path: Path) -> None:
     assert found["driver"] == 16.0
 
 
+@pytest.mark.nightly
 def test_tasks_of_all_kinds(tmp_path: Path) -> None:
     """Parts, none, whole ones, placement groups; a hook and variables of the user's own stay."""
     found = ray_driver(tmp_path, programs.TASKS, cards=2, lease=False)
@@ -49,6 +50,7 @@ def test_tasks_of_all_kinds(tmp_path: Path) -> None:
     assert all(found[name]["env"] == ["called", "1"] for name in ("quarter", "none", "two"))
 
 
+@pytest.mark.nightly
 def test_a_worker_used_again_for_another_share_is_noticed(tmp_path: Path) -> None:
     """An error with the cure, and not a wrong limit."""
     found = ray_driver(tmp_path, programs.REUSED)
@@ -77,6 +79,7 @@ def test_ray_is_asked_for_names_and_for_the_doctor_of_each_node(tmp_path: Path) 
     assert "cards.memory" in findings
 
 
+@pytest.mark.nightly
 def test_with_leases_ray_and_others_leave_each_other_what_they_have_reserved(
     tmp_path: Path,
 ) -> None:

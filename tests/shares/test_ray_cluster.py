@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYOUT = Layout(nodes=2, actors=4)
 
 
+@pytest.mark.nightly
 def test_two_nodes_and_four_actors(tmp_path: Path) -> None:
     """All checks hold, which the command says and its exit code too."""
     words = ["-m", "benchmarks.ray_cluster", "--nodes", "2", "--actors", "4", "--rounds", "0"]

@@ -12,7 +12,8 @@ import pytest
 
 from tests.shares.ray_card import run_driver
 
-pytestmark = pytest.mark.slow  # starts Ray, and a framework in each of its workers
+# Starts Ray, and a framework in each of its workers; test_ray.py has the promise for the gate.
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples" / "ray"
 _WORKER = re.compile(r"worker (\d+): .*?limit (\d+) MiB")
