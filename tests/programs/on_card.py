@@ -78,7 +78,8 @@ def environment_on(card: Card, frameworks: Sequence[str]) -> dict[str, str]:
         return card.environment(os.environ)
     folders = [str(folder_of(*name.split("-"))) for name in frameworks]
     paths = [*folders, os.environ.get("PYTHONPATH", "")]
-    environ = {**os.environ, "PYTHONPATH": ":".join(filter(None, paths))}
+    # Without `skip_waits.c`: JAX frees memory while its allocator waits.
+    environ = {**os.environ, "PYTHONPATH": ":".join(filter(None, paths)), "LD_PRELOAD": ""}
     wheels = support_for_command([sys.executable], environ=environ)
     return card.environment(environ, wheels=wheels)
 
