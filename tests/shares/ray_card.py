@@ -18,6 +18,9 @@ from tests.programs.processes import run
 _CARD = ("--total", "8192MiB", "--used", "1024MiB", "--context", "450MiB")
 # Ray waits 30 s for its own start, which no option changes.
 _SLOW_START = "timed out during startup"
+# Once, after both actors were ready, its driver waited for their answers and they for its calls.
+_LONGEST_S = 240
+_TIMED_OUT = 124  # of timeout(1), which ends the driver, and so Ray's daemons, by SIGTERM
 
 
 def run_driver(
@@ -28,7 +31,7 @@ def run_driver(
     lease: bool = True,
     framework: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with ``words``, once more where Ray did not start in time.
+    """Run Python with ``words``, once more where Ray did not start in time, or stood still.
 
     With ``framework``, torch or jax, that is there, and its kernels do nothing.
     """
@@ -50,8 +53,9 @@ def run_driver(
         variables["PYTHONPATH"] = ":".join(filter(None, paths))
         variables["GPUCONF_SIMCARD_KERNELS"] = "skip"
     simcard = [sys.executable, "-m", "gpuconf.simcard", "run", "--count", str(cards), *_CARD, "--"]
-    command = [*simcard, sys.executable, *words]
+    limited = ["timeout", "--kill-after=20", str(_LONGEST_S)]
+    command = [*limited, *simcard, sys.executable, *words]
     done = run(command, folder, environ=variables, timeout_s=600)
-    if done.returncode != 0 and _SLOW_START in done.stderr:
+    if done.returncode == _TIMED_OUT or (done.returncode != 0 and _SLOW_START in done.stderr):
         done = run(command, folder, environ=variables, timeout_s=600)
     return done
