@@ -3,7 +3,8 @@
 A folder is one of gpuconf's, `.` means its own files.  Each file is broken in one place or more,
 chosen by the file's name, so that another run chooses the same.  Everything is done in a copy of
 the working tree.  For each mutant the quick tests that name its module run first, then those of
-its folder; the first failure ends it.  Those that survive meet the slow tests at the end.
+its folder; the first failure ends it.  Those that survive meet the slow tests at the end.  Where
+tests take longer than their time, that is neither a failure nor a pass, and has its own column.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = "not slow and not gpu and not nightly"
 SLOW = "slow and not gpu and not nightly"
+TOO_LONG = "(took too long)"
 _OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
     ast.GtE: ast.Gt, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -170,7 +172,7 @@ class Tests:
 
 
 def killer(tree: Path, mutant: Mutant, marks: str, *groups: Sequence[str]) -> str:
-    """The first test that fails with the mutant; nothing if none does within the time."""
+    """The first test that fails with the mutant; nothing if none does."""
     file = tree / mutant.file
     source, status = file.read_bytes(), file.stat()
     for files in filter(None, groups):
@@ -188,7 +190,7 @@ def killer(tree: Path, mutant: Mutant, marks: str, *groups: Sequence[str]) -> st
 
 
 def _first_failure(tree: Path, marks: str, tests: Sequence[str]) -> str:
-    """The name of the first test that fails; nothing if none does within the time."""
+    """The name of the first test that fails; nothing if all pass."""
     command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:xdist", "--tb=no", "-m", marks]
     skipped = [f"--deselect={test}" for test, fails in _FAILS_ANYWAY.items() if fails]
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
@@ -197,10 +199,10 @@ def _first_failure(tree: Path, marks: str, tests: Sequence[str]) -> str:
         stderr=subprocess.STDOUT, start_new_session=True,
     ) as child:  # fmt: skip
         try:
-            output, _ = child.communicate(timeout=60 if marks == QUICK else 240)
+            output, _ = child.communicate(timeout=90 if marks == QUICK else 300)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, 9)
-            return ""
+            return TOO_LONG
     found = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
     return "" if child.returncode in (0, 5) else (found or [output[-300:]])[0]
 
@@ -228,7 +230,8 @@ def main() -> int:
         leave_out = shutil.ignore_patterns(".venv*", ".git", ".*_cache", "build", "dist")
         shutil.copytree(ROOT, tree, ignore=leave_out, symlinks=True)
         tests = Tests(tree)
-        all_of, survivors = Counter[str](), []
+        all_of, left, late = Counter[str](), Counter[str](), Counter[str]()
+        survivors = []
         for name in options.folders:
             for mutant in chosen(tree, name, options.most, options.seed):
                 all_of[name] += 1
@@ -236,17 +239,19 @@ def main() -> int:
                     tree, mutant, QUICK, *tests.of(mutant)[: 3 if name == "." else 2]
                 )
                 print(f"{mutant} {killed_by or 'survives the quick tests'}", flush=True)
-                if not killed_by:
-                    survivors.append((name, mutant))
-        for name, mutant in [] if options.quick else list(survivors):
+                if killed_by in ("", TOO_LONG):
+                    survivors.append((name, mutant, killed_by))
+        for name, mutant, quickly in survivors:
             near, others, far = tests.of(mutant)
-            killed_by = killer(tree, mutant, SLOW, near, far, [] if near or far else others)
+            groups = [] if options.quick else [near, far, [] if near or far else others]
+            killed_by = killer(tree, mutant, SLOW, *groups) or quickly
             print(f"{mutant} {killed_by or 'survives'}", flush=True)
-            if killed_by:
-                survivors.remove((name, mutant))
-    left = Counter(name for name, _ in survivors)
+            left[name] += not killed_by
+            late[name] += killed_by == TOO_LONG
+    print("| folder | mutants | killed | took too long | survived |\n|---|---|---|---|---|")
     for name, count in all_of.items():
-        print(f"| {name} | {count} | {count - left[name]} | {left[name]} |")
+        killed = count - left[name] - late[name]
+        print(f"| {name} | {count} | {killed} | {late[name]} | {left[name]} |")
     return 0
 
 
