@@ -45,11 +45,11 @@ print(json.dumps(shown))
 @pytest.mark.parametrize(
     "kind",
     [
-        "progress bars, by lines",
         "progress bars, written over",
-        "allocator's dumps, repeated",
         "lines of one dump, all different",
-        "the tests' logs, mixed",
+        pytest.param("progress bars, by lines", marks=pytest.mark.nightly),
+        pytest.param("allocator's dumps, repeated", marks=pytest.mark.nightly),
+        pytest.param("the tests' logs, mixed", marks=pytest.mark.nightly),
     ],
 )
 def test_long_log_needs_little_memory(kind: str, tmp_path: Path) -> None:

@@ -206,12 +206,14 @@ def test_the_bound_can_fail() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # the bound above shows it without searching
 def test_hard_strings_are_searched_in_time() -> None:
     """Strings made to be hard for each pattern are searched before a generous limit."""
     assert search_hard_strings(PATTERNS, KILLED_AFTER_S) > 1000
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("source", [r"(a+)+$", r"(\w+\s*)*x"])
 def test_hard_strings_tell_what_is_slow(source: str) -> None:
     """The strings made for a pattern known to be slow are not searched in time."""
