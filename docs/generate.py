@@ -16,7 +16,6 @@ from gpuconf.doctor.report import Report
 from gpuconf.footprint.document import EstimateDocument
 from gpuconf.holdings.document import Holdings
 from gpuconf.messages.causes import CAUSES
-from gpuconf.nodes.document import NodesReport
 from gpuconf.profile import json_schema
 from gpuconf.rehearsal.document import InterruptedDocument, RehearsalDocument
 from gpuconf.reporting.problems import ErrorDocument
@@ -34,8 +33,7 @@ READY_MADE = ROOT / "gpuconf" / "profile" / "ready_made.py"
 MARK = "<!-- From here on made by `make generated` from gpuconf/profile/schema.py. -->\n"
 # What each command prints with --json; every one may print an error instead.
 DOCUMENTS: dict[str, tuple[type, ...]] = {
-    "doctor": (Report, documents.ChecksDocument, NodesReport),
-    "ray": (NodesReport,),
+    "doctor": (Report, documents.ChecksDocument),
     "estimate": (EstimateDocument,),
     "explain": (Diagnosis,),
     "plan": (documents.PlanDocument,),

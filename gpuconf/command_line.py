@@ -25,7 +25,6 @@ COMMANDS = {
     "trust": "allow a profile found in a project to set any variable",
     "init": "write a gpuconf.yaml that fits this machine",
     "doctor": "find what is wrong with this machine, and print the command that fixes it",
-    "ray": "run the doctor on each node of a Ray cluster",
     "explain": "read a log, and say why the run failed and what to change",
     "estimate": "say how much GPU memory a model needs, and which batch fits",
     "rehearse": "run a training script for a few steps on a simulated card: does it fit?",

@@ -22,12 +22,7 @@ RUN_VARIABLE = "GPUCONF_RUN"
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 # A plan depends on these; if the program changes one, the plan is made again.  JAX refuses to start
 # if both of its fractions are set, so the one we write depends on which one is already set.
-WATCHED = (
-    *VISIBILITY,
-    "XLA_CLIENT_MEM_FRACTION",
-    "XLA_PYTHON_CLIENT_MEM_FRACTION",
-    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
-)
+WATCHED = (*VISIBILITY, "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
 _ON = ("1", "true", "yes", "on")
 _OFF = ("", "0", "false", "no", "off")
 

@@ -62,7 +62,7 @@ def plan_within(
         asked = needs_inventory(candidate)
         return make_plan(
             candidate,
-            _figures(candidate, environ, baseline, cards) if asked else Inventory(),
+            _figures(candidate, baseline, cards) if asked else Inventory(),
             environ=baseline,
             chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
             order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),
@@ -79,23 +79,13 @@ def plan_within(
         raise
 
 
-def _figures(
-    profile: Profile,
-    environ: Mapping[str, str],
-    baseline: Mapping[str, str],
-    inventory: Inventory,
-) -> Inventory:
+def _figures(profile: Profile, baseline: Mapping[str, str], inventory: Inventory) -> Inventory:
     """Return the machine's GPUs, with this process's own memory and its assigned share."""
-    from gpuconf.hardware import mps
-    from gpuconf.planner.caps import asks_for_mps
     from gpuconf.shares import assigned_share, with_share
 
     assigned = assigned_share(profile, baseline)
     gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
-    inventory = with_share(inventory._replace(gpus=gpus), assigned)
-    if asks_for_mps(profile):
-        inventory = inventory._replace(mps_is_running=mps.is_running(environ))
-    return inventory
+    return with_share(inventory._replace(gpus=gpus), assigned)
 
 
 def reader_for(profile: Profile) -> Callable[[], Inventory]:

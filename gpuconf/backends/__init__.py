@@ -33,7 +33,7 @@ def environment_changes(
     whether the installed JAX reads XLA_CLIENT_MEM_FRACTION.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
-    changes = _hidden(profile) if plan is None else [*_visibility(plan), *_mps(plan)]
+    changes = _hidden(profile) if plan is None else _visibility(plan)
     changes += tensorflow.wishes(profile, growth, has_tf_keras=has_tf_keras)
     changes += jax.wishes(profile, growth)
     if plan is not None:
@@ -63,30 +63,17 @@ def _visibility(plan: Plan) -> list[Change]:
     ]
 
 
-def _mps(plan: Plan) -> list[Change]:
-    if not plan.gpus:
-        return []
-    from gpuconf.backends import mps  # it needs the planner, which is already loaded at this point
-
-    return mps.wishes(plan)
-
-
 def voided_caps(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
     """Return a Setting with the reason for each limit that is not a hard cap in ``environ``."""
-    if plan is None or plan.hides_gpus:
+    if plan is None or plan.hides_gpus or not plan.limits_memory:
         return []
-    from gpuconf.backends import mps
-
-    if not plan.limits_memory:
-        return mps.not_enforced(plan, environ)
     found = {
         "tensorflow": (tensorflow.ALLOCATOR, tensorflow.voided_cap(environ)),
         "jax": (jax.ALLOCATOR, jax.voided_cap(environ)),
         "torch": (torch.UNCACHED, torch.voided_cap(environ)),
     }
-    voided = [
+    return [
         Setting(f"memory limit of {name} as a cap", "yes", "no", why, variable)
         for name, (variable, why) in found.items()
         if why is not None
     ]
-    return voided + mps.not_enforced(plan, environ)

@@ -11,7 +11,6 @@ from gpuconf.cli.output import Output
 from gpuconf.command_line import describe, seconds_argument
 from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.nodes import NODE_TIMEOUT_S
 from gpuconf.reporting.lines import Table
 
 if TYPE_CHECKING:
@@ -33,11 +32,10 @@ examples:
   gpuconf doctor source --script src/ --strict --format github   # for CI
   gpuconf doctor --probe                    # also compute on each card
   gpuconf doctor --report doctor.html       # a page for a bug report
-  gpuconf doctor --hosts hosts.txt          # many machines over ssh, one table
 
-exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned), or
-a machine of --hosts gave no report; 2 bad usage, such as an unknown profile or
-a page that cannot be written; 3 a check crashed, which is a bug in gpuconf."""
+exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned);
+2 bad usage, such as an unknown profile or a page that cannot be written;
+3 a check crashed, which is a bug in gpuconf."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,11 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also compute on each visible card under the profile, in a child process; "
         "usually takes some ten seconds")  # fmt: skip
     add("--timeout", type=seconds_argument, metavar="SECONDS",
-        help=f"end the probe after this time (default {PROBE_TIMEOUT_S:.0f}); with --hosts, "
-        f"wait this long for each machine (default {NODE_TIMEOUT_S:.0f})")  # fmt: skip
-    add("--hosts", metavar="FILE",
-        help="run the doctor of each machine in this file over ssh, and show one table; a line is "
-        "HOST, or HOST COMMAND where gpuconf is not on that machine's PATH")  # fmt: skip
+        help=f"end the probe after this time (default {PROBE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--report", metavar="FILE.html",
         help="also write one self-contained page, with names taken out")  # fmt: skip
     add("--strict", action="store_true", help="exit 1 on warnings too")
@@ -89,8 +83,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.list_checks:
         return _list_checks(options, output)
     refuse_bad_words(options)
-    if options.hosts is not None:
-        return _ask_hosts(options, output)
     report = examined(options, output)
     # Print the findings even if the page cannot be written, since a probe takes time.
     unwritten = None if options.report is None else _write_page(report, options.report)
@@ -158,11 +150,11 @@ def refuse_bad_words(options: argparse.Namespace) -> None:
     A profile named on the command line that cannot be loaded is an error here.  If the environment
     names it, it becomes a finding.
     """
-    if options.profile is not None and options.hosts is None:
+    if options.profile is not None:
         from gpuconf.profile import load_profile
 
         load_profile(options.profile)
-    if options.timeout is not None and not options.probe and options.hosts is None:
+    if options.timeout is not None and not options.probe:
         hint = f"gpuconf doctor --probe --timeout {options.timeout:g}"
         raise UsageError("--timeout bounds the probe, which was not asked for", hint=hint)
     if options.python is not None and options.probe:
@@ -178,24 +170,6 @@ def refuse_bad_words(options: argparse.Namespace) -> None:
         from gpuconf.doctor.source import scripts_in
 
         scripts_in(options.script)
-
-
-def _ask_hosts(options: argparse.Namespace, output: Output) -> int:
-    from gpuconf.cli.nodes import doctor_words, show_nodes
-    from gpuconf.nodes.over_ssh import ask_hosts, hosts_in
-
-    alone = {"--python": options.python, "--script": options.script, "--report": options.report,
-             "--probe": options.probe, f"--format {options.format}":
-             options.format not in ("text", "json")}  # fmt: skip
-    for name in (name for name, value in alone.items() if value):
-        raise UsageError(
-            f"--hosts asks each machine's own doctor, and {name} is about one machine",
-            hint=f"ssh HOST gpuconf doctor {name} …",
-        )
-    words = doctor_words(options.checks, options.profile)
-    timeout_s = NODE_TIMEOUT_S if options.timeout is None else options.timeout
-    report = ask_hosts(hosts_in(options.hosts), words, timeout_s, output.progress)
-    return show_nodes(report, output, strict=options.strict)
 
 
 def part_words(options: argparse.Namespace) -> None:

@@ -38,15 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"redraw every SECONDS (default: {_INTERVAL_S:g}) until Ctrl-C",
     )
-    for name, about in (("ray", "Ray worker, actor and job"), ("slurm", "Slurm job and step")):
-        add(
-            f"--{name}",
-            dest="schedulers",
-            action="append_const",
-            const=name,
-            default=[],
-            help=f"also show the {about} of each process",
-        )
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)
 
@@ -76,7 +67,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
     from gpuconf.cli.live import check_terminal, watch
 
     words = ["gpuconf", "ps", *(["--all-users"] if options.all_users else [])]
-    words += [f"--{name}" for name in options.schedulers]
     check_terminal(output, shlex.join([*words, *(["--json"] if output.as_json else [])]))
 
     def picture(width: int) -> list[Line]:
@@ -93,8 +83,4 @@ def holdings_for(options: argparse.Namespace) -> Holdings:
     from gpuconf.holdings.gathering import read_holdings, summed_up
 
     everybody = read_holdings()
-    if options.schedulers:
-        from gpuconf.holdings.tasks import with_tasks
-
-        everybody = with_tasks(everybody, list(dict.fromkeys(options.schedulers)))
     return everybody if options.all_users else summed_up(everybody)

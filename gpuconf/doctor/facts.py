@@ -65,7 +65,6 @@ class System(NamedTuple):
     available_bytes: int | None = None
     shm_bytes: int | None = None
     shm_free_bytes: int | None = None
-    mps_is_running: bool | None = None
 
 
 class Package(NamedTuple):

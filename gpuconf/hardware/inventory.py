@@ -69,20 +69,18 @@ class CardLease(NamedTuple):
 
 
 class Cap(NamedTuple):
-    """A limit on a GPU's memory that is not ours: the kernel's, MPS's or HAMi's.
+    """A limit on a GPU's memory that is not ours: the kernel's, for a group of processes.
 
-    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are in use.  With ``is_of_process``,
-    each process has the whole limit; otherwise all processes in this group or container share it.
+    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are in use by the group.
     """
 
     name: str
     limit_bytes: int
     used_bytes: int = 0
-    is_of_process: bool = False
 
 
-RAY, SLURM, KAI = "ray", "slurm", "kai"
-SCHEDULERS = {RAY: "Ray", SLURM: "Slurm", KAI: "KAI"}
+RAY, SLURM = "ray", "slurm"
+SCHEDULERS = {RAY: "Ray", SLURM: "Slurm"}
 
 
 class Share(NamedTuple):
@@ -179,9 +177,8 @@ class Inventory(NamedTuple):
     ``problem`` is one sentence for people, set if NVML could not be queried at all (no library, no
     driver).  Then ``gpus`` is empty and nothing is known about the GPUs: a framework may still see
     some (Jetson, WSL without the library).  Programs decide by ``problem_code``, never by the
-    sentence. ``mps_is_running`` is set if a plan needs it.  ``unassigned`` says that a scheduler
-    has given this process no GPU, and ``unshared`` why its share of a GPU is unknown; both are for
-    people.
+    sentence.  ``unassigned`` says that a scheduler has given this process no GPU, and ``unshared``
+    why its share of a GPU is unknown; both are for people.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -189,7 +186,6 @@ class Inventory(NamedTuple):
     cuda_version: tuple[int, int] | None = None
     problem: str | None = None
     problem_code: ProblemCode | None = None
-    mps_is_running: bool | None = None
     unassigned: str | None = None
     unshared: str | None = None
 

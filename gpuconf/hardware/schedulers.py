@@ -11,35 +11,18 @@ import re
 
 from gpuconf.hardware.ancestry import lineage_of, stat_of, words_of
 from gpuconf.hardware.inventory import RAY, SLURM, Gpu
-from gpuconf.records import NamedTuple
 
 _VSIZE = 20  # index of the address space size in the fields of `stat_of`
-_TITLES = {
-    RAY: re.compile(r"ray::(?P<name>\S{1,200})"),
-    SLURM: re.compile(r"slurmstepd: \[(?P<name>[^\]]{1,100})\]"),
-}
+_TITLES = {RAY: re.compile(r"ray::\S"), SLURM: re.compile(r"slurmstepd: \[[^\]]+\]")}
 
 
-class Task(NamedTuple):
-    """A scheduler's task: ``name`` is Ray's name of the worker, or Slurm's name of the step."""
+def is_task_of(pid: int, scheduler: str) -> bool:
+    """Whether ``scheduler`` has started ``pid`` or one of its ancestors as a task.
 
-    scheduler: str
-    name: str
-
-
-def task_of(pid: int, scheduler: str | None = None) -> Task | None:
-    """Return the task that ``pid`` or one of its ancestors is; only of ``scheduler``, if given.
-
-    None if no scheduler started it: a program in a terminal, or Ray's own driver.
+    Not so for a program in a terminal, nor for Ray's own driver.
     """
-    wanted = _TITLES if scheduler is None else {scheduler: _TITLES[scheduler]}
-    for each in lineage_of(pid):
-        title = (words_of(each) or [""])[0]
-        for name, pattern in wanted.items():
-            found = pattern.match(title)
-            if found is not None:
-                return Task(name, found["name"])
-    return None
+    titles = ((words_of(each) or [""])[0] for each in lineage_of(pid))
+    return any(map(_TITLES[scheduler].match, titles))
 
 
 def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:
@@ -54,7 +37,7 @@ def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:
     inside = sum(
         each.used_bytes or 0
         for each in gpu.processes or ()
-        if each.pid == own_pid or task_of(each.pid, scheduler) is not None or _is_ending(each.pid)
+        if each.pid == own_pid or is_task_of(each.pid, scheduler) or _is_ending(each.pid)
     )
     return max(0, gpu.total_bytes - gpu.free_bytes - inside)
 

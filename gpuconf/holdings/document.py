@@ -8,21 +8,6 @@ from gpuconf.json_shape import Bytes, Count, FieldRule, FromOne, json_shape
 from gpuconf.records import NamedTuple
 
 
-class SchedulerTask(NamedTuple):
-    """A scheduler's task that a process runs.  Unknown is None."""
-
-    scheduler: Annotated[str, FieldRule(enum=("ray", "slurm"))]
-    """The scheduler."""
-    name: str
-    """Ray's name of the worker, such as Model.train; Slurm's job and step, such as 12.0."""
-    actor: str | None = None
-    """The name that a program gave its Ray actor, or else the actor's id."""
-    job: str | None = None
-    """Ray's id of the job; Slurm's name of it."""
-    user: str | None = None
-    """The owner of the job, as reported by Slurm."""
-
-
 class Holding(NamedTuple):
     """A process with a lease or memory on a card.  Unknown is None."""
 
@@ -48,8 +33,6 @@ class Holding(NamedTuple):
     """Whether its process id belongs to another pid namespace, such as a container's."""
     pids: tuple[Count, ...] | None = None
     """The processes that have taken it, with the driver's process ids; None if unknown."""
-    task: SchedulerTask | None = None
-    """Its task in the scheduler requested with --ray or --slurm."""
     is_estimate: bool = False
     """Whether ``used_bytes`` is estimated from the growth of the GPU's use."""
 
@@ -170,8 +153,6 @@ class Holdings(NamedTuple):
     """The source of the leases."""
     problem: str | None = None
     """Why the driver could not be queried."""
-    unasked: tuple[str, ...] = ()
-    """Why a scheduler could not be queried; its tasks then have the names that /proc shows."""
 
     def _repr_html_(self) -> str:
         """Return the HTML that notebooks show."""

@@ -8,7 +8,6 @@ from gpuconf.holdings.document import (
     CardHoldings,
     Holding,
     Holdings,
-    SchedulerTask,
     UserHoldings,
     WaitingProcess,
 )
@@ -87,7 +86,6 @@ class _Row(NamedTuple):
     used: str
     since: str
     style: str = ""
-    task: str = ""
 
 
 def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
@@ -115,7 +113,6 @@ def process_columns(holdings: Holdings) -> tuple[list[Column], list[str]]:
         Column("PID", tuple(row.pid for row in rows), is_right=True),
         Column("USER", tuple(row.user for row in rows), shortest=8),
         Column("PROGRAM", tuple(row.program for row in rows), shortest=12),
-        *_task_column(rows),
         Column("PROFILE", tuple(row.profile for row in rows), shortest=9, rank=2),
         Column("LEASE", tuple(row.lease for row in rows), is_right=True),
         Column("IN USE", tuple(row.used for row in rows), is_right=True),
@@ -135,12 +132,6 @@ def nobody_text(holdings: Holdings) -> str:
     )
 
 
-def _task_column(rows: list[_Row]) -> list[Column]:
-    """Return the column only if a scheduler was requested and has a task here."""
-    tasks = tuple(row.task for row in rows)
-    return [Column("TASK", tasks, shortest=12)] if any(tasks) else []
-
-
 def _process(each: Holding, card: CardHoldings, today: str) -> _Row:
     return _Row(
         card.label,
@@ -151,7 +142,6 @@ def _process(each: Holding, card: CardHoldings, today: str) -> _Row:
         _NONE if each.lease_bytes is None else sized(each.lease_bytes),
         _used(each),
         _since(each.since, today),
-        task=_task(each.task),
     )
 
 
@@ -159,18 +149,6 @@ def _used(each: Holding) -> str:
     if each.used_bytes is None:
         return _UNKNOWN
     return f"~{sized(each.used_bytes)}" if each.is_estimate else sized(each.used_bytes)
-
-
-def _task(task: SchedulerTask | None) -> str:
-    """Return, for example, "Model.train, actor trainer, job 01000000" or "12.0, job resnet of
-    anna".
-    """
-    if task is None:
-        return ""
-    parts = [task.name, f"actor {task.actor}" if task.actor else ""]
-    if task.job:
-        parts.append(f"job {task.job}{f' of {task.user}' if task.user else ''}")
-    return ", ".join(filter(None, parts))
 
 
 def _user(each: UserHoldings, card: CardHoldings) -> _Row:
@@ -256,8 +234,6 @@ def remark_lines(holdings: Holdings) -> Iterator[Line]:
         yield Line(_ESTIMATED, "dim", 2)
     if any(card.others for card in holdings.cards):
         yield Line(_ALL_USERS, "dim", 0)
-    for each in holdings.unasked:
-        yield Line(each, "dim", 0)
     ledger = holdings.ledger
     if ledger.problem is not None:
         yield Line(ledger.problem, "dim", 0)

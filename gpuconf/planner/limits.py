@@ -3,7 +3,7 @@
 The rule is the one in docs/profiles.md::
 
     limit = min(fraction × total, memory_limit, free - reserved by others - keep_free - context,
-                each cap of the kernel, MPS or HAMi - context,
+                each cap of the kernel - context,
                 a scheduler's share × (total - held by others - keep_free) - context)
     lease = processes × (min(limit, reserve) + context); without reserve, the whole limit
 

@@ -40,8 +40,7 @@ class GpuPlan(NamedTuple):
 
     ``lease_bytes`` is the amount of the card that this process leases, None if it leases nothing.
     ``most_bytes`` is what it may take in all: limit and context of each process.
-    ``least_free_bytes`` is the minimum that must be free and not leased.  ``mps_limit_bytes`` is
-    the limit that MPS enforces on the whole process.
+    ``least_free_bytes`` is the minimum that must be free and not leased.
 
     ``arithmetic`` has one line per step for ``limit_bytes``, the logical devices and the lease.
     ``shortage`` says what is missing, None if nothing is.  ``is_behind`` means that nothing is
@@ -62,7 +61,6 @@ class GpuPlan(NamedTuple):
     lease_bytes: int | None = None
     most_bytes: int | None = None
     least_free_bytes: int = 0
-    mps_limit_bytes: int | None = None
 
     def limit_of(self, framework: str) -> FrameworkLimit | None:
         """Return the limit of ``framework`` on this GPU; None if there is none."""
@@ -87,7 +85,7 @@ class Plan(NamedTuple):
 
     ``cuda_visible_devices`` and ``cuda_device_order`` are the values to write, None to leave the
     variable unchanged.  ``notes`` are for stderr: what the machine lacks, and how the plan handles
-    it. ``mps_is_running`` is known only if ``memory.enforce`` asks for MPS.
+    it.
     """
 
     profile: Profile
@@ -98,7 +96,6 @@ class Plan(NamedTuple):
     cuda_device_order: str | None = None
     hides_gpus: bool = False
     notes: tuple[str, ...] = ()
-    mps_is_running: bool | None = None
 
     @property
     def allow_growth(self) -> bool | None:

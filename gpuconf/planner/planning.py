@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from gpuconf.errors import ProfileError
 from gpuconf.hardware import VisibleDevices
 from gpuconf.hardware.inventory import Inventory
-from gpuconf.planner.caps import with_caps, with_mps_limit
 from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
 from gpuconf.planner.inheritance import (
@@ -51,29 +50,23 @@ def plan_on(
     inherited = read_inherited(chosen_by_parent, inventory, order=order_by_parent or order)
     if inherited is not None and not inherited.within(visible.devices):
         return _hidden_by_parent(profile, visible, inherited)
-    made = _plan_visible(profile, visible, inherited, environ, inventory.mps_is_running)
+    made = _plan_visible(profile, visible, inherited, value)
     notes = made.notes if inventory.unshared is None else (*made.notes, inventory.unshared)
-    return made._replace(mps_is_running=inventory.mps_is_running, notes=notes)
+    return made._replace(notes=notes)
 
 
 def _plan_visible(
     profile: Profile,
     visible: VisibleDevices,
     inherited: Inherited | None,
-    environ: Mapping[str, str],
-    mps_is_running: bool | None,
+    value: str | None,
 ) -> Plan:
-    devices, value = visible.devices, environ.get("CUDA_VISIBLE_DEVICES")
+    devices = visible.devices
     chosen, counted, notes = select(profile, devices, inherited)
     guessed = value is None and inherited is None and not visible.order_certain
     if profile.gpus.kind == "all" and guessed:
         chosen = fastest_first(chosen)
-    each = {
-        gpu: plan_gpu(with_caps(gpu, place, environ), rules_for(gpu, counted, profile))._replace(
-            gpu=gpu
-        )
-        for place, gpu in enumerate(devices)
-    }
+    each = {gpu: plan_gpu(gpu, rules_for(gpu, counted, profile)) for gpu in devices}
     planned, hidden = settle_shortages([each[gpu] for gpu in chosen], profile, counted)
     notes += [*unmatched_rules(profile, counted), *hidden]
     if not planned:
@@ -87,8 +80,6 @@ def _plan_visible(
         ]
         notes += uncertain
     _refuse_unequal_growth(planned, profile)
-    if mps_is_running is not False:
-        planned = [with_mps_limit(each, rules_for(each.gpu, counted, profile)) for each in planned]
     planned = with_framework_limits(planned, profile)
     names, order = variables_to_write(
         [plan.gpu for plan in planned], visible, inherited and inherited.visible

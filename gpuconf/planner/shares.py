@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpuconf.hardware.inventory import KAI, RAY, SCHEDULERS, SLURM, Gpu
+from gpuconf.hardware.inventory import RAY, SCHEDULERS, SLURM, Gpu
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.profile.model import GpuRules
@@ -21,7 +21,6 @@ from gpuconf.units import MIB, sized
 _ASK = {
     SCHEDULERS[RAY]: "num_gpus={part}",
     SCHEDULERS[SLURM]: "--gres=shard:N for {part} of the GPU",
-    SCHEDULERS[KAI]: 'gpu-fraction: "{part}"',
 }
 
 

@@ -24,12 +24,11 @@ class MemoryRules(NamedTuple):
     memory_limit: Amount | None = None
     keep_free: Amount | None = None
     context: Amount | None = None
-    enforce: str | None = None  # auto | mps | none
     lease: bool | None = None
     reserve: Amount | None = None
     at_least: Amount | None = None
     on_shortage: OnShortage = OnShortage()
-    share: str | None = None  # ray | slurm | kai | none
+    share: str | None = None  # ray | slurm | none
 
 
 class GpuSelection(NamedTuple):

@@ -11,7 +11,6 @@ OWNED_VARIABLES = {
     "TF_FORCE_GPU_ALLOW_GROWTH": "memory.allow_growth",
     "XLA_CLIENT_MEM_FRACTION": "memory.per_process_gpu_memory_fraction",
     "XLA_PYTHON_CLIENT_MEM_FRACTION": "memory.per_process_gpu_memory_fraction",
-    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "memory.enforce",
     "TF_GPU_ALLOCATOR": "tensorflow.allocator",
     "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "tensorflow.cudnn_workspace_limit",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "jax.preallocate",

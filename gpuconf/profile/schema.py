@@ -93,15 +93,6 @@ MEMORY = Section(
             "700MiB",
         ),
         Key(
-            "enforce",
-            choice("auto", "mps", "none"),
-            "Who else holds this process to limit + context, in addition to the framework: mps "
-            "has NVIDIA's MPS do it, and reports where no control daemon runs; auto does so where "
-            "one runs.",
-            "none",
-            "mps",
-        ),
-        Key(
             "lease",
             flag(),
             "Whether to reserve memory on the GPU until this process exits, and to leave others "
@@ -135,12 +126,12 @@ MEMORY = Section(
         ),
         Key(
             "share",
-            choice("ray", "slurm", "kai", "none"),
-            "The scheduler whose share of the card is the limit: what Ray (num_gpus=0.4), Slurm "
-            "(gres/shard) or KAI (gpu-fraction) has assigned, of the memory that no program "
-            "outside that scheduler holds.",
-            "slurm where Slurm has assigned shards (SLURM_SHARDS_ON_NODE), kai in a pod with "
-            "GPU_PORTION, else none; ray where gpuconf.ray.setup runs",
+            choice("ray", "slurm", "none"),
+            "The scheduler whose share of the card is the limit: what Ray (num_gpus=0.4) or "
+            "Slurm (gres/shard) has assigned, of the memory that no program outside that scheduler "
+            "holds.",
+            "slurm where Slurm has assigned shards (SLURM_SHARDS_ON_NODE), else none; ray where "
+            "gpuconf.ray.setup runs",
             "slurm",
         ),
     ),

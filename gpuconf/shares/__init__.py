@@ -1,4 +1,4 @@
-"""A scheduler's share of a GPU: what Ray, Slurm or KAI has assigned to this process.
+"""A scheduler's share of a GPU: what Ray or Slurm has assigned to this process.
 
 These schedulers count fractions but limit nothing.  This package turns fractions into figures of
 the :class:`Inventory`, from which the planner computes a limit.
@@ -9,24 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from gpuconf.hardware.inventory import KAI, RAY, SCHEDULERS, SLURM, Gpu, Inventory, Share
+from gpuconf.hardware.inventory import RAY, SCHEDULERS, SLURM, Gpu, Inventory, Share
 from gpuconf.profile.model import Profile
-from gpuconf.shares.assigned import NO_GPU, PORTION, SHARDS, Assigned
+from gpuconf.shares.assigned import NO_GPU, SHARDS, Assigned
 
 __all__ = ["Assigned", "assigned_share", "assignment_of", "with_share"]
 
-_IN_KUBERNETES = "KUBERNETES_SERVICE_HOST"
-
 
 def scheduler_of(profile: Profile, environ: Mapping[str, str]) -> str | None:
-    """Return the scheduler whose share limits ``profile``: ray, slurm, kai, or None.
+    """Return the scheduler whose share limits ``profile``: ray, slurm, or None.
 
-    If the profile does not say, this is Slurm if it has assigned shards, and KAI in its pods.
+    If the profile does not say, this is Slurm if it has assigned shards.
     """
     if profile.memory.share is None:
-        if SHARDS in environ:
-            return SLURM
-        return KAI if PORTION in environ and _IN_KUBERNETES in environ else None
+        return SLURM if SHARDS in environ else None
     return None if profile.memory.share == "none" else profile.memory.share
 
 
@@ -45,10 +41,6 @@ def assigned_share(profile: Profile, environ: Mapping[str, str]) -> Assigned | N
         from gpuconf.shares import on_slurm
 
         return on_slurm.assigned(profile.slurm, environ)
-    if scheduler == KAI:
-        from gpuconf.shares import on_kai
-
-        return on_kai.assigned(environ)
     return None
 
 
@@ -66,9 +58,7 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
     name, part, words = SCHEDULERS[assigned.scheduler], assigned.part, assigned.words
 
     def shared(gpu: Gpu) -> Gpu:
-        # A pod cannot see the owners of other processes; a Kubernetes node has no display.
-        is_kai = assigned.scheduler == KAI
-        outside = 0 if is_kai else held_outside(gpu, assigned.scheduler, os.getpid())
+        outside = held_outside(gpu, assigned.scheduler, os.getpid())
         instances = tuple(map(shared, gpu.mig_instances))
         return gpu._replace(share=Share(name, part, words, outside), mig_instances=instances)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# Slurm and KAI set these if they have assigned part of a GPU.
-SHARDS, PORTION = "SLURM_SHARDS_ON_NODE", "GPU_PORTION"
+SHARDS = "SLURM_SHARDS_ON_NODE"  # set if Slurm has assigned part of a GPU
 NO_GPU = "no GPU"
 
 
 class Assigned(NamedTuple):
-    """The part of each GPU that ``scheduler`` (ray, slurm, kai) has assigned; 1 for whole GPUs.
+    """The part of each GPU that ``scheduler`` (ray, slurm) has assigned; 1 for whole GPUs.
 
     ``part`` is 0 for no GPU at all, and None if it is unknown; ``why`` explains both to people.
     ``words`` describe the whole assignment, such as "0.4 of GPU 0"; different assignments have

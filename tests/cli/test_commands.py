@@ -34,7 +34,7 @@ _NOT_LOADED = {
     "--help": _IN_NO_LIST,
     "plan": {"rich", "yaml", "dataclasses", "inspect", "difflib", "gpuconf.cli.documents"},
     "ps": {
-        "rich.console", "yaml", "dataclasses", "inspect", "difflib", "gpuconf.holdings.tasks",
+        "rich.console", "yaml", "dataclasses", "inspect", "difflib",
         "gpuconf.planner", "gpuconf.profile",
     },
     "doctor": {"rich", "yaml", "socket", "difflib", "gpuconf.cli.documents", "gpuconf.doctor.page"},

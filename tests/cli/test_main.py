@@ -33,7 +33,6 @@ def test_help_of_every_command(tmp_path: Path) -> None:
         ["rehearse"],
         ["doctor"],
         ["ps"],
-        *(["ray"], ["ray", "doctor"]),
         ["explain"],
         ["estimate"],
     ]

@@ -25,7 +25,7 @@ _COMMANDS = frozenset(
         "fuser",
     }
     | {"gpuconf", "grep", "head", "kill", "kubectl", "ldconfig", "ls", "mkdir", "mknod", "modprobe"}
-    | {"mount", "nvidia-cuda-mps-control", "nvidia-smi", "pacman", "pip", "podman", "printf", "ps"}
+    | {"mount", "nvidia-smi", "pacman", "pip", "podman", "printf", "ps"}
     | {"python", "reboot", "rm", "rmmod", "systemctl", "tail", "ubuntu-drivers", "ulimit", "unset"}
     | {"usermod", "wsl.exe"}
 )

@@ -1,13 +1,11 @@
-"""What files say of limits: a control group's dmem, and whether an MPS daemon is there."""
+"""What files say of limits: a control group's dmem."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from gpuconf.hardware import mps
 from gpuconf.hardware.dmem import with_dmem
 from gpuconf.hardware.inventory import Cap, Gpu, Inventory
 from gpuconf.units import GIB, MIB
@@ -80,36 +78,3 @@ def test_a_mig_instance_has_its_cards_limit(tmp_path: Path) -> None:
     card = CARD._replace(mig_enabled=True, mig_instances=(instance,))
     (found,) = with_dmem(Inventory((card,)), root).gpus
     assert found.mig_instances[0].caps == (Cap("dmem.max", GIB, 0),)
-
-
-PIPES = "tmp/nvidia-mps/"
-PID_FILE = PIPES + "nvidia-cuda-mps-control.pid"
-
-
-@pytest.mark.parametrize(
-    ("files", "namespace", "running"),
-    [
-        ({}, None, False),
-        ({PIPES + "control": "", PID_FILE: "41\n", "proc/41/stat": ""}, None, True),
-        ({PIPES + "control": "", PID_FILE: "41\n"}, "pid:[4026531836]", False),
-        ({PIPES + "control": "", PID_FILE: "41\n"}, "pid:[4026532800]", None),
-        ({PIPES + "control": ""}, "pid:[4026531836]", None),
-        ({PID_FILE: "41\n", "proc/41/stat": ""}, None, False),
-    ],
-)
-def test_a_daemon_is_there_where_its_pipe_is_and_its_process_lives(
-    tmp_path: Path, files: dict[str, str], namespace: str | None, running: bool | None
-) -> None:
-    """A pipe that a killed daemon left is none; in a container its process may not be seen."""
-    root = write(tmp_path, files)
-    if namespace is not None:
-        (tmp_path / "proc/self/ns").mkdir(parents=True)
-        os.symlink(namespace, tmp_path / "proc/self/ns/pid")
-    assert mps.is_running({}, root) is running
-
-
-def test_the_folder_is_the_one_that_cuda_would_use(tmp_path: Path) -> None:
-    """CUDA_MPS_PIPE_DIRECTORY, which may be empty."""
-    root = write(tmp_path, {"run/mps/control": ""})
-    assert mps.is_running({"CUDA_MPS_PIPE_DIRECTORY": "/run/mps"}, root) is None
-    assert mps.is_running({"CUDA_MPS_PIPE_DIRECTORY": ""}, root) is False

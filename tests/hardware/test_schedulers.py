@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from gpuconf.hardware.ancestry import stat_of
-from gpuconf.hardware.inventory import RAY, Gpu, GpuProcess
-from gpuconf.hardware.schedulers import held_outside
+from gpuconf.hardware.inventory import RAY, SLURM, Gpu, GpuProcess
+from gpuconf.hardware.schedulers import held_outside, is_task_of
 from gpuconf.units import MIB
 
 
@@ -36,6 +37,29 @@ def test_what_an_ending_process_holds_is_not() -> None:
             time.sleep(0.01)
         assert held_mib(child.pid) == 400
         assert held_mib(child.pid, os.getppid()) == 400
+
+
+def test_tasks_are_known_by_their_title() -> None:
+    """Ray names its workers, Slurm the parent of a step's tasks; a child of such a process counts.
+
+    A file of that name is no worker.
+    """
+    child = f"import subprocess, sys; subprocess.run([{sys.executable!r}, '-c', 'input()'])"
+    for title, is_rays, is_slurms in (
+        ("ray::Model.train", True, False),
+        ("slurmstepd: [12.0]", False, True),
+        ("./ray::Model.train", False, False),
+    ):
+        with subprocess.Popen(
+            [title, "-c", child], executable=sys.executable, stdin=subprocess.PIPE
+        ) as parent:
+            end = time.monotonic() + 30
+            listing = f"/proc/{parent.pid}/task/{parent.pid}/children"
+            while not (pids := Path(listing).read_text().split()) and time.monotonic() < end:
+                time.sleep(0.01)
+            (pid,) = map(int, pids)
+            assert (is_task_of(pid, RAY), is_task_of(pid, SLURM)) == (is_rays, is_slurms), title
+            parent.communicate(b"\n")
 
 
 def test_unknown_is_none() -> None:

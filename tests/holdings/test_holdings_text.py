@@ -9,7 +9,6 @@ from gpuconf.holdings.document import (
     LeaseBar,
     LedgerState,
     LinePlace,
-    SchedulerTask,
     WaitingProcess,
 )
 from gpuconf.holdings.gathering import summed_up
@@ -120,18 +119,3 @@ def test_a_ledger_of_this_container() -> None:
     """Said, since others' leases are not seen."""
     lines = text(holdings_of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True)))
     assert lines[-1].startswith("leases are shared only within this container: /dev/shm/gpuconf is")
-
-
-def test_tasks_of_schedulers_have_a_column() -> None:
-    """Only where one was asked for; what it could not be asked for is said."""
-    actor = SchedulerTask("ray", "Model.train", "trainer", "01000000")
-    step = SchedulerTask("slurm", "12_3.0", job="resnet", user="anna")
-    holdings = holdings_of(
-        OURS._replace(task=actor), ANNAS._replace(task=step), OURS._replace(pid=9)
-    )
-    rows = text(holdings._replace(unasked=("Ray cannot be asked: no dashboard",)))
-    assert rows[0].split()[3:6] == ["PROGRAM", "TASK", "PROFILE"]
-    assert "Model.train, actor trainer, job 01000000" in rows[1]
-    assert "12_3.0, job resnet of anna" in rows[2]
-    assert rows[-1] == "Ray cannot be asked: no dashboard"
-    assert "TASK" not in text(holdings_of(OURS))[0]

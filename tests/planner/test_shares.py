@@ -29,7 +29,6 @@ def profile() -> Profile:
     [
         ("Ray", "num_gpus=0.1 at least"),
         ("Slurm", "--gres=shard:N for 0.1 of the GPU at least"),
-        ("KAI", 'gpu-fraction: "0.1" at least'),
     ],
 )
 def test_a_share_below_a_context_says_what_to_ask_for(scheduler: str, ask: str) -> None:

@@ -40,7 +40,7 @@ def written(keys: tuple[Key, ...], prefix: str = "") -> Iterator[str]:
 
 def profiles(folder: object) -> Iterator[Profile]:
     """A profile for every key and word."""
-    lines = [*written(PROFILE.keys), "memory: {enforce: mps, memory_limit: 1GiB}"]
+    lines = [*written(PROFILE.keys), "memory: {memory_limit: 1GiB}"]
     for number, line in enumerate(lines):
         file = f"{folder}/{number}.yaml"
         with open(file, "w", encoding="utf-8") as stream:

@@ -86,10 +86,10 @@ from ray.util.placement_group import placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 def own_hook():
+    gpuconf.ray.setup()
     os.environ["OWN_HOOK"] = "called"
 
-own = {"worker_process_setup_hook": own_hook, "env_vars": {"MINE": "1"}}
-start(runtime_env=gpuconf.ray.runtime_env(base=own))
+start(runtime_env={"worker_process_setup_hook": own_hook})
 
 def look():
     try:
@@ -97,10 +97,8 @@ def look():
         said = None
     except gpuconf.TooLateError as error:
         said = str(error)
-    return {
-        "pid": os.getpid(), "limits": limits(), "said": said,
-        "env": [os.environ.get("OWN_HOOK"), os.environ.get("MINE")],
-    }
+    hook = os.environ.get("OWN_HOOK")
+    return {"pid": os.getpid(), "limits": limits(), "said": said, "hook": hook}
 
 def asked(**options):
     # In a worker that ends with the task, so that the next one is new.
@@ -126,8 +124,8 @@ import gpuconf.ray
 start(cpus=1, runtime_env=HOOK)  # so that few workers are there to choose from
 
 @ray.remote
-@gpuconf.ray.checked
 def task():
+    gpuconf.ray.check()
     return os.getpid(), limits()
 
 pid, quarter = ray.get(task.options(num_gpus=0.25).remote())
@@ -140,35 +138,6 @@ for _ in range(5):  # a worker is free for tasks of another kind once Ray has ta
         found["said"] = str(error)
         break
 print(json.dumps(found))
-"""
-)
-
-# What `gpuconf ps --ray` and `gpuconf ray doctor` print of a cluster with a dashboard, which
-# serves Ray's state API.
-ASKED = (
-    START
-    + """
-import subprocess
-started = start(runtime_env=HOOK, include_dashboard=True)
-
-@ray.remote(num_gpus=0.4)
-class Model:
-    def kept(self):
-        import tensorflow as tf
-        self.kept = tf.ones([16, 1024, 1024])
-        return os.getpid(), ray.get_runtime_context().get_job_id()
-
-def asked(*words):
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuconf", *words, "--json"], capture_output=True, text=True,
-        env={**os.environ, "RAY_ADDRESS": started["gcs_address"]},
-    )
-    return json.loads(done.stdout) | {"exit code": done.returncode, "stderr": done.stderr[-2000:]}
-
-model = Model.options(name="trainer").remote()
-pid, job = ray.get(model.kept.remote())
-doctor = asked("ray", "doctor", "--address", started["gcs_address"], "driver.present", "cards")
-print(json.dumps({"pid": pid, "job": job, "ps": asked("ps", "--ray"), "doctor": doctor}))
 """
 )
 

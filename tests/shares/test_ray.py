@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from tests.cli.commands import schema
 from tests.shares import ray_programs as programs
 from tests.shares.ray_card import run_driver
 
@@ -38,7 +36,7 @@ def test_two_actors_are_capped_and_the_third_waits(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_tasks_of_all_kinds(tmp_path: Path) -> None:
-    """Parts, none, whole ones, placement groups; a hook and variables of the user's own stay."""
+    """Parts, none, whole ones, placement groups; also from a hook of the user's own."""
     found = ray_driver(tmp_path, programs.TASKS, cards=2, lease=False)
     whole = int(0.7 * 8192)  # shared-desktop's own fraction is less than the whole share
     assert found["quarter"]["limits"] == [1024]
@@ -47,7 +45,7 @@ def test_tasks_of_all_kinds(tmp_path: Path) -> None:
     assert found["half in a group"]["limits"] == [2688]
     assert found["one in a group"]["limits"] == [whole]
     assert {each["said"] for each in found.values()} == {None}
-    assert all(found[name]["env"] == ["called", "1"] for name in ("quarter", "none", "two"))
+    assert {each["hook"] for each in found.values()} == {"called"}
 
 
 @pytest.mark.nightly
@@ -57,26 +55,6 @@ def test_a_worker_used_again_for_another_share_is_noticed(tmp_path: Path) -> Non
     assert found["quarter"] == [1024]
     assert "limit was made for 0.25 of GPU 0, and Ray has assigned 0.5 of GPU 0" in found["said"]
     assert "max_calls=1" in found["said"]
-
-
-def test_ray_is_asked_for_names_and_for_the_doctor_of_each_node(tmp_path: Path) -> None:
-    """`gpuconf ps --ray` names the actor and its job; `gpuconf ray doctor` reports each node."""
-    found = ray_driver(tmp_path, programs.ASKED)
-    for command, document in (("ps", found["ps"]), ("ray", found["doctor"])):
-        assert document.pop("exit code") == 0, document.pop("stderr")
-        del document["stderr"]
-        jsonschema.validate(document, schema(command))
-    (card,) = found["ps"]["gpus"]
-    tasks = {each["pid"]: each["task"] for each in card["processes"]}
-    task = tasks[found["pid"]]
-    assert task.pop("name").startswith("Model")
-    assert task == {"scheduler": "ray", "actor": "trainer", "job": found["job"], "user": None}
-    assert found["ps"]["unasked"] == []
-    (node,) = found["doctor"]["nodes"]
-    assert node["problem"] is None
-    findings = {each["id"]: each["status"] for each in node["report"]["findings"]}
-    assert findings["driver.present"] == "ok"
-    assert "cards.memory" in findings
 
 
 @pytest.mark.nightly

@@ -11,7 +11,6 @@ from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
-from gpuconf.hardware import mps
 from gpuconf.hardware.inventory import SCHEDULERS
 from gpuconf.planner.visibility import see
 
@@ -19,7 +18,7 @@ GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
 _JAX_PLATFORMS = "JAX_PLATFORMS"
-# A program's GPU shares from Slurm, KAI and NVIDIA's plugin, and the limits of HAMi and MPS.
+# A program's GPU shares from Slurm, Kubernetes and NVIDIA's plugin, and limits of HAMi and MPS.
 _SHARES = (
     *("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"),
     *("GPUCONF_SHARDS_PER_GPU", "GPU_PORTION", "RUNAI_NUM_OF_GPUS", "NVIDIA_VISIBLE_DEVICES"),
@@ -153,21 +152,6 @@ def _legacy_keras(facts: Facts) -> Finding:
     return ok(f"TF_USE_LEGACY_KERAS={value}")
 
 
-def _mps(facts: Facts) -> Finding:
-    """The daemon enforces the limit, so without one it has no effect (CUDA MPS documentation)."""
-    value = facts.environ.get(mps.LIMIT)
-    if not value:
-        return skip(f"{mps.LIMIT} is not set")
-    if facts.system.mps_is_running is False:
-        return warn(
-            f"{mps.LIMIT}={value} limits nothing: no MPS daemon is running",
-            fix="nvidia-cuda-mps-control -d",
-        )
-    if facts.system.mps_is_running is None:
-        return skip(f"{mps.LIMIT}={value}: whether an MPS daemon is running cannot be seen here")
-    return ok(f"{mps.LIMIT}={value}, and an MPS daemon is running")
-
-
 def _disabled(facts: Facts) -> Finding:
     try:
         off = switched_off(facts.environ)
@@ -182,7 +166,7 @@ def _disabled(facts: Facts) -> Finding:
 
 
 def _share(facts: Facts) -> Finding:
-    """The share of a card from Ray, Slurm or KAI, which by itself limits nothing."""
+    """The share of a card from Ray or Slurm, which by itself limits nothing."""
     assigned = facts.profile.assigned
     said = [f"{name}={facts.environ[name]}" for name in sorted(facts.environ) if _is_share(name)]
     if assigned is None:
@@ -208,7 +192,6 @@ CHECKS = (
           _jax_platforms),
     Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is understood and tf_keras there",
           _legacy_keras),
-    Check("environment.mps", "a limit for MPS has a daemon that enforces it", _mps),
     Check("environment.share", "a scheduler's share of a GPU can be a limit", _share),
     Check("environment.disabled", "gpuconf is not switched off", _disabled),
 )  # fmt: skip

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from gpuconf.doctor.facts import DeviceNode, System, Xid
 from gpuconf.doctor.gathering.files import names_in, read_text, under
 from gpuconf.doctor.gathering.libraries import find_library
-from gpuconf.hardware import mps
 from gpuconf.hardware.host_memory import available_bytes
 
 # "NVIDIA UNIX x86_64 Kernel Module  535.54.03  …", and for the open one "NVIDIA UNIX Open Kernel
@@ -50,7 +49,6 @@ def read_system(*, root: str, environ: Mapping[str, str], platform: str = sys.pl
         available_bytes=available_bytes(root),
         shm_bytes=shm_bytes,
         shm_free_bytes=shm_free_bytes,
-        mps_is_running=mps.is_running(environ, root),
     )
 
 

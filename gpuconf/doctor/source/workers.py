@@ -130,8 +130,7 @@ def _has_hook(script: Script) -> bool:
         if isinstance(node, ast.Constant) and node.value == _RAY_HOOK:
             return True
     return any(
-        name == "gpuconf.ray.runtime_env"
-        or (name == "ray.init" and _start_gpuconf(script, call.keywords))
+        name == "ray.init" and _start_gpuconf(script, call.keywords)
         for call, name in script.calls()
     )
 

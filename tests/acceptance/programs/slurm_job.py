@@ -1,9 +1,7 @@
-"""In a job of Slurm: its variables, TensorFlow's limit, and what `gpuconf ps --slurm` calls it."""
+"""In a job of Slurm: its variables, and TensorFlow's limit."""
 
 import json  # noqa: I001  # gpuconf before TensorFlow
 import os
-import subprocess
-import sys
 
 import gpuconf.auto  # noqa: F401
 import tensorflow as tf
@@ -17,8 +15,5 @@ limits = [
     for gpu in gpus
     for device in tf.config.get_logical_device_configuration(gpu) or []
 ]
-ps = [sys.executable, "-m", "gpuconf", "ps", "--slurm", "--json"]
-(card,) = json.loads(subprocess.run(ps, capture_output=True, check=True).stdout)["gpus"]
-(task,) = [each["task"] for each in card["processes"] if each["pid"] == os.getpid()]
 environ = {name: value for name, value in os.environ.items() if name.startswith(READ)}
-print(json.dumps({"environ": environ, "limits": limits, "task": task}))
+print(json.dumps({"environ": environ, "limits": limits}))

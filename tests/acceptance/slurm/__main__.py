@@ -31,7 +31,7 @@ def main() -> int:
         return 2
     found: dict[str, dict[str, Any]] = {}
     failed = []
-    print("| job | part | TensorFlow's limit, MiB | `gpuconf ps --slurm` |\n|---|---|---|---|")
+    print("| job | part | TensorFlow's limit, MiB |\n|---|---|---|")
     for kind, count, jobs in (("shard", 8, SHARD_JOBS), ("mps", 100, MPS_JOBS)):
         with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
             failed += _phase(Path(folder), kind, count, jobs, found)
@@ -54,8 +54,7 @@ def _phase(
         for job in jobs:
             for name, answer in ran(job, folder, environ).items():
                 limits, expected = answer["limits"], job.limits_of(name)
-                task = "{name}, job {job} of {user}".format(**answer["task"])
-                print(f"| {name} | {job.part_of(name)} | {limits} | {task} |", flush=True)
+                print(f"| {name} | {job.part_of(name)} | {limits} |", flush=True)
                 if limits != expected:
                     failed.append(f"{name}: {limits} MiB, and {expected} were expected")
                 found[name] = answer["environ"]
