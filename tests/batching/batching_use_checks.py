@@ -24,9 +24,7 @@ import scipy.sparse
 import tensorflow as tf
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
-import gpuconf
 from gpuconf import batching
-from gpuconf.batching.size import forget
 from gpuconf.batching.steps.state import HeldValues, Reader
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
@@ -35,7 +33,6 @@ from tests.batching.batching_models import (
     HALVES,
     IS_KERAS_3,
     SAMPLES,
-    WORDS,
     X,
     Y,
     arrays,
@@ -528,32 +525,3 @@ def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
     assert_same(weights_of(model), before)
     for name in ("make_train_function", "make_test_function"):
         assert name not in vars(model)
-
-
-def check_a_size_does_not_leak_into_other_calls() -> None:
-    """What was found for one model, shape or step is not taken for another's."""
-    forget()
-    calls: list[int] = []
-
-    def sized(limit: int) -> Callable[..., Any]:
-        @gpuconf.oom_safe(batch_size=32)
-        def work(rows: Any, *, scale: float = 1.0) -> Any:
-            calls.append(len(rows))
-            if len(rows) > limit:
-                raise tf.errors.ResourceExhaustedError(
-                    None, None, "OOM when allocating tensor with shape[9] on /device:GPU:0"
-                )
-            return rows * scale
-
-        return work
-
-    work = sized(8)
-    np.testing.assert_array_equal(work(X, scale=2.0), X * 2.0)
-    assert calls[:4] == [32, 16, 8, 8]
-    calls.clear()
-    work(X)
-    assert calls[0] == 8
-    calls.clear()
-    sized(64)(WORDS.astype("float32"))
-    assert calls[0] == 32
-    assert work.__name__ == "work"

@@ -260,23 +260,6 @@ def test_what_tensorflow_does_not_tell_breaks_nothing(without_a_gpu: Reported) -
     assert stderr.count("does not count the memory of GPU:7 (ValueError") == 1
 
 
-@pytest.mark.slow
-def test_keras_on_another_backend(tmp_path: Path) -> None:
-    """With Keras on JAX it is JAX that is asked, and TensorFlow is not made to look for devices."""
-    body = (
-        """
-import tensorflow as tf
-def fail(*_): raise AssertionError("TensorFlow was asked")
-tf.config.list_logical_devices = fail
-"""
-        + _FIT
-    )
-    environ = {"KERAS_BACKEND": "jax", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    values, stderr = train(tmp_path, {"fit": body}, **environ)["fit"]
-    assert sorted(values) == ["loss", "val_loss"]
-    assert "JAX uses no GPU here" in stderr
-
-
 _EPOCHS = """
 import tensorflow as tf
 class Own(keras.callbacks.Callback):

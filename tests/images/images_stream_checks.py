@@ -16,8 +16,6 @@ from PIL import Image
 
 from gpuconf.errors import UsageError
 from gpuconf.images import ImageError, sequence, stream
-from gpuconf.images.request import ImageRequest
-from gpuconf.images.slow_decoding import SlowDecoder
 from tests.images.image_files import (
     CORNERS,
     broken_files,
@@ -202,13 +200,6 @@ def check_every_kind_of_file_looks_the_same(tmp_path: Path) -> None:
     for name, picture in zip(kinds, np.concatenate(list(dataset)), strict=True):
         tolerance = 12 if name in ("jpeg", "progressive", "cmyk") else 6
         looks_right(picture, tolerance)
-
-
-def check_names_do_not_decide(tmp_path: Path) -> None:
-    """A PNG called .jpg, a JPEG called .png and a WebP called .jpg are what they are."""
-    for name, kind in (("a.jpg", "PNG"), ("b.png", "JPEG"), ("c.jpg", "WEBP")):
-        corners().save(tmp_path / name, kind)
-        looks_right(one(tmp_path / name), 20)
 
 
 def check_photographs_are_upright(tmp_path: Path) -> None:
@@ -402,18 +393,6 @@ def check_a_lack_of_memory_is_raised_and_never_skipped(tmp_path: Path) -> None:
     assert [failure.reason for failure in dataset.skipped] == ["is empty (0 bytes)"]
 
 
-def check_of_what_there_was_no_memory_for_the_name_is_kept(tmp_path: Path) -> None:
-    """And no error, whose traceback would hold the bytes of the file."""
-    request = ImageRequest([str(plain(tmp_path / "b.png", 1))], size=(8, 8))
-    slow = SlowDecoder(request.picture, stream(request.paths, size=(8, 8)).memory_plan)
-    path = os.fsencode(lacking_memory(tmp_path / "a.jpg", 1))
-    with pytest.raises(MemoryError, match=r"a\.jpg"):
-        slow.decode(path)
-    assert slow.out_of_memory == {path}
-    assert slow.decode(path).shape == (8, 8, 3)
-    assert slow.out_of_memory == set()
-
-
 def check_names_of_every_kind(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Umlauts, blanks, brackets, emoji, bytes that are not text, links; str, bytes and Path."""
     names = ["größe.png", "with blank.png", "a[1]*?.png", "漢字😀.png", "%s{0}.png"]
@@ -440,20 +419,6 @@ def check_names_of_every_kind(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     missing = stream(paths, size=(8, 8), on_error="skip")
     assert len(greys(missing)) == 6
     assert [failure.reason for failure in missing.skipped] == ["is missing"]
-
-
-def check_scaling(tmp_path: Path) -> None:
-    """By name, factor, function and Keras layer; 0 to 255 without."""
-    path = plain(tmp_path / "a.png", 51)
-    ways: list[tuple[Any, float]] = [
-        ("0-1", 0.2),
-        ("-1-1", -0.6),
-        (1 / 255, 0.2),
-        (keras.layers.Rescaling(1 / 51, offset=1), 2),
-        (lambda images: images - 50, 1),
-    ]
-    for scale, wanted in ways:
-        np.testing.assert_allclose(one(path, scale=scale), wanted, rtol=1e-5)
 
 
 def check_augmentation_comes_before_scaling_and_not_to_validation(tmp_path: Path) -> None:
@@ -485,19 +450,6 @@ def check_augmentation_comes_before_scaling_and_not_to_validation(tmp_path: Path
     np.testing.assert_allclose(training, (51 + 100 + 20) / 255, rtol=1e-5)
     np.testing.assert_allclose(validation, 51 / 255, rtol=1e-5)
     assert seen
-
-
-def check_keras_layers_augment_at_random(tmp_path: Path) -> None:
-    """A Sequential of Keras's own layers: another result in each epoch, of the same shape."""
-    path = tmp_path / "a.jpg"
-    noise(80, 80).save(path)
-    augment = keras.Sequential(
-        [keras.layers.RandomFlip("horizontal", seed=1), keras.layers.RandomRotation(0.2, seed=2)]
-    )
-    dataset = stream([path] * 4, size=(48, 48), augment=augment)
-    (first,), (second,) = dataset, dataset
-    assert first.shape == second.shape == (4, 48, 48, 3)
-    assert not np.allclose(first, second)
 
 
 def check_two_subsets_share_no_image(tmp_path: Path) -> None:
@@ -610,18 +562,6 @@ def check_fit_evaluate_and_predict(tmp_path: Path) -> None:
     ordered = stream(tmp_path, size=(8, 8), scale="-1-1", label_mode=None, shuffle=False)
     predicted = model.predict(ordered, verbose=0)[:, 0] > 0.5
     assert predicted.tolist() == ["light" in path for path in ordered.file_paths]
-
-
-def check_fit_names_the_broken_file(tmp_path: Path) -> None:
-    """The error that ends a training has the file's name in it."""
-    paths = plains(tmp_path, 9)
-    paths[5].write_bytes(b"broken")
-    model = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten()])
-    model.add(keras.layers.Dense(1))
-    model.compile("sgd", "mse")
-    dataset = stream(paths, [0.0] * 9, size=(8, 8), batch_size=2)
-    with pytest.raises(Exception, match=r"005\.png: is not an image"):
-        model.fit(dataset, shuffle=False, verbose=0)
 
 
 def check_tf_keras_too(tmp_path: Path) -> None:

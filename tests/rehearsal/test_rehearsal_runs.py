@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from gpuconf.errors import UsageError
-from gpuconf.json_values import plain
 from gpuconf.rehearsal.agent.names import noted
 from gpuconf.rehearsal.runs import Orders, run_once
 from gpuconf.rehearsal.verdict import verdict_of
@@ -277,13 +276,6 @@ def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
     assert "out\x1b[1m True\r" in terminal.raw
     assert "err True" in terminal.raw
     assert "T: started" not in terminal.raw.rpartition("\x1b[K")[2]
-
-
-def test_orders_are_plain_data() -> None:
-    """They go through a file to another Python."""
-    orders = plain(Orders(steps=5, batch=8, profile="p"))
-    assert json.loads(json.dumps(orders)) == orders
-    assert orders["package"] == str(Path(run_once.__code__.co_filename).parents[1])
 
 
 def test_resized_data(tmp_path: Path) -> None:
