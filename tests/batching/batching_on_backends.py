@@ -19,7 +19,7 @@ from gpuconf import batching
 from gpuconf.batching import evaluating, first_size, predicting
 from gpuconf.batching.size import CardBatch, SizeKey
 from gpuconf.batching.steps import training
-from tests.batching.batching_models import BATCH, HALVES, TAGS, WEIGHTS, WORDS, X, Y, crossentropy
+from tests.batching.batching_models import BATCH, TAGS, WEIGHTS, WORDS, X, Y, crossentropy
 
 layers = keras.layers
 MIB = 2**20
@@ -96,17 +96,6 @@ def summed() -> Any:
     return dense(part, loss=loss, optimizer=keras.optimizers.SGD(0.003)), {"x": X, "y": Y}
 
 
-def several() -> Any:
-    """Two inputs and two outputs by name; Keras counts batches for each output's loss."""
-    one, two = keras.Input((6,), name="one"), keras.Input((6,), name="two")
-    hidden = Greedy()(layers.Dense(8, activation="tanh")(layers.Concatenate()([one, two])))
-    outputs = {"p": layers.Dense(3, name="p")(hidden), "q": layers.Dense(1, name="q")(hidden)}
-    model = keras.Model({"one": one, "two": two}, outputs)
-    losses = {"loss": {"p": crossentropy(), "q": "mse"}, "loss_weights": {"p": 1.0, "q": 0.3}}
-    model.compile(keras.optimizers.SGD(0.1), **losses, metrics={"p": ["accuracy"], "q": ["mae"]})
-    return model, {"x": {"one": X, "two": X[:, ::-1].copy()}, "y": {"p": Y, "q": HALVES}}
-
-
 class Unbuilt(keras.Model):  # type: ignore[misc]
     """Without input shapes, with statistics and seeds."""
 
@@ -129,7 +118,7 @@ def unbuilt() -> Any:
     return model, {"x": X, "y": Y}
 
 
-CASES = {each.__name__: each for each in (weighted, masked, summed, several, unbuilt)}
+CASES = {each.__name__: each for each in (weighted, masked, summed, unbuilt)}
 
 
 def numbers(variables: Any) -> Any:
@@ -180,11 +169,6 @@ def small_card(is_real: bool) -> Iterator[None]:
         module.size_for = first_size.size_for
 
 
-def by_samples(logs: Any) -> Any:
-    """Without what Keras counts by batches."""
-    return {key: value for key, value in logs.items() if key not in {"p_loss", "q_loss"}}
-
-
 def compared(name: str, is_real: bool) -> Any:
     """Training and evaluation as Keras's, whole and where no more than eight samples fit."""
     greedy(False)
@@ -197,9 +181,9 @@ def compared(name: str, is_real: bool) -> Any:
     logs, outputs = model.evaluate(**given), numbers(model.predict(**asked))
     our_logs = gpuconf.evaluate(same, **given)
     found: dict[str, Any] = {
-        "history": furthest(by_samples(ours), by_samples(history)),
+        "history": furthest(ours, history),
         "weights": furthest(our_weights, weights),
-        "evaluate": furthest(by_samples(our_logs), by_samples(logs)),
+        "evaluate": furthest(our_logs, logs),
         "predict": furthest(numbers(gpuconf.predict(same, **asked)), outputs),
     }
     with small_card(is_real):
