@@ -1,6 +1,7 @@
 """Small models and data for the checks of ``gpuconf.batching``, in the Keras that is asked for.
 
-``CHECKED_KERAS=tf_keras`` runs the same checks in Keras 2.
+``CHECKED_KERAS=tf_keras`` runs the same checks in Keras 2.  Keras on PyTorch and JAX takes the data
+too, so importing this imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 keras = importlib.import_module(os.environ.get("CHECKED_KERAS", "keras"))
 layers = keras.layers
@@ -24,6 +24,7 @@ Y = _RANDOM.integers(0, 3, SAMPLES)
 HALVES = (Y > 0).astype("float32")
 WEIGHTS = _RANDOM.uniform(0.2, 2.0, SAMPLES).astype("float32")
 WORDS = _RANDOM.integers(0, 9, (SAMPLES, 5)) * (_RANDOM.uniform(size=(SAMPLES, 5)) > 0.4)
+WORDS = WORDS.astype("int32")
 TAGS = _RANDOM.integers(0, 3, (SAMPLES, 5))
 
 
@@ -64,12 +65,11 @@ def arrays(**more: Any) -> dict[str, Any]:
 
 def weights_of(model: Any) -> list[Any]:
     """All weights and all that the optimizer has, as arrays."""
-    optimizer = model.optimizer
-    variables = optimizer.variables
-    variables = (
-        variables() if callable(variables) and not isinstance(variables, list) else variables
-    )
-    numeric = [each for each in (*model.variables, *variables) if each.dtype != tf.string]
+    import tensorflow as tf
+
+    optimizers = model.optimizer.variables
+    optimizers = optimizers() if callable(optimizers) else optimizers
+    numeric = [each for each in (*model.variables, *optimizers) if each.dtype != tf.string]
     return [np.array(tf.convert_to_tensor(each)) for each in numeric]
 
 
@@ -80,6 +80,8 @@ def seeded(seed: int = 3) -> None:
 
 def assert_same(ours: Any, theirs: Any, rtol: float = 0.0) -> None:
     """Nests of arrays are equal, bit for bit or nearly."""
+    import tensorflow as tf
+
     flat, others = tf.nest.flatten(ours), tf.nest.flatten(theirs)
     assert len(flat) == len(others)
     for one, other in zip(map(np.asarray, flat), map(np.asarray, others), strict=True):

@@ -19,19 +19,10 @@ from gpuconf import batching
 from gpuconf.batching import evaluating, first_size, predicting
 from gpuconf.batching.size import CardBatch, SizeKey
 from gpuconf.batching.steps import training
+from tests.batching.batching_models import BATCH, TAGS, WEIGHTS, WORDS, X, Y, crossentropy
 
 layers = keras.layers
 MIB = 2**20
-SAMPLES, BATCH = 53, 16  # three whole batches, and one of 5
-_RANDOM = np.random.default_rng(11)
-X = _RANDOM.normal(size=(SAMPLES, 6)).astype("float32")
-Y = _RANDOM.integers(0, 3, SAMPLES)
-HALVES = (Y > 0).astype("float32")
-WEIGHTS = _RANDOM.uniform(0.2, 2.0, SAMPLES).astype("float32")
-WORDS = (_RANDOM.integers(0, 9, (SAMPLES, 5)) * (_RANDOM.uniform(size=(SAMPLES, 5)) > 0.4)).astype(
-    "int32"
-)
-TAGS = _RANDOM.integers(0, 3, (SAMPLES, 5))
 BACKEND = keras.backend.backend()
 held: list[int] = []  # samples of each call of the greedy layer that went well
 
@@ -47,11 +38,6 @@ def hold(samples: Any) -> Any:
     card = jax.devices("cuda")[0]
     with jax.ensure_compile_time_eval():  # now, and not as a part of what is traced
         return jax.device_put(np.empty(samples * 16 * MIB, np.uint8), card).block_until_ready()
-
-
-def report(**values: Any) -> None:
-    """Tell the test these values."""
-    print("REPORT", json.dumps(values), flush=True)
 
 
 class Greedy(keras.layers.Layer):  # type: ignore[misc]
@@ -72,15 +58,12 @@ class Greedy(keras.layers.Layer):  # type: ignore[misc]
         return keras.KerasTensor(inputs.shape, inputs.dtype)
 
 
-def crossentropy(**options: Any) -> Any:
-    """The classifier's loss."""
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, **options)
-
-
-def dense(*more: Any, **options: Any) -> Any:
+def dense(*more: Any, kind: Any = keras.Model, **options: Any) -> Any:
     """A classifier with a greedy layer."""
-    parts = [layers.Dense(8, activation="tanh"), Greedy(), *more, layers.Dense(3)]
-    model = keras.Sequential([keras.Input((6,)), *parts])
+    hidden = inputs = keras.Input((6,))
+    for each in (layers.Dense(8, activation="tanh"), Greedy(), *more, layers.Dense(3)):
+        hidden = each(hidden)
+    model = kind(inputs, hidden)
     model.compile(**{"optimizer": keras.optimizers.SGD(0.1), "loss": crossentropy(), **options})
     return model
 
@@ -96,23 +79,14 @@ def masked() -> Any:
 
 def weighted() -> Any:
     """Sample weights, weighted metrics, penalties, validation; an optimizer with state."""
-    part = layers.Dense(4, kernel_regularizer="l2", activity_regularizer="l2")
-    options = {"clipnorm": 0.5, "weight_decay": 0.1}
     model = dense(
-        part,
-        optimizer=keras.optimizers.AdamW(0.01, **options),
+        layers.Dense(4, kernel_regularizer="l2", activity_regularizer="l2"),
+        optimizer=keras.optimizers.AdamW(0.01, clipnorm=0.5, weight_decay=0.1),
         weighted_metrics=["accuracy"],
         metrics=["accuracy"],
     )
     held_out = (X[:20], Y[:20], WEIGHTS[:20])
     return model, {"x": X, "y": Y, "sample_weight": WEIGHTS, "validation_data": held_out}
-
-
-def classes() -> Any:
-    """Weights of classes, a split, another order within batches."""
-    model = dense(weighted_metrics=["accuracy"])
-    weights = {0: 1.0, 1: 2.0, 2: 0.5}
-    return model, {"x": X, "y": Y, "class_weight": weights, "validation_split": 0.3}
 
 
 def summed() -> Any:
@@ -122,32 +96,14 @@ def summed() -> Any:
     return dense(part, loss=loss, optimizer=keras.optimizers.SGD(0.003)), {"x": X, "y": Y}
 
 
-def several() -> Any:
-    """Two inputs and two outputs by name; Keras counts batches for each output's loss."""
-    one, two = keras.Input((6,), name="one"), keras.Input((6,), name="two")
-    hidden = Greedy()(layers.Dense(8, activation="tanh")(layers.Concatenate()([one, two])))
-    outputs = {"p": layers.Dense(3, name="p")(hidden), "q": layers.Dense(1, name="q")(hidden)}
-    model = keras.Model({"one": one, "two": two}, outputs)
-    model.compile(
-        keras.optimizers.SGD(0.1),
-        loss={"p": crossentropy(), "q": "mse"},
-        loss_weights={"p": 1.0, "q": 0.3},
-        metrics={"p": ["accuracy"], "q": ["mae"]},
-    )
-    return model, {"x": {"one": X, "two": X[:, ::-1].copy()}, "y": {"p": Y, "q": HALVES}}
-
-
 class Unbuilt(keras.Model):  # type: ignore[misc]
     """Without input shapes, with statistics and seeds."""
 
     def __init__(self) -> None:
         super().__init__()
         self.greedy, self.hidden = Greedy(), layers.Dense(8, activation="tanh")
-        self.norm, self.drop, self.out = (
-            layers.BatchNormalization(),
-            layers.Dropout(0.4),
-            layers.Dense(3),
-        )
+        self.norm, self.drop = layers.BatchNormalization(), layers.Dropout(0.4)
+        self.out = layers.Dense(3)
 
     def call(self, inputs: Any, training: Any = False) -> Any:
         """The classifier."""
@@ -162,26 +118,24 @@ def unbuilt() -> Any:
     return model, {"x": X, "y": Y}
 
 
-CASES = {each.__name__: each for each in (weighted, masked, classes, summed, several, unbuilt)}
+CASES = {each.__name__: each for each in (weighted, masked, summed, unbuilt)}
 
 
-def numbers(model: Any) -> Any:
-    """All that the model has, flat."""
-    found = [*model.variables, *model.optimizer.variables]
-    return np.concatenate(
-        [np.ravel(keras.ops.convert_to_numpy(each)).astype("float64") for each in found]
-    )
+def numbers(variables: Any) -> Any:
+    """All of them, flat."""
+    arrays = [keras.ops.convert_to_numpy(each) for each in keras.tree.flatten(variables)]
+    return np.concatenate([np.ravel(each).astype("float64") for each in arrays])
 
 
-def trained(name: Any, fit: Any, **more: Any) -> Any:
+def trained(name: str, fit: Any = gpuconf.fit) -> Any:
     """History, variables, and the model of a case."""
     keras.utils.set_random_seed(3)
     model, data = CASES[name]()
-    options = {"batch_size": BATCH, "epochs": 2, "verbose": 0, **data, **more}
-    return fit(model, **options).history, numbers(model), model, data
+    history = fit(model, batch_size=BATCH, epochs=2, verbose=0, **data).history
+    return history, numbers([*model.variables, *model.optimizer.variables]), model
 
 
-def furthest(ours: Any, theirs: Any) -> Any:
+def furthest(ours: Any, theirs: Any) -> float:
     """How far numbers are apart, relatively; names must be the same."""
     if isinstance(theirs, dict):
         assert list(ours) == list(theirs), (list(ours), list(theirs))
@@ -190,7 +144,7 @@ def furthest(ours: Any, theirs: Any) -> Any:
     return float(np.max(np.abs(one - other) / (1e-3 + np.abs(other))))
 
 
-def greedy(is_greedy: Any) -> None:
+def greedy(is_greedy: bool) -> None:
     """From here on the layer holds memory, or does not; no size is remembered."""
     Greedy.is_greedy = is_greedy
     held.clear()
@@ -198,7 +152,7 @@ def greedy(is_greedy: Any) -> None:
 
 
 @contextlib.contextmanager
-def small_card(is_real: Any) -> Iterator[None]:
+def small_card(is_real: bool) -> Iterator[None]:
     """Inside, eight samples fit: by the allocator's refusal, or as if that were known already."""
     greedy(is_real)
     if is_real:
@@ -215,47 +169,33 @@ def small_card(is_real: Any) -> Iterator[None]:
         module.size_for = first_size.size_for
 
 
-def flat(nest: Any) -> Any:
-    """All values of a nest of arrays."""
-    return np.concatenate([np.ravel(each) for each in keras.tree.flatten(nest)])
-
-
-def by_samples(logs: Any) -> Any:
-    """Without what Keras counts by batches."""
-    return {key: value for key, value in logs.items() if key not in {"p_loss", "q_loss"}}
-
-
-def compared(name: Any, is_real: Any) -> Any:
+def compared(name: str, is_real: bool) -> Any:
     """Training and evaluation as Keras's, whole and where no more than eight samples fit."""
     greedy(False)
-    history, weights, model, data = trained(name, lambda model, **options: model.fit(**options))
-    ours, our_weights, same, _ = trained(name, gpuconf.fit)
-    found = {
-        "history": furthest(by_samples(ours), by_samples(history)),
-        "weights": furthest(our_weights, weights),
-    }
+    history, weights, model = trained(name, keras.Model.fit)
+    ours, our_weights, same = trained(name)
+    data = CASES[name]()[1]
     given = {key: data[key] for key in ("x", "y", "sample_weight") if key in data}
-    options: dict[str, Any] = {"verbose": 0, "return_dict": True, "batch_size": BATCH}
-    logs = model.evaluate(**given, **options)
-    our_logs = gpuconf.evaluate(same, **given, **options)
-    found["evaluate"] = furthest(by_samples(our_logs), by_samples(logs))
-    outputs = flat(model.predict(data["x"], batch_size=BATCH, verbose=0))
-    found["predict"] = furthest(
-        flat(gpuconf.predict(same, data["x"], batch_size=BATCH, verbose=0)), outputs
-    )
-
+    given |= {"verbose": 0, "return_dict": True, "batch_size": BATCH}
+    asked: Any = {"x": data["x"], "batch_size": BATCH, "verbose": 0}
+    logs, outputs = model.evaluate(**given), numbers(model.predict(**asked))
+    our_logs = gpuconf.evaluate(same, **given)
+    found: dict[str, Any] = {
+        "history": furthest(ours, history),
+        "weights": furthest(our_weights, weights),
+        "evaluate": furthest(our_logs, logs),
+        "predict": furthest(numbers(gpuconf.predict(same, **asked)), outputs),
+    }
     with small_card(is_real):
-        in_parts, weights_of_parts, again, _ = trained(name, gpuconf.fit)
+        in_parts, weights_of_parts, again = trained(name)
         found["fit held"] = sorted(set(held))
     if name != "unbuilt":
         found["fit in parts"] = furthest(in_parts, ours)
         found["weights in parts"] = furthest(weights_of_parts, our_weights)
     again.set_weights(same.get_weights())  # of which JAX has compiled nothing for 16 samples
     with small_card(is_real):
-        logs = gpuconf.evaluate(again, **given, **options)
-        found["evaluate in parts"] = furthest(logs, our_logs)
-        again_outputs = flat(gpuconf.predict(again, data["x"], batch_size=BATCH, verbose=0))
-        found["predict in parts"] = furthest(again_outputs, outputs)
+        found["evaluate in parts"] = furthest(gpuconf.evaluate(again, **given), our_logs)
+        found["predict in parts"] = furthest(numbers(gpuconf.predict(again, **asked)), outputs)
         found["held"] = sorted(set(held))
     return found
 
@@ -263,12 +203,9 @@ def compared(name: Any, is_real: Any) -> Any:
 def automatic() -> Any:
     """An automatic size begins at 32 and grows to the data; nothing of the card is known."""
     greedy(False)
-    model = dense()
-    sizes: list[Any] = []
-    ends = keras.callbacks.LambdaCallback(
-        on_predict_batch_end=lambda batch, logs: sizes.append((batch, logs))
-    )
-    return [list(gpuconf.predict(model, X, callbacks=[ends], verbose=0).shape), len(sizes)]
+    ends: list[Any] = []
+    note = keras.callbacks.LambdaCallback(on_predict_batch_end=lambda *_, **logs: ends.append(logs))
+    return [list(gpuconf.predict(dense(), X, callbacks=[note], verbose=0).shape), len(ends)]
 
 
 def generated() -> Any:
@@ -290,18 +227,13 @@ def not_even_one() -> Any:
     """The error is the framework's, and the model is as it was before the step that failed."""
     model = dense(optimizer=keras.optimizers.Adam(0.01), metrics=["accuracy"])
     gpuconf.fit(model, X, Y, batch_size=BATCH, verbose=0)
-    before = numbers(model)
+    before = numbers(model.trainable_variables)
     greedy(True)
-    found: list[Any] = []
     try:
         gpuconf.fit(model, X[:1].repeat(32, 0), Y[:32], batch_size=32, max_retries=0, verbose=0)
     except RuntimeError as error:
-        found.append(type(error).__name__)
-    greedy(False)
-    after = numbers(model)
-    at = sum(int(np.prod(each.shape)) for each in model.trainable_variables)
-    # The metrics begin anew with the epoch, whatever happens in it.
-    return [*found, bool((after[:at] == before[:at]).all())]
+        return [type(error).__name__, bool((numbers(model.trainable_variables) == before).all())]
+    return ["no error"]
 
 
 class Torn(keras.optimizers.SGD):  # type: ignore[misc]
@@ -321,22 +253,19 @@ def torn_updates() -> Any:
     """An update that was refused is undone and done again once; or not, and all is as before."""
     greedy(False)
     found = []
-    for refusals in (0, 1):
+    for Torn.refusals in (0, 1):
         keras.utils.set_random_seed(3)
         model = dense(optimizer=Torn(0.1, momentum=0.9))
-        Torn.refusals = refusals
         gpuconf.fit(model, X, Y, batch_size=BATCH, verbose=0)
-        found.append(numbers(model))
+        found.append(numbers([*model.variables, *model.optimizer.variables]))
     apart = furthest(found[1], found[0])
     if BACKEND == "jax":
         return [apart]
-    before = [keras.ops.convert_to_numpy(each).copy() for each in model.weights]
-    Torn.refusals = 99
+    before, Torn.refusals = numbers(model.weights), 99
     try:
         gpuconf.fit(model, X, Y, batch_size=BATCH, verbose=0)
     except RuntimeError as error:
-        after = model.get_weights()
-        return [apart, type(error).__name__, furthest(flat(after), flat(before))]
+        return [apart, type(error).__name__, furthest(numbers(model.weights), before)]
     return [apart]
 
 
@@ -354,13 +283,9 @@ class OwnSteps(keras.Model):  # type: ignore[misc]
 
 def own_steps() -> Any:
     """They are called as Keras calls them; a train_step in parts is refused."""
-    inputs = keras.Input((6,))
-    model = OwnSteps(inputs, layers.Dense(3)(Greedy()(inputs)))
-    model.compile("sgd", crossentropy(), metrics=["accuracy"])
+    model = dense(kind=OwnSteps, metrics=["accuracy"])
     greedy(False)
-    logs = model.evaluate(X, Y, batch_size=BATCH, verbose=0)
     gpuconf.fit(model, X, Y, verbose=0)
-    model.compile("sgd", crossentropy(), metrics=["accuracy"])
     logs = model.evaluate(X, Y, batch_size=BATCH, verbose=0)
     with small_card(BACKEND == "torch"):
         found = furthest(gpuconf.evaluate(model, X, Y, batch_size=BATCH, verbose=0), logs)
@@ -376,7 +301,7 @@ if BACKEND == "torch":
 
     torch.cuda.set_per_process_memory_fraction(128.25 * MIB / torch.cuda.mem_get_info()[1])
 REAL, WANTED = (os.environ[name].split(",") for name in ("REAL", "CASES"))
-for case in WANTED:
-    report(**{case: compared(case, case in REAL)})
-report(automatic=automatic(), generated=generated(), own_steps=own_steps())
-report(not_even_one=not_even_one(), torn_updates=torn_updates())
+values = {case: compared(case, case in REAL) for case in WANTED}
+for check in (automatic, generated, own_steps, not_even_one, torn_updates):
+    values[check.__name__] = check()
+print("REPORT", json.dumps(values), flush=True)

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuconf.batching import size as sizes
 from gpuconf.batching.card import ComputeDevice
-from gpuconf.batching.failures import OutOfMemory, attempt
+from gpuconf.batching.failures import OutOfMemory
 from gpuconf.batching.size import (
-    MOST_RETRIES,
     CardBatch,
     Guess,
     KnownSize,
@@ -20,7 +18,6 @@ from gpuconf.batching.size import (
     forget,
     key_for,
     known_size,
-    remember,
 )
 
 KEY = SizeKey("evaluate", ("model",), "GPU:0", 1024)
@@ -146,68 +143,7 @@ def test_a_small_last_batch_does_not_shrink_what_is_known() -> None:
     assert known_size(KEY) == KnownSize(32, None)
 
 
-def test_one_sample_that_does_not_fit_raises_the_users_error(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The same exception object, with a diagnosis beside it on stderr."""
-    failure = full()
-    with pytest.raises(RuntimeError) as caught:
-        sized(1).failed(failure, 1)
-    assert caught.value is failure.error
-    output = capsys.readouterr().err
-    assert "not even one sample fits" in output
-    assert "oom" in output.lower()
-
-
-@pytest.mark.parametrize("retries", [0, 1, 3])
-def test_retries_are_bounded_and_each_is_told(
-    retries: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """So many smaller batches are tried, each in one line, then the error comes."""
-    batch = sized(10**6, max_retries=retries)
-    for _ in range(retries):
-        batch.failed(full(), batch.size)
-    assert capsys.readouterr().err.count("samples do not fit") == retries
-    with pytest.raises(RuntimeError, match="OOM"):
-        batch.failed(full(), batch.size)
-    assert MOST_RETRIES >= 10
-
-
-def test_host_memory_is_not_cured_by_smaller_batches(capsys: pytest.CaptureFixture[str]) -> None:
-    """The user's error comes at once, and nothing is remembered against the card."""
-    failure = full(of_the_card=False)
-    batch = sized(64)
-    with pytest.raises(RuntimeError) as caught:
-        batch.failed(failure, 64)
-    assert caught.value is failure.error
-    assert "the host ran out of RAM" in capsys.readouterr().err
-    assert batch.size == 64
-    assert known_size(KEY) is None
-
-
-def test_an_attempt_hands_back_only_out_of_memory() -> None:
-    """Results and out-of-memory come back; other exceptions go through."""
-    assert attempt(lambda: 7) == (7, None)
-
-    def fails() -> None:
-        raise RuntimeError(FULL)
-
-    result, failure = attempt(fails)
-    assert result is None
-    assert failure is not None
-    with pytest.raises(ZeroDivisionError):
-        attempt(lambda: 1 / 0)
-
-
 def test_keys_count_whole_mebibytes_of_the_limit() -> None:
     """A limit is part of the key, and no limit is another key."""
     assert key_for("fit", ("m",), ComputeDevice("GPU:0", (5 << 20) + 1)).limit_mib == 5
     assert key_for("fit", ("m",), ComputeDevice("GPU:0")).limit_mib is None
-
-
-def test_forgetting_forgets_everything() -> None:
-    """As after other programs have left the card."""
-    remember(KEY, KnownSize(3))
-    assert sizes._KNOWN[KEY] == KnownSize(3)
-    forget()
-    assert not sizes._KNOWN

@@ -20,7 +20,7 @@ from gpuconf.callbacks.counters import Use
 from gpuconf.callbacks.gauge import DeviceGauge, backend_of, choose_devices, is_device, short_name
 from gpuconf.callbacks.memory_usage import figures
 from gpuconf.errors import UsageError
-from gpuconf.simcard import Card, bridge_for_command, simulated_card
+from gpuconf.simcard import bridge_for_command, simulated_card
 from tests.programs import warm
 from tests.programs.card_clients import STORY
 from tests.programs.processes import run, run_python
@@ -66,11 +66,6 @@ def train(
     values = [json.loads(line.removeprefix("VALUES ")) for line in lines]
     errors = done.stderr.split("VALUES\n")[:-1]
     return dict(zip(parts, zip(values, errors, strict=True), strict=True))
-
-
-def on_card(card: Card) -> dict[str, str]:
-    """The variables with which TensorFlow computes on the card."""
-    return card.environment({}, bridge=bridge_for_command([sys.executable]))
 
 
 ONE, TWO = {"GPU:0": Use(3, 5)}, {"GPU:0": Use(3, 5), "GPU:1": Use(2, 4)}
@@ -203,16 +198,15 @@ def test_it_can_be_copied_and_pickled() -> None:
 
 
 def test_importing_it_imports_no_framework(tmp_path: Path) -> None:
-    """One class serves every Keras, because it needs none."""
-    printed = run_python(
+    """One class serves every Keras; `import gpuconf` is enough for it, and does not load it."""
+    code = """
+        import sys, gpuconf
+        assert "gpuconf.callbacks" not in sys.modules
+        print(gpuconf.callbacks.MemoryUsage.__name__)
+        print({"tensorflow", "keras", "tf_keras", "numpy"} & set(sys.modules))
+        print(gpuconf.batching.forget.__name__)
         """
-        import sys
-        import gpuconf.callbacks
-        print(sorted({"tensorflow", "keras", "tf_keras", "numpy"} & set(sys.modules)))
-        """,
-        tmp_path,
-    )
-    assert printed.strip() == "[]"
+    assert run_python(code, tmp_path).split() == ["MemoryUsage", "set()", "forget"]
 
 
 _FIT = """
@@ -260,23 +254,6 @@ def test_what_tensorflow_does_not_tell_breaks_nothing(without_a_gpu: Reported) -
     assert stderr.count("does not count the memory of GPU:7 (ValueError") == 1
 
 
-@pytest.mark.slow
-def test_keras_on_another_backend(tmp_path: Path) -> None:
-    """With Keras on JAX it is JAX that is asked, and TensorFlow is not made to look for devices."""
-    body = (
-        """
-import tensorflow as tf
-def fail(*_): raise AssertionError("TensorFlow was asked")
-tf.config.list_logical_devices = fail
-"""
-        + _FIT
-    )
-    environ = {"KERAS_BACKEND": "jax", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    values, stderr = train(tmp_path, {"fit": body}, **environ)["fit"]
-    assert sorted(values) == ["loss", "val_loss"]
-    assert "JAX uses no GPU here" in stderr
-
-
 _EPOCHS = """
 import tensorflow as tf
 class Own(keras.callbacks.Callback):
@@ -317,20 +294,30 @@ for run in ("train", "validation"):
                 if "gpu_memory" in value.tag:
                     found.setdefault(value.tag, []).append(float(tf.make_ndarray(value.tensor)))
 """
+_ALONE = "values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history"
+_MIRRORED = f"""
+reduce = tf.distribute.HierarchicalCopyAllReduce()
+with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
+    model = keras.Sequential([keras.layers.Input((1024,)), keras.layers.Dense(1024)])
+    model.compile("adam", "mse")
+{_ALONE}
+"""
 
 
 @pytest.fixture(scope="module", params=_KERAS)
 def on_a_card(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, libraries: Path
 ) -> tuple[Reported, Path]:
-    """What the callback measures on a card, and the folder in which it was."""
+    """What the callback measures on two cards, and the folder in which it was."""
     del libraries  # for its skip
     folder = tmp_path_factory.mktemp("on_card")
-    parts = {"epochs": _EPOCHS, "evaluate": _EVALUATE}
+    parts = {"epochs": _EPOCHS, "evaluate": _EVALUATE, "alone": _ALONE, "mirrored": _MIRRORED}
     if importlib.util.find_spec("tensorboard") is not None:
         parts["board"] = _BOARD
-    with simulated_card(STORY) as card:
-        return train(folder, parts, keras=request.param, **on_card(card)), folder
+    bridge = bridge_for_command([sys.executable])
+    with simulated_card(STORY._replace(count=2)) as card:
+        environ = card.environment({}, bridge=bridge)
+        return train(folder, parts, keras=request.param, **environ), folder
 
 
 @pytest.mark.slow
@@ -383,34 +370,15 @@ def test_tensorboard_shows_them(on_a_card: tuple[Reported, Path]) -> None:
 
 
 @pytest.mark.slow
-def test_several_gpus(tmp_path: Path, two_cards: Card) -> None:
+def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
     """Under MirroredStrategy both replicas are measured, under names of their own.
 
     A GPU that a training does not use is left out with one line: 0 would be no measurement.
     """
-    alone = "values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history"
-    mirrored = """
-import tensorflow as tf
-reduce = tf.distribute.HierarchicalCopyAllReduce()
-with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
-    model = keras.Sequential([keras.layers.Input((1024,)), keras.layers.Dense(1024)])
-    model.compile("adam", "mse")
-values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history
-"""
-    parts = train(tmp_path, {"alone": alone, "mirrored": mirrored}, **on_card(two_cards))
-    values, stderr = parts["alone"]
+    values, stderr = on_a_card[0]["alone"]
     assert values["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB
     assert "gpu_memory_peak_bytes_gpu1" not in values
     assert stderr.count("counts no byte on GPU:1") == 1
-    values, _ = parts["mirrored"]
+    values, _ = on_a_card[0]["mirrored"]
     for number in (0, 1):
         assert values[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB
-
-
-def test_the_packages_of_gpuconf_are_its_attributes(tmp_path: Path) -> None:
-    """`import gpuconf` is enough for `gpuconf.callbacks.MemoryUsage`, and loads none of them."""
-    code = (
-        "import gpuconf, sys; assert 'gpuconf.callbacks' not in sys.modules; "
-        "print(gpuconf.callbacks.MemoryUsage.__name__, gpuconf.batching.forget.__name__)"
-    )
-    assert run_python(code, tmp_path).split() == ["MemoryUsage", "forget"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.simcard import bridge_for_command, simulated_card
+from tests.programs import warm
 from tests.programs.card_clients import STORY
 from tests.programs.processes import clean_environment, run
 
@@ -53,7 +54,7 @@ def test_nothing_is_put_on_the_card(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
     with simulated_card(STORY) as card:
         environ = card.environment(clean_environment(tmp_path), bridge=bridge)
-        environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", warm.VARIABLE: "1"}
         done = run([sys.executable, "program.py"], tmp_path, environ=environ, timeout_s=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{'current': 0, 'peak': 0}"

@@ -96,9 +96,13 @@ def test_importing_imports_no_framework() -> None:
     assert output == ["set()", "{'numpy'}"]
 
 
-def test_scales_by_name_and_factor() -> None:
-    """Zero and 255 go where the name says; None leaves them."""
-    for scale, wanted in (("0-1", (0, 1)), ("-1-1", (-1, 1)), (2, (0, 510)), (0.5, (0, 127.5))):
+def test_scales() -> None:
+    """Zero and 255 go where the name, factor or function says; None leaves them."""
+    ways: list[tuple[Any, tuple[float, float]]] = [
+        *(("0-1", (0, 1)), ("-1-1", (-1, 1)), (2, (0, 510)), (0.5, (0, 127.5))),
+        (lambda images: images - 50, (-50, 205)),
+    ]
+    for scale, wanted in ways:
         step = make_scale(scale)
         assert step is not None
         assert (step(0.0), step(255.0)) == wanted

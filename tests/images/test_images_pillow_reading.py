@@ -15,7 +15,7 @@ from gpuconf.images import ImageError
 from gpuconf.images.memory_plan import decoding_bytes
 from gpuconf.images.options import Picture
 from gpuconf.images.pillow_reading import Lanes, examine, read_orientation, read_picture
-from tests.images.image_files import broken_files, every_kind, lacking_memory, noise, turned
+from tests.images.image_files import lacking_memory, noise, turned
 
 _PICTURE = Picture(height=48, width=48, channels=3)
 
@@ -87,23 +87,6 @@ def test_large_jpegs_are_reduced_and_others_not(tmp_path: Path) -> None:
     assert read(tmp_path / "a.jpg").shape == (90, 120, 3)
     assert read(tmp_path / "a.jpg", interpolation="nearest").shape == (720, 960, 3)
     assert read(tmp_path / "a.png").shape == (720, 960, 3)
-
-
-def test_every_kind_is_read(tmp_path: Path) -> None:
-    """All have the channels asked for, and nothing is left open."""
-    for name, path in every_kind(tmp_path).items():
-        for channels in (3, 4):
-            assert read(path, channels=channels).shape[2] == channels, name
-        assert read(path, channels=1).ndim == 2, name
-
-
-def test_what_is_broken_is_named_with_its_reason(tmp_path: Path) -> None:
-    """Name, reason, and nothing of Pillow's own words where they say nothing."""
-    for path, word in broken_files(tmp_path).values():
-        with pytest.raises(ImageError) as caught:
-            read(path)
-        assert caught.value.path == str(path)
-        assert word in caught.value.reason
 
 
 @pytest.mark.parametrize(

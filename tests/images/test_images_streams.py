@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import warm
 from tests.programs.inside_tensorflow import PLAIN, Outcomes, holds, names_in, outcomes_fixture
 from tests.programs.processes import run_python
 
@@ -45,5 +46,6 @@ def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
 
 def test_without_pillow(tmp_path: Path) -> None:
     """A plain JPEG needs none; what needs it says so with the file's name, whatever the policy."""
-    output = run_python(_NO_PILLOW, tmp_path, environ=PLAIN, timeout_s=300)
+    environ = {**PLAIN, warm.VARIABLE: "1"}
+    output = run_python(_NO_PILLOW, tmp_path, environ=environ, timeout_s=300)
     assert output.split() == ["refused", "refused"]

@@ -156,15 +156,12 @@ def test_cells_in_a_kernel_of_another_python(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_end_of_a_kernel(tmp_path: Path) -> None:
-    """Nobody answers input(); a kernel that dies is reported by its signal; no cell is no error."""
+    """Nobody answers input(); a kernel that dies is reported by its signal."""
     done = _run(_notebook(tmp_path, "name = input('who? ')"))
     assert (done.code, done.trainer["uncaught"]["where"]) == (1, "cell 1:1")
     assert done.trainer["uncaught"]["type"] == "StdinNotImplementedError"
     done = _run(_notebook(tmp_path, "import os", "os.abort()"))
     assert verdict_of(done).because == "the script was ended by SIGABRT in cell 2"
-    done = _run(_notebook(tmp_path, "1/0", tags={1: MAY_FAIL}))
-    assert (done.code, done.trainer["uncaught"]) == (0, None)
-    assert verdict_of(done).because == "the command ended without importing TensorFlow"
 
 
 TRAINING = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from gpuconf.rehearsal.breakdown import devices_of
-from gpuconf.rehearsal.rehearse import OtherBatches, Rehearsal, rehearse
+from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.verdict import verdict_of
 from gpuconf.simcard import CardSpec
@@ -51,6 +51,7 @@ with strategy.scope():
 x, y = np.ones((640, 16, 16, 8), "float32"), np.zeros((640, 4), "float32")
 optimizer = keras.optimizers.SGD(0.01)
 
+@tf.function
 def step(a, b):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean((model(a, training=True) - b) ** 2)
@@ -67,7 +68,7 @@ class Pieces(getattr(keras.utils, "PyDataset", None) or keras.utils.Sequence):
     def __getitem__(self, i): return x[i * batch:(i + 1) * batch], y[i * batch:(i + 1) * batch]
 
 try:
-    if kind in ("arrays", "mixed", "eager_fit", "several", "mirrored"):
+    if kind in ("mixed", "eager_fit", "several", "mirrored"):
         model.fit(x, y, batch_size=batch, verbose=2)
     elif kind == "dataset":
         model.fit(tf.data.Dataset.from_tensor_slices((x, y)).shuffle(64).batch(batch), verbose=2)
@@ -78,8 +79,7 @@ try:
     elif kind == "single":
         for _ in range(10): model.train_on_batch(x[:batch], y[:batch])
     else:
-        run = tf.function(step) if kind == "loop" else step
-        for _ in range(10): run(tf.constant(x[:batch]), tf.constant(y[:batch]))
+        for _ in range(10): step(tf.constant(x[:batch]), tf.constant(y[:batch]))
 finally:
     went_on()
 """
@@ -106,7 +106,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
 @pytest.mark.parametrize(
     ("kind", "data", "legacy"),
     [
-        pytest.param("arrays", "arrays", "0", marks=pytest.mark.nightly),
         ("dataset", "tf.data", "0"),
         ("generator", "generator", "1"),
         ("sequence", "sequence", "0"),
@@ -115,7 +114,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
         pytest.param("mixed", "arrays", "1", marks=pytest.mark.nightly),
         ("mirrored", "arrays", "0"),
         ("loop", None, "0"),
-        pytest.param("eager_loop", None, "1", marks=pytest.mark.nightly),
     ],
 )
 def test_every_way_to_train(
@@ -136,7 +134,7 @@ def test_every_way_to_train(
     assert device.held_bytes >= device.limit_bytes  # all is taken at once, without growth
     assert sum(row.size_bytes for row in device.rows) == device.peak_bytes
     forward = {row.layer for row in device.rows if row.what in ("forward", "backward")}
-    if kind not in ("eager_fit", "eager_loop"):
+    if kind != "eager_fit":
         assert forward & {"first", "second"}
     assert {"weights", "optimizer state"} <= {row.what for row in device.rows} or "loop" in kind
     assert len(devices_of(done)) == (2 if kind == "mirrored" else 1)
@@ -151,26 +149,12 @@ def test_several_steps_in_one_call(stage: tuple[Path, Run]) -> None:
     assert done.trainer["steps"] == 4
 
 
-def test_a_larger_batch_takes_more(stage: tuple[Path, Run]) -> None:
-    """The batch that is ordered is the one whose memory is measured."""
-    _, run = stage
-    peaks = [
-        devices_of(run("dataset", 32, Orders(batch=batch, whole=False)))[0].peak_bytes
-        for batch in (64, 256)
-    ]
-    first_layer_bytes = 14 * 14 * 32 * 4  # an example's activations, which backward needs
-    assert peaks[1] - peaks[0] > (256 - 64) * first_layer_bytes
+@pytest.fixture(scope="module")
+def halves(stage: tuple[Path, Run]) -> tuple[Rehearsal, bool]:
+    """Batches of 640 on a small card, and whether something ran after its first run's steps.
 
-
-class Halves(NamedTuple):
-    """A rehearsal, and whether something of the program ran after its first run's steps."""
-
-    rehearsal: Rehearsal
-    went_on: bool
-
-
-def rehearsed(stage: tuple[Path, Run], batch: int, other_batches: OtherBatches) -> Halves:
-    """Rehearse on a small card: TensorFlow keeps 225 MiB of less than 2 GiB for itself."""
+    TensorFlow keeps 225 MiB of less than 2 GiB for itself, and waits 10 s before it runs out.
+    """
     folder, run = stage
     went_on: list[bool] = []
 
@@ -179,23 +163,15 @@ def rehearsed(stage: tuple[Path, Run], batch: int, other_batches: OtherBatches) 
         went_on.append((folder / "went_on").exists())
         return done
 
-    command = ["generator", str(batch)]
-    spec = CardSpec(total_bytes=288 * MIB)
-    done = rehearse(
-        command, Orders(), spec=spec, card=None, environ={}, run=once, other_batches=other_batches
-    )
-    return Halves(done, went_on[0])
+    options: dict[str, Any] = {"spec": CardSpec(total_bytes=288 * MIB), "card": None, "environ": {}}
+    options |= {"run": once, "other_batches": "where it does not fit"}
+    return rehearse(["generator", "640"], Orders(), **options), went_on[0]
 
 
-@pytest.fixture(scope="module")
-def halves(stage: tuple[Path, Run]) -> Halves:
-    """Of 640; once, because TensorFlow waits 10 s before it is out of memory."""
-    return rehearsed(stage, 640, "where it does not fit")
-
-
-def test_out_of_memory_is_explained(halves: Halves) -> None:
+def test_out_of_memory_is_explained(halves: tuple[Rehearsal, bool]) -> None:
     """The failing operation of a layer, with its shape and bytes; the trace until then is whole."""
-    done = halves.rehearsal.first
+    rehearsal, went_on = halves
+    done = rehearsal.first
     verdict = verdict_of(done)
     assert (verdict.answer, verdict.exit_code) == ("does not fit", 1), done.stderr[-3000:]
     failure = verdict.failure
@@ -204,7 +180,7 @@ def test_out_of_memory_is_explained(halves: Halves) -> None:
     assert failure.asked_bytes is not None
     assert failure.shape is not None
     # It failed by itself, and ended as it does; what it wrote meanwhile is not where it said.
-    assert not halves.went_on
+    assert not went_on
     assert [Path(each).name for each in done.trainer["diverted"]] == ["went_on"]
     assert done.tape is not None
     assert done.tape.is_whole
@@ -213,9 +189,12 @@ def test_out_of_memory_is_explained(halves: Halves) -> None:
     assert device.peak_bytes + failure.asked_bytes > device.limit_bytes
 
 
-def test_halves_are_tried_until_two_fit(stage: tuple[Path, Run], halves: Halves) -> None:
-    """A batch that does not fit is halved; what is suggested stays below it, and then fits."""
-    done = halves.rehearsal
+def test_halves_are_tried_until_two_fit(halves: tuple[Rehearsal, bool]) -> None:
+    """A batch that does not fit is halved; what is suggested stays below it, and was run, and fits.
+
+    The batch that is ordered is the one whose memory is measured.
+    """
+    done, _ = halves
     assert done.verdict.answer == "does not fit"
     assert len(done.measurements) in (2, 3)  # with the one that confirms
     assert done.suggestion is not None
@@ -225,4 +204,6 @@ def test_halves_are_tried_until_two_fit(stage: tuple[Path, Run], halves: Halves)
     assert done.measurements[0].batch < batch < 640
     assert done.suggestion.measured_bytes is not None
     assert done.suggestion.measured_bytes <= 63 * MIB
-    assert rehearsed(stage, batch, "never").rehearsal.verdict.answer == "fits"
+    small, large = sorted(done.measurements)[:2]
+    first_layer_bytes = 14 * 14 * 32 * 4  # an example's activations, which backward needs
+    assert large.peak_bytes - small.peak_bytes > (large.batch - small.batch) * first_layer_bytes

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpuconf.errors import UsageError
-from gpuconf.json_values import plain
+from gpuconf.keras_api import batches as b
+from gpuconf.rehearsal.agent import resizing as r
 from gpuconf.rehearsal.agent.names import noted
 from gpuconf.rehearsal.runs import Orders, run_once
 from gpuconf.rehearsal.verdict import verdict_of
-from tests.programs.processes import clean_environment, run_python, write_package
+from tests.programs.processes import clean_environment, write_package
 from tests.programs.terminals import OnTerminal
 from tests.rehearsal.programs import run_script
 
@@ -97,14 +98,14 @@ def test_keras_on_another_backend_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "went_on").exists()
 
 
-@pytest.mark.parametrize("option", ["-I", "-S", "-E"])
-def test_without_an_agent_there_is_no_verdict(tmp_path: Path, option: str) -> None:
+def test_without_an_agent_there_is_no_verdict(tmp_path: Path) -> None:
     """A Python that was told to see nothing of us ends well, and that proves nothing."""
-    done = run_script(tmp_path, "print('fine')", option)
-    assert (done.code, done.reports) == (0, ())
-    verdict = verdict_of(done)
-    assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
-    assert "no Python process reported" in verdict.because
+    for option in ("-I", "-S", "-E"):
+        done = run_script(tmp_path, "print('fine')", option)
+        assert (done.code, done.reports) == (0, ()), option
+        verdict = verdict_of(done)
+        assert (verdict.answer, verdict.exit_code) == ("no verdict", 4), option
+        assert "no Python process reported" in verdict.because, option
 
 
 def test_the_agent_is_light(tmp_path: Path) -> None:
@@ -251,25 +252,6 @@ def test_output_passes_through_a_pipe_untouched(tmp_path: Path) -> None:
     assert done.stderr == b"err False\n"
 
 
-def test_readers_that_are_gone_do_not_end_it(tmp_path: Path) -> None:
-    """`2>&1 | head -1` closes stderr in the middle: the program runs to its end, and so do we."""
-    program = (
-        "import os, sys\n"
-        "from gpuconf.rehearsal.runs import Orders, run_once\n"
-        "inner = \"import sys\\nfor i in range(300): print('x' * 1000, file=sys.stderr)\\n"
-        'sys.exit(9)"\n'
-        "done = run_once([sys.executable, '-c', inner], Orders(), environ=os.environ)\n"
-        "print(done.code)\n"
-    )
-    reader, writer = os.pipe()
-    os.close(reader)
-    environ = clean_environment(tmp_path)
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, stderr=writer, check=True)
-    os.close(writer)
-    assert done.stdout == b"9\n"
-
-
 def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
     """The program sees one on both streams; our line is drawn and erased, never within its own."""
     with OnTerminal([sys.executable, "-c", _OUTER], tmp_path, columns=80) as terminal:
@@ -279,39 +261,29 @@ def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
     assert "T: started" not in terminal.raw.rpartition("\x1b[K")[2]
 
 
-def test_orders_are_plain_data() -> None:
-    """They go through a file to another Python."""
-    orders = plain(Orders(steps=5, batch=8, profile="p"))
-    assert json.loads(json.dumps(orders)) == orders
-    assert orders["package"] == str(Path(run_once.__code__.co_filename).parents[1])
-
-
-def test_resized_data(tmp_path: Path) -> None:
+def test_resized_data() -> None:
     """Batches of another size keep their nesting, None, order and type, in every kind of data."""
-    run_python(
-        """
-        import numpy as np
-        from gpuconf.keras_api import batches as b
-        from gpuconf.rehearsal.agent import resizing as r
-        x, y = np.arange(12).reshape(6, 2), np.arange(6)
-        batch = ({"a": x, "b": None}, y)
-        assert b.examples(batch) == 6 and b.examples([1, 2]) == 2 and b.examples(None) is None
-        small = r.repeated(batch, 4)
-        assert small[0]["b"] is None and small[0]["a"].tolist() == x[:4].tolist()
-        large = r.repeated(batch, 15)
-        assert large[1].tolist() == [*range(6), *range(6), 0, 1, 2]
-        told = []
-        wide = r.generator(iter([(x, y), (x + 100, y + 100), (x, y)]), 8, told.append)
-        first = next(wide)
-        assert told == [6] and len(first[1]) == 8 and first[1].tolist()[6:] == [100, 101]
-        narrow = r.generator(iter([(x, y)] * 3), 2, told.append)
-        assert [len(each[1]) for each in narrow] == [2, 2, 2]
-        same = r.generator(iter([(x, y)]), None, told.append)
-        assert next(same)[1] is y
-        assert b.is_array([x, y]) and b.is_array([[1.0], [2.0]]) and not b.is_array(iter([x]))
-        """,
-        tmp_path,
-    )
+    x, y = np.arange(12).reshape(6, 2), np.arange(6)
+    batch = ({"a": x, "b": None}, y)
+    assert [b.examples(each) for each in (batch, [1, 2], None)] == [6, 2, None]
+    small = r.repeated(batch, 4)
+    assert small[0]["b"] is None
+    assert small[0]["a"].tolist() == x[:4].tolist()
+    large = r.repeated(batch, 15)
+    assert large[1].tolist() == [*range(6), *range(6), 0, 1, 2]
+    told = []
+    wide = r.generator(iter([(x, y), (x + 100, y + 100), (x, y)]), 8, told.append)
+    first = next(wide)
+    assert told == [6]
+    assert len(first[1]) == 8
+    assert first[1].tolist()[6:] == [100, 101]
+    narrow = r.generator(iter([(x, y)] * 3), 2, told.append)
+    assert [len(each[1]) for each in narrow] == [2, 2, 2]
+    same = r.generator(iter([(x, y)]), None, told.append)
+    assert next(same)[1] is y
+    assert b.is_array([x, y])
+    assert b.is_array([[1.0], [2.0]])
+    assert not b.is_array(iter([x]))
 
 
 SCRIPT = '''"""Its docstring."""

@@ -23,14 +23,14 @@ from tests.programs.processes import run_python
 from tests.rehearsal.programs import rehearse_script
 
 pytestmark = pytest.mark.slow
+# Scripts whose loops are cut start fresh: a fork of the warm process compiles them itself.
 if find_spec("tensorflow") is None:  # to import it would cost every run of pytest seven seconds
     pytest.skip("tensorflow is not installed", allow_module_level=True)
 
 # Of the shape of the first examples that everybody began with; and all other ways to train, one
 # after the other in the same process.
 DIGITS = """
-import os, sys
-os.environ["TF_USE_LEGACY_KERAS"] = "1"
+import sys
 import numpy as np
 import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
@@ -90,11 +90,6 @@ with tf.Graph().as_default(), tf.Session() as sess:
     finally:
         coordinator.request_stop()
         coordinator.join(threads)
-
-import tf_keras
-model = tf_keras.Sequential([tf_keras.layers.Dense(10, input_shape=(784,))])
-model.compile("adam", "mse")
-model.fit(images, labels, batch_size=40, epochs=3, verbose=0)
 print("to the end")
 """
 
@@ -196,7 +191,6 @@ def test_every_session_is_cut_after_three_steps(tmp_path: Path) -> None:
         ("sess.run of Adam", 3, 128),
         ("sess.run of GradientDescent", 3, None),
         ("sess.run of Momentum", 3, None),
-        ("fit of sequential", 3, 40),
     ]
     assert all(phase.is_cut for phase in trained)
     beside, judged = (phase for phase in phases if phase.kind == "call")
@@ -231,6 +225,7 @@ def test_the_first_three_steps_alone(tmp_path: Path) -> None:
     assert marks == [f"{when}step {n}" for n in (1, 2, 3) for when in ("", "after ")]
 
 
+@pytest.mark.usefixtures("warm_programs")
 def test_which_runs_train(tmp_path: Path) -> None:
     """TensorFlow's optimizers and those of one's own, however they are fetched; nothing else."""
     assert run_python(KINDS, tmp_path).splitlines()[-1] == "asked"
