@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.checks import ALL, Check, other_ways_to_devices_are_guarded, with_us_both_run
+from tests.acceptance.checks import ALL, Check, other_ways_to_devices_are_guarded
 from tests.acceptance.stage import Stage, simulated_stage
 
 pytestmark = [
@@ -19,7 +19,7 @@ pytestmark = [
 
 # With all that TensorFlow imports where it is installed, see `lean_tensorflow`; `make matrix`
 # runs every check where it is not.
-WHOLE = {with_us_both_run, other_ways_to_devices_are_guarded}
+WHOLE = {other_ways_to_devices_are_guarded}
 
 
 @pytest.fixture(scope="module")

@@ -64,13 +64,17 @@ def outcome(family: Program, profile: str = "") -> str:
     return read_after("OUTCOME", family)
 
 
-@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver", "os.fork", "subprocess", "loky"])
+_AT_NIGHT = [pytest.param(way, marks=pytest.mark.nightly) for way in ("forkserver", "loky")]
+
+
+@pytest.mark.parametrize("way", ["fork", "os.fork", "spawn", "subprocess", *_AT_NIGHT])
 def test_each_child_has_the_limit_of_its_moment(
     way: str, card: Card, start: Start, tmp_path: Path
 ) -> None:
     """Room: what a plan gives now. Full: ShortageError. Full and then free: it waits for that.
 
     The profile that waits is a relative path, set after our line, and children run elsewhere.
+    A server of forks and joblib's workers begin as what spawn starts, and run at night.
     """
     (tmp_path / "waiting.yaml").write_text(WAITING)
     family = start_family(way, card, start)

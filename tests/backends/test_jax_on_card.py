@@ -15,7 +15,7 @@ from tests.programs.on_card import SPEC, RunOnCard, environment_on
 pytestmark = pytest.mark.slow
 
 _BEGIN = """
-import gpuconf.auto, gpuconf, os
+import gpuconf.auto, gpuconf, os, sys
 import numpy, jax
 def settings():
     return {s.name: [s.requested, s.effective, s.why_not] for s in gpuconf.activation().settings}
@@ -26,75 +26,38 @@ def planned():
 """
 
 
-def test_the_plan_is_in_effect_and_read_back(run_on_card: RunOnCard) -> None:
-    """Two cards with a limit of 2 MiB's multiples each; growth; JAX's own error at the cap."""
-    code = (
-        _BEGIN
-        + """
-import gc
-from gpuconf.hardware import read_inventory
-def held():
-    return [gpu.used_bytes for gpu in read_inventory().gpus]
-before = held()
-report(limits=limits(), planned=planned(), settings=settings(), made=held()[0] - before[0])
-arrays = []
-try:
-    while True:
-        arrays.append(jax.device_put(numpy.zeros(1 << 26, numpy.float32)))  # 256 MiB
-        arrays[-1].block_until_ready()
-        if len(arrays) == 1:
-            report(first=held()[0] - before[0])
-except jax.errors.JaxRuntimeError as error:
-    report(error=str(error), arrays=len(arrays))
-report(most=jax.devices()[0].memory_stats()["pool_bytes"])
-"""
-    )
-    told = run_on_card(code, "shared-desktop", frameworks=("jax",), JAX_PLATFORMS="cuda").values
-    assert told["limits"] == told["planned"]
-    assert len(set(told["limits"])) == 1
-    name = "jax cuda:0 memory limit"
-    asked, effective, why = told["settings"][name]
-    assert (asked, why) == (effective, None)
-    # shared-desktop grows: JAX takes what it needs, up to its limit.
-    assert 256 * MIB <= told["first"] - told["made"] < 1 * GIB
-    assert "RESOURCE_EXHAUSTED" in told["error"]
-    assert told["arrays"] == told["limits"][0] // (256 * MIB)
-    assert told["most"] <= told["limits"][0]
-
-
-_SCRIPTS = {
-    "a variable, after the import": "os.environ[FRACTION] = {asked!r}",
-    "the other variable": "os.environ[OTHER] = {asked!r}",
-    "JAX's own option": (
-        'jax.config.update("jax_pjrt_client_create_options", {{"memory_fraction": {asked}}})'
-    ),
-}
-
-
-@pytest.mark.parametrize("script", _SCRIPTS)
-def test_what_the_script_asks_for(script: str, run_on_card: RunOnCard) -> None:
-    """More than the plan is cut to the plan, and said; less stays."""
-    code = (
-        _BEGIN
-        + f"""
+_ASKING = """
 FRACTIONS = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
-[FRACTION] = [name for name in FRACTIONS if name in os.environ]
-[OTHER] = set(FRACTIONS) - {{FRACTION}}
-{_SCRIPTS[script].format(asked=".95")}
-if os.fork() == 0:
-    report(large=limits(), planned=planned())
-    os._exit(0)
-assert os.wait()[1] == 0
-{_SCRIPTS[script].format(asked=".125")}
-report(small=limits(), settings=settings())
+[planned_name] = [name for name in FRACTIONS if name in os.environ]
+[other_name] = set(FRACTIONS) - {planned_name}
+def variable(name):
+    return lambda asked: os.environ.update({name: asked})
+def option(asked):
+    jax.config.update("jax_pjrt_client_create_options", {"memory_fraction": float(asked)})
+for kind, ask in (("variable", variable(planned_name)), ("other", variable(other_name)),
+                  ("option", option)):
+    for asked in (".95", ".125"):
+        sys.stdout.flush()
+        if os.fork() == 0:
+            ask(asked)
+            report(**{f"{kind} {asked}": [limits(), planned(), settings()]})
+            os._exit(0)
+        assert os.wait()[1] == 0
 """
-    )
+
+
+def test_what_the_script_asks_for(run_on_card: RunOnCard) -> None:
+    """By either variable or JAX's option: more than the plan is cut and said; less stays."""
+    code = _BEGIN + _ASKING
     outcome = run_on_card(code, "half-card", frameworks=("jax",), JAX_PLATFORMS="cuda")
-    told = outcome.values
-    assert told["large"] == told["planned"], outcome.log
-    assert told["small"] == [SPEC.total_bytes // 8] * 2
-    assert ".95, got 0.34" in outcome.log
-    assert [why for _, _, why in told["settings"].values() if why] == []
+    for kind in ("variable", "other", "option"):
+        limits, planned, _ = outcome.values[f"{kind} .95"]
+        assert limits == planned, outcome.log
+        assert len(limits) == 2
+        limits, _, settings = outcome.values[f"{kind} .125"]
+        assert limits == [SPEC.total_bytes // 8] * 2, kind
+        assert [why for _, _, why in settings.values() if why] == [], kind
+    assert outcome.log.count(".95, got 0.34") == 3
 
 
 def test_cards_and_allocators_that_the_script_chooses_late(run_on_card: RunOnCard) -> None:
@@ -102,7 +65,6 @@ def test_cards_and_allocators_that_the_script_chooses_late(run_on_card: RunOnCar
     code = (
         _BEGIN
         + """
-import sys
 def child(work):
     sys.stdout.flush()
     if os.fork() == 0:
@@ -180,7 +142,10 @@ os.wait()
     assert on_gpu == {"platform": "gpu", "leases": [1, 1]}
 
 
-@pytest.mark.parametrize("total", [8 * GIB, 11264 * MIB, 25_438_126_080])
+_AT_NIGHT = [pytest.param(total, marks=pytest.mark.nightly) for total in (8 * GIB, 11264 * MIB)]
+
+
+@pytest.mark.parametrize("total", [25_438_126_080, *_AT_NIGHT])
 def test_two_hundred_limits(total: int, tmp_path: Path) -> None:
     """What XLA's own allocator makes of each: never above the limit, at most 2 MiB below.
 

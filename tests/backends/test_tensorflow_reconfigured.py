@@ -16,33 +16,6 @@ def limits():
 """
 
 
-def test_forked_workers_train(run_on_card: RunOnCard) -> None:
-    """Importing us and TensorFlow starts no CUDA, so a forked child still can, with its limit."""
-    outcome = run_on_card(
-        f"""
-import gpuconf.auto, gpuconf
-import multiprocessing, tensorflow as tf
-{LIMITS}
-def train(queue):
-    tensor = tf.constant([1.0])
-    queue.put((tensor.device[-5:], limits()))
-
-context = multiprocessing.get_context("fork")
-queue = context.Queue()
-process = context.Process(target=train, args=(queue,))
-process.start()
-process.join(120)
-report(code=process.exitcode, child=queue.get(timeout=5) if process.exitcode == 0 else None)
-report(parent=tf.constant([1.0]).device[-5:], limits=limits())
-"""
-    )
-    both = ["7884 MiB", "7884 MiB"]
-    assert outcome.values["code"] == 0, outcome.log
-    assert outcome.values["child"] == ["GPU:0", both]
-    assert outcome.values["parent"] == "GPU:0"
-    assert outcome.values["limits"] == both
-
-
 @pytest.mark.parametrize("listed", ["", "tf.config.list_physical_devices('GPU')"])
 def test_every_pair_of_profiles(listed: str, run_on_card: RunOnCard) -> None:
     """Until devices exist another profile may be put in force, also after the GPUs were listed."""
@@ -104,25 +77,31 @@ report(still=gpuconf.activation().profile)
 
 
 def test_a_refused_profile_leaves_the_one_before_in_force(run_on_card: RunOnCard) -> None:
-    """After the refusal the first plan still holds sessions, environment and report."""
+    """Refused first, nothing is set; refused later, the plan before holds sessions and report."""
     outcome = run_on_card(
         """
-import gpuconf; gpuconf.configure("notebook")
 import os, keras, tensorflow as tf
-before = dict(os.environ)
-try:
-    gpuconf.configure("keras-v1-session")
-except gpuconf.BackendError as error:
-    report(error=str(error))
-report(same=dict(os.environ) == before, profile=gpuconf.activation().profile)
+import gpuconf
+def refused():
+    before = dict(os.environ)
+    try:
+        gpuconf.configure("keras-v1-session")
+    except gpuconf.BackendError as error:
+        return [str(error), dict(os.environ) == before, tf.executing_eagerly()]
+report(first=refused(), none=str(gpuconf.activation()))
+gpuconf.configure("notebook")
+report(second=refused(), profile=gpuconf.activation().profile)
 tf.compat.v1.disable_eager_execution()
 options = tf.compat.v1.GPUOptions(per_process_gpu_memory_fraction=0.95)
 with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(gpu_options=options)) as session:
     report(limits=[d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name])
 """
     )
-    assert "has no set_session" in outcome.values["error"], outcome.log
-    assert outcome.values["same"] is True
+    error, *unchanged = outcome.values["first"]
+    assert "has no set_session" in error, outcome.log
+    assert unchanged == [True, True]
+    assert outcome.values["none"] == "None"
+    assert outcome.values["second"] == outcome.values["first"]
     assert outcome.values["profile"] == "notebook"
     assert outcome.values["limits"] == [4505, 4505]
 

@@ -74,6 +74,7 @@ def test_the_doctor_is_as_drawn() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # tests/cli/test_ps_command.py has what the command prints
 def test_ps_is_as_drawn() -> None:
     """All of it but pids, times and the account."""
     prompt, *shown = [line for line in _lines("ps") if line != PS.PROMPT]
