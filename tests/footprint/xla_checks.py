@@ -69,7 +69,7 @@ def check_a_compiled_step_against_the_allocator(
     assert any("XLA for an assumed GPU" in note and "8192 MiB" in note for note in made.notes)
     assert sum(row.total_bytes for row in made.layers) == made.peak_bytes
     compiled = {row.layer for row in made.layers if row.activations_bytes}
-    assert compiled & {"conv2d", "conv2d_1", "batch_normalization", "re_lu"}
+    assert compiled & {"conv2d", "batch_normalization", "re_lu"}
     plain = gpuconf.estimate(model, compiled_steps.BATCH, jit=False)
     assert plain.peak_bytes != made.peak_bytes
     roomy = gpuconf.estimate(model, compiled_steps.BATCH, workspace_limit="256MiB")
@@ -89,8 +89,9 @@ def check_a_compiled_step_against_the_allocator(
 def check_a_compiled_step_at_other_batches() -> None:
     """Its phases and its largest batch; no batch is traced twice, and each is compiled."""
     said: list[str] = []
-    model = compiled_steps.compiled()
-    made = gpuconf.estimate(model, 8, limit="64MiB", phases=True, progress=said.append)
+    model = keras.Sequential([keras.Input((64,)), layers.Dense(256), layers.Dense(8)])
+    model.compile("adam", "mse")
+    made = gpuconf.estimate(model, 8, limit="4MiB", phases=True, progress=said.append)
     assert said[:2] == ["tracing a training step of batch 8", "compiling that step with XLA"]
     traced = [line for line in said if line.startswith("tracing")]
     assert len(traced) == len(set(traced))
