@@ -19,7 +19,6 @@ from gpuconf.footprint import MemoryEstimate
 from gpuconf.footprint.keras_models.preparing import EstimateChoice
 from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.subject import Subject
-from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
 from gpuconf.keras_api.families import family_of
 from gpuconf.units import MIB
 from tests.footprint.miniatures import Coder, Rivals, Wide, attention, convnet, words
@@ -212,16 +211,6 @@ def check_a_model_without_any_operation() -> None:
     assert sum(each.total_bytes for each in made.layers) == made.peak_bytes
 
 
-def check_results_of_a_prediction_stay() -> None:
-    """The large first output is there until the last one is computed."""
-    inputs = keras.Input((64,))
-    large = layers.Dense(65536, use_bias=False)(inputs)
-    hidden = layers.Dense(65536, use_bias=False)(inputs)
-    model = keras.Model(inputs, [large, layers.Dense(2)(hidden)])
-    made = op_by_op(model, 256, training=False)
-    assert made.peak_bytes - made.resident_bytes >= 2 * 256 * 65536 * 4
-
-
 def check_where_building_takes_the_most_it_says_so() -> None:
     """A large weight's random values, beside the weight: more than a step of one sample."""
     model = keras.Sequential([keras.Input((1024,)), layers.Dense(4096, use_bias=False)])
@@ -274,21 +263,6 @@ def check_keras_2() -> None:
         assert len(found) == 1
     with refused("fixed when its layers are made"):
         op_by_op(functional, BATCH, mixed_precision=True)
-
-
-def check_vgg16() -> None:
-    """138 million parameters: weights and Adam's state to the byte, built without any memory."""
-    with abstract_variables():
-        model = keras.applications.VGG16(weights=None)
-    model.compile("adam", "sparse_categorical_crossentropy")
-    made = op_by_op(model, 32)
-    weights = 138_357_544 * 4
-    assert row(made, "fc1").parameters_bytes == (25088 * 4096 + 4096) * 4
-    assert sum(each.parameters_bytes for each in made.layers) == weights
-    assert made.resident_bytes == pytest.approx(3 * weights, abs=100)
-    # The first block's two feature maps, which are kept, and the way back through them.
-    assert made.peak_bytes > 3 * weights + 2 * 32 * 224 * 224 * 64 * 4
-    assert made.peak_bytes < 20 << 30
 
 
 def check_the_worked_example_of_the_page() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -222,14 +223,17 @@ def command(*words: str) -> list[str]:
 
 
 def test_on_the_command_line(probe: Measure, environ: dict[str, str], tmp_path: Path) -> None:
-    """One document on stdout; the tier, and a note of how far off the trace was."""
+    """One document on stdout; the tier, and a note of how far off the trace was: little."""
     del probe
     words = ("models:dense", "--batch-size", "4", "--json")
     done = run(command(*words), tmp_path, environ=environ, timeout_s=200)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["tier"] == SIMULATED_CARD
-    assert any("measured" in note and "× traced" in note for note in told["notes"])
+    (ratios,) = (
+        found for note in told["notes"] if (found := re.findall("([0-9.]+) × traced", note))
+    )
+    assert [float(ratio) for ratio in ratios] == pytest.approx([1, 1], abs=0.1)
     # Weights, gradients and Adam's two states of 4 MiB each, and little that grows.
     assert 16 * MIB <= told["peak_bytes"] < 30 * MIB
 
