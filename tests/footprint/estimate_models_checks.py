@@ -203,14 +203,6 @@ def check_a_model_that_cannot_be_built() -> None:
         op_by_op(Broken(), BATCH, input_shape=(8,))
 
 
-def check_a_model_without_any_operation() -> None:
-    """What comes in goes out: the batch alone."""
-    model = keras.Sequential([keras.Input((64,)), layers.Identity()])
-    made = op_by_op(model, BATCH, training=False)
-    assert made.peak_bytes == BATCH * 64 * 4
-    assert sum(each.total_bytes for each in made.layers) == made.peak_bytes
-
-
 def check_where_building_takes_the_most_it_says_so() -> None:
     """A large weight's random values, beside the weight: more than a step of one sample."""
     model = keras.Sequential([keras.Input((1024,)), layers.Dense(4096, use_bias=False)])
