@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import re
 import runpy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +15,16 @@ import tensorflow as tf
 import tf_keras
 from keras import layers
 
-from gpuconf.errors import UsageError
 from gpuconf.footprint import MemoryEstimate
 from gpuconf.footprint.keras_models.preparing import EstimateChoice
 from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.subject import Subject
-from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
 from gpuconf.keras_api.families import family_of
 from gpuconf.units import MIB
 from tests.footprint.miniatures import Coder, Rivals, Wide, attention, convnet, words
-from tests.footprint.op_by_op import op_by_op
+from tests.footprint.op_by_op import op_by_op, refused
 
 BATCH = 8
-
-
-@contextmanager
-def refused(*words: str) -> Iterator[None]:
-    """A UsageError with a hint, in which these words are."""
-    with pytest.raises(UsageError) as caught:
-        yield
-    assert caught.value.hint
-    for word in words:
-        assert word in str(caught.value)
 
 
 def bytes_of(variables: Any) -> int:
@@ -65,9 +51,8 @@ def check_what_stays_is_what_a_training_leaves() -> None:
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
     for make, optimizer in (
         (convnet, keras.optimizers.Adam(amsgrad=True, use_ema=True)),
-        (words, keras.optimizers.SGD(momentum=0.9)),
+        (words, keras.optimizers.Adafactor()),
         (attention, keras.optimizers.Adam(schedule, gradient_accumulation_steps=2)),
-        (convnet, keras.optimizers.Adafactor()),
     ):
         model = make()
         metrics = ["accuracy", keras.metrics.SparseCategoricalCrossentropy()]
@@ -218,24 +203,6 @@ def check_a_model_that_cannot_be_built() -> None:
         op_by_op(Broken(), BATCH, input_shape=(8,))
 
 
-def check_a_model_without_any_operation() -> None:
-    """What comes in goes out: the batch alone."""
-    model = keras.Sequential([keras.Input((64,)), layers.Identity()])
-    made = op_by_op(model, BATCH, training=False)
-    assert made.peak_bytes == BATCH * 64 * 4
-    assert sum(each.total_bytes for each in made.layers) == made.peak_bytes
-
-
-def check_results_of_a_prediction_stay() -> None:
-    """The large first output is there until the last one is computed."""
-    inputs = keras.Input((64,))
-    large = layers.Dense(65536, use_bias=False)(inputs)
-    hidden = layers.Dense(65536, use_bias=False)(inputs)
-    model = keras.Model(inputs, [large, layers.Dense(2)(hidden)])
-    made = op_by_op(model, 256, training=False)
-    assert made.peak_bytes - made.resident_bytes >= 2 * 256 * 65536 * 4
-
-
 def check_where_building_takes_the_most_it_says_so() -> None:
     """A large weight's random values, beside the weight: more than a step of one sample."""
     model = keras.Sequential([keras.Input((1024,)), layers.Dense(4096, use_bias=False)])
@@ -290,27 +257,13 @@ def check_keras_2() -> None:
         op_by_op(functional, BATCH, mixed_precision=True)
 
 
-def check_vgg16() -> None:
-    """138 million parameters: weights and Adam's state to the byte, built without any memory."""
-    with abstract_variables():
-        model = keras.applications.VGG16(weights=None)
-    model.compile("adam", "sparse_categorical_crossentropy")
-    made = op_by_op(model, 32)
-    weights = 138_357_544 * 4
-    assert row(made, "fc1").parameters_bytes == (25088 * 4096 + 4096) * 4
-    assert sum(each.parameters_bytes for each in made.layers) == weights
-    assert made.resident_bytes == pytest.approx(3 * weights, abs=100)
-    # The first block's two feature maps, which are kept, and the way back through them.
-    assert made.peak_bytes > 3 * weights + 2 * 32 * 224 * 224 * 64 * 4
-    assert made.peak_bytes < 20 << 30
-
-
 def check_the_worked_example_of_the_page() -> None:
     """docs/estimate.md shows what its network needs without XLA: the heading and the fullest row.
 
     The peak depends by a megabyte on what the process has traced before.
     """
     root = Path(__file__).parents[2]
+    keras.utils.clear_session()  # its layers are named as in a process of its own
     network = runpy.run_path(str(root / "docs" / "examples" / "flow_network.py"))["make"]()
     made = op_by_op(network, 2, limit="5.5GiB", workspace_limit="256MiB")
     page = (root / "docs" / "estimate.md").read_text("utf-8")

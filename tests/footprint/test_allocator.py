@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gpuconf.footprint.allocator import Allocator, Chunk, OutOfMemoryError, rounded
 from gpuconf.units import MIB
+from tests.programs import warm
 from tests.programs.processes import run_python
 
 _MOST_WASTE = 128 * MIB
@@ -54,7 +55,6 @@ def check(allocator: Allocator, live: dict[int, tuple[int, Chunk]], limit: int |
         size = rounded(wanted)
         assert chunk.in_use
         assert size <= chunk.size_bytes < max(2 * size, size + _MOST_WASTE)
-        assert chunk.size_bytes < 2 * size or chunk.size_bytes - size < _MOST_WASTE
     whole = regions(chunks)
     for region in whole:
         for one, other in itertools.pairwise(region):
@@ -92,43 +92,30 @@ def test_what_always_holds(
             else:
                 live[id(chunk)] = request, chunk
         check(allocator, live, limit)
-
-
-@given(st.lists(_SIZES, min_size=1, max_size=30), st.randoms(use_true_random=False))
-def test_what_is_all_freed_is_one_chunk_again(sizes: list[int], rng: random.Random) -> None:
-    """After everything is freed, in any order, each region is one free chunk."""
-    allocator = Allocator()
-    chunks = [allocator.allocate(size) for size in sizes]
-    beginnings = [region[0] for region in regions(chunks)]
-    total = sum(chunk.size_bytes for start in beginnings for chunk in neighbours(start))
-    rng.shuffle(chunks)
-    for chunk in chunks:
+    # Everything is freed: each region is one free chunk again.
+    beginnings = [region[0] for region in regions([chunk for _, chunk in live.values()])]
+    for _, chunk in live.values():
         allocator.free(chunk)
-    left = [chunk for start in beginnings for chunk in neighbours(start)]
     assert allocator.in_use_bytes == 0
-    assert len(left) == len(beginnings)
-    assert sum(chunk.size_bytes for chunk in left) == total
+    assert all(len(list(neighbours(start))) == 1 for start in beginnings)
 
 
 @given(st.lists(_SIZES, max_size=30))
 def test_the_same_again_needs_no_more(sizes: list[int]) -> None:
     """A sequence that was served once is served again out of what was taken for it."""
-    first = Allocator()
-    chunks = [first.allocate(size) for size in sizes]
+    allocator = Allocator()
+    chunks = [allocator.allocate(size) for size in sizes]
     taken = sum(chunk.size_bytes for region in regions(chunks) for chunk in region)
     for chunk in chunks:
-        first.free(chunk)
-    chunks = [first.allocate(size) for size in sizes]
+        allocator.free(chunk)
+    chunks = [allocator.allocate(size) for size in sizes]
     assert sum(chunk.size_bytes for region in regions(chunks) for chunk in region) <= taken
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [(0, 256), (1, 256), (256, 256), (257, 512), (1000, 1024), (MIB, MIB), (MIB + 1, MIB + 256)],
-)
-def test_rounding(size: int, expected: int) -> None:
+def test_rounding() -> None:
     """To multiples of 256 B, and at least that."""
-    assert rounded(size) == expected
+    sizes = (0, 1, 256, 257, 1000, MIB, MIB + 1)
+    assert [*map(rounded, sizes)] == [256, 256, 256, 512, 1024, MIB, MIB + 256]
 
 
 def region_sizes(allocator: Allocator, sizes: list[int]) -> list[int]:
@@ -265,6 +252,7 @@ def test_tensorflows_own_allocator_counts_the_same(tmp_path: Path) -> None:
             "TF_CPU_BFC_MEM_LIMIT_IN_MB": "4096",
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "CUDA_VISIBLE_DEVICES": "-1",
+            warm.VARIABLE: "1",
         },
         timeout_s=300,
     )

@@ -33,43 +33,40 @@ def drawn(made: MemoryEstimate, folder: Path) -> list[str]:
     return [str(each.text).strip() for each in root.iter() if callable(each.tag)]
 
 
-@pytest.mark.slow
-def test_what_is_in_it(tmp_path: Path) -> None:
-    """The answer, the kinds in use, the parts of the step, the peak, a bar for each layer."""
-    texts = drawn(estimate(**FITS), tmp_path)
-    joined = "\n".join(texts)
-    assert "batch 32: 1024 MiB at the peak" in joined
-    for kind in ("weights", "optimizer state", "activation", "gradient", "workspace", "rounding"):
-        assert kind in texts
-    assert "constant" not in texts, "there are none"
-    for said in (
-        FORWARD,
-        BACKWARD,
-        UPDATE,
-        "peak 1024 MiB",
-        "backward, stem/conv",
-        "limit 2048 MiB",
-    ):
-        assert said in joined
-    for layer in ("stem/conv", "head/dense", "relu", "410 MiB"):
-        assert layer in texts
-    assert "the layers at the peak; 154 MiB of no layer" in texts
+MANY = tuple(LayerRow(f"layer{n}", "Dense", (90 - n) * MIB) for n in range(30))
+LONG = LayerRow("model/" + "block/" * 20 + "conv<1>$x^2$", "Conv2D", GIB)
+KINDS = ("weights", "optimizer state", "activation", "gradient", "workspace", "rounding")
 
 
 @pytest.mark.slow
-def test_a_limit_far_above_is_told_in_words(tmp_path: Path) -> None:
-    """It would flatten the rest; one below the peak is a line through it."""
-    assert "limit 81920 MiB, far above" in drawn(
-        estimate(limit_bytes=80 * GIB, largest_batch=3000), tmp_path
-    )
-    assert "limit 900 MiB" in drawn(estimate(**TOO_LARGE), tmp_path)
-
-
-@pytest.mark.slow
-def test_what_a_probe_measured_stands_beside_the_trace(tmp_path: Path) -> None:
-    """The curve is the trace's; the peak's name has both numbers."""
-    texts = drawn(estimate(tier=GPU, peak_bytes=1100 * MIB), tmp_path)
-    assert any("1100 MiB as measured, 1024 MiB traced" in text for text in texts)
+@pytest.mark.parametrize(
+    ("changes", "said", "unsaid"),
+    [
+        # The answer, the kinds in use, the parts of the step, the peak, a bar for each layer.
+        (FITS, (*KINDS, FORWARD, BACKWARD, UPDATE, "batch 32: 1024 MiB at the peak", "410 MiB",
+                "peak 1024 MiB", "backward, stem/conv", "limit 2048 MiB", "stem/conv", "head/dense",
+                "relu", "the layers at the peak; 154 MiB of no layer"), "constant"),
+        # A limit far above would flatten the rest; one below the peak is a line through it.
+        ({"limit_bytes": 80 * GIB, "largest_batch": 9}, ("limit 81920 MiB, far above",), "2048"),
+        (TOO_LARGE, ("limit 900 MiB",), "far above"),
+        # The curve is the trace's; the peak's name has both numbers.
+        ({"tier": GPU, "peak_bytes": 1100 * MIB}, ("1100 MiB as measured, 1024 MiB traced",),
+         "limit"),
+        # Twenty layers; the title says what the others have together.
+        ({"layers": MANY}, ("layer0", "layer19", "the 20 largest of 30 layers at the peak; the "
+                            "others 655 MiB together; "), "layer20"),
+        # The layer's own name is at the end; what matplotlib reads as signs is text.
+        ({"layers": (LONG,)}, ("…", "$x^2$"), "model/"),
+    ],
+)  # fmt: skip
+def test_what_is_in_it(
+    changes: dict[str, Any], said: tuple[str, ...], unsaid: str, tmp_path: Path
+) -> None:
+    """Each text of the table is in the picture, and the other one is not."""
+    joined = "\n".join(drawn(estimate(**changes), tmp_path))
+    for text in said:
+        assert text in joined
+    assert unsaid not in joined
 
 
 @pytest.mark.slow
@@ -88,27 +85,6 @@ def test_odd_ones_are_drawn(tmp_path: Path, changes: dict[str, Any]) -> None:
     file = tmp_path / "a.PNG"
     plot.draw(estimate(**changes), str(file))
     assert file.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_many_layers_are_the_largest_by_name(tmp_path: Path) -> None:
-    """Twenty; the title says what the others have together."""
-    many = tuple(LayerRow(f"layer{n}", "Dense", (90 - n) * MIB) for n in range(30))
-    texts = drawn(estimate(layers=many), tmp_path)
-    assert {"layer0", "layer19"} <= set(texts)
-    assert "layer20" not in texts
-    rest = sum(90 - n for n in range(20, 30))
-    assert f"the 20 largest of 30 layers at the peak; the others {rest} MiB together; " in "".join(
-        text for text in texts if "largest of" in text
-    )
-
-
-@pytest.mark.slow
-def test_a_long_name_keeps_its_end(tmp_path: Path) -> None:
-    """Where the layer's own name stands; what matplotlib reads as signs is text."""
-    name = "model/" + "block/" * 20 + "conv<1>$x^2$"
-    texts = drawn(estimate(layers=(LayerRow(name, "Conv2D", GIB),)), tmp_path)
-    assert any(text.startswith("…") and text.endswith("$x^2$") for text in texts), texts
 
 
 def test_without_a_timeline_there_is_no_picture(tmp_path: Path) -> None:
@@ -137,28 +113,23 @@ def test_areas_cover_the_step(names: list[str]) -> None:
     ]
 
 
-@given(counts=st.tuples(*[st.integers(0, 9)] * 3))
-def test_parts_in_their_order_are_the_areas(counts: tuple[int, int, int]) -> None:
-    """To the operation."""
-    names = [part for part, n in zip((FORWARD, BACKWARD, UPDATE), counts, strict=True)
-             for _ in range(n)]  # fmt: skip
-    found = {area.part: area.end - area.first for area in areas_of(names)}
-    assert [found.get(part, 0) for part in (FORWARD, BACKWARD, UPDATE)] == list(counts)
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([WHOLE], [Area(WHOLE, 0, 1, "the compiled step")]),
+        # To the operation; a few among others, which run when they can, make no areas.
+        ([FORWARD] * 20 + ([BACKWARD] * 5 + [FORWARD]) * 4 + [BACKWARD] * 5 + [UPDATE] * 9,
+         [Area(FORWARD, 0, 20, FORWARD), Area(BACKWARD, 20, 49, BACKWARD),
+          Area(UPDATE, 49, 58, UPDATE)]),
+    ],
+)  # fmt: skip
+def test_areas(names: list[str], expected: list[Area]) -> None:
+    """The parts of the step."""
+    assert areas_of(names) == expected
 
 
-def test_a_compiled_step_is_one_area() -> None:
-    """It has no forward and no backward pass to show."""
-    assert areas_of([WHOLE]) == [Area(WHOLE, 0, 1, "the compiled step")]
-
-
-def test_operations_among_others_make_no_areas() -> None:
-    """They run when they can; where they are many, the area has both names."""
-    few = [FORWARD] * 20 + ([BACKWARD] * 5 + [FORWARD]) * 4 + [BACKWARD] * 5 + [UPDATE] * 9
-    assert areas_of(few) == [
-        Area(FORWARD, 0, 20, FORWARD),
-        Area(BACKWARD, 20, 49, BACKWARD),
-        Area(UPDATE, 49, 58, UPDATE),
-    ]
+def test_an_area_of_two_parts() -> None:
+    """Where operations of another part are many, the area has both names."""
     many = [FORWARD] * 9 + [BACKWARD, BACKWARD, UPDATE] * 9
     assert [area.name for area in areas_of(many)][:2] == [FORWARD, "backward, update"]
 

@@ -1,11 +1,8 @@
-"""What XLA compiles is estimated as XLA's own buffer assignment says: beside the real allocator."""
+"""What is read of XLA's own buffer assignment; beside the real allocator: ``xla_checks.py``."""
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +13,7 @@ from gpuconf.footprint.step import Step
 from gpuconf.footprint.xla.assignment import Share, is_whole, read_assignment
 from gpuconf.footprint.xla.compiler import Compiler
 from gpuconf.footprint.xla.program import ERROR, watched
-from gpuconf.simcard import CardSpec, simulated_card, xla_for_command
 from gpuconf.units import GIB, MIB
-from tests.programs.processes import run
 
 _TEXT = """\
 BufferAssignment:
@@ -163,142 +158,3 @@ def test_a_workspace_larger_than_the_gpu() -> None:
     compiler = Compiler(CompileTarget(8 * GIB), workspace_bytes=9 * GIB, environ={})
     with pytest.raises(UsageError, match=r"9216 MiB for each convolution .* the GPU's 8192 MiB"):
         compiler.compile(None)
-
-
-_ESTIMATES = """
-import json
-import os
-import sys
-import tempfile
-import numpy as np
-import gpuconf
-from tests.footprint import compiled_steps
-found = {}
-for name in compiled_steps.MODELS:
-    model = compiled_steps.compiled(name)
-    made = gpuconf.estimate(model, compiled_steps.BATCH, card="8GiB")
-    assert made.setting.jit, made.setting
-    assert any("XLA for an assumed GPU" in note and "8192 MiB" in note for note in made.notes)
-    assert sum(row.total_bytes for row in made.layers) == made.peak_bytes
-    found[name] = made.peak_bytes
-    if name == "convnet":
-        plain = gpuconf.estimate(model, compiled_steps.BATCH, jit=False)
-        assert not plain.setting.jit
-        assert plain.peak_bytes != made.peak_bytes
-        layers = {row.layer for row in made.layers if row.activations_bytes}
-        assert layers & {"conv2d", "conv2d_1", "batch_normalization", "re_lu"}, layers
-        roomy = gpuconf.estimate(model, compiled_steps.BATCH, workspace_limit="256MiB")
-        assert 200 << 20 < roomy.peak_bytes - made.peak_bytes < 300 << 20, roomy.peak_bytes
-        said = []
-        small = gpuconf.estimate(model, 8, limit="64MiB", phases=True, progress=said.append)
-        assert said[:2] == ["tracing a training step of batch 8", "compiling that step with XLA"]
-        assert small.setting.jit and small.phases and small.largest_batch >= 8, small
-import keras
-recurrent = keras.Sequential([keras.Input((16, 8)), keras.layers.LSTM(8), keras.layers.Dense(1)])
-recurrent.compile("sgd", "mse")
-made = gpuconf.estimate(recurrent, 4)
-assert not made.setting.jit, "cuDNN's kernel is not compiled"
-assert not any("counted without" in note for note in made.notes), "Keras itself decides that"
-try:
-    gpuconf.estimate(recurrent, 4, jit=True)
-except gpuconf.BackendError as error:
-    assert "XLA cannot compile CudnnRNNV3 for a GPU" in str(error), error
-else:
-    raise AssertionError("XLA has no CudnnRNNV3")
-class Doubled(keras.layers.Layer):
-    def build(self, shape):
-        self.weight = self.add_weight(shape=(shape[-1], shape[-1]))
-    def call(self, x):
-        import tensorflow as tf
-        return tf.cond(tf.reduce_sum(x) > 0, lambda: tf.matmul(x, self.weight), lambda: x)
-conditional = keras.Sequential([keras.Input((8,)), Doubled(), keras.layers.Dense(1)])
-conditional.compile("sgd", "mse")
-made = gpuconf.estimate(conditional, 4, jit=True)
-assert made.setting.jit and made.peak_bytes > made.resident_bytes, made
-class Unlabelled(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.dense = keras.layers.Dense(1 << 16)
-    def call(self, x):
-        return self.dense(x)
-    def train_step(self, data):
-        import tensorflow as tf
-        x, _ = data
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(self.dense(x) ** 2)
-        gradients = tape.gradient(loss, self.trainable_variables)
-        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
-        return {"loss": loss}
-alone = Unlabelled()
-alone.compile("adam", "mse")
-made = gpuconf.estimate(alone, 4, input_shape=(4,), jit=True)
-assert made.setting.jit, "a step that leaves its labels aside is compiled"
-MIB, x, narrow, wide = 1 << 20, np.zeros([4, 4]), np.zeros([4, 1]), np.zeros([4, 1 << 18])
-for jit, least, most in ((True, 4, 5), (False, 0, 0)):
-    few, many = (
-        gpuconf.estimate(alone, 4, data=(x, labels), jit=jit, allow_growth=False).peak_bytes / MIB
-        for labels in (narrow, wide)
-    )
-    assumed = gpuconf.estimate(alone, 4, input_shape=(4,), jit=jit, allow_growth=False)
-    assert abs(assumed.peak_bytes / MIB - few) < 0.1, "labels that nobody reads or gave"
-    assert least <= many - few <= most, (jit, few, many)
-assert os.listdir(tempfile.gettempdir()) == [], "nothing is left of a compiler"
-os.environ["GPUCONF_XLA_TIMEOUT"] = "0.01s"
-slow = gpuconf.estimate(compiled_steps.compiled("perceptron"), 4)
-assert not slow.setting.jit
-assert "XLA has not compiled this step within 0.01s" in slow.notes[0], slow.notes
-assert os.listdir(tempfile.gettempdir()) == [], "nothing is left of one that was too slow"
-del os.environ["GPUCONF_XLA_TIMEOUT"]
-os.environ["CXX"] = os.environ["CC"] = "no-such-compiler"
-lacking = gpuconf.estimate(compiled_steps.compiled("perceptron"), 4)
-assert not lacking.setting.jit
-assert "counted without" in lacking.notes[0] and "compiler" in lacking.notes[0], lacking.notes
-import tensorflow as tf
-from gpuconf.footprint.scripts.estimating import estimate_training
-from gpuconf.footprint.scripts.step_function import StepFunction
-weights, optimizer = tf.Variable(tf.ones([8, 8])), keras.optimizers.SGD()
-optimizer.build([weights])
-@tf.function(jit_compile=True)
-def own_step(x):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(tf.matmul(x, weights))
-    optimizer.apply_gradients(zip(tape.gradient(loss, [weights]), [weights]))
-training = StepFunction(own_step, (tf.zeros([4, 8]),), {}, (optimizer,), (weights,)).training("")
-options = dict.fromkeys(("optimizer", "loss", "mixed_precision", "input_shape", "limit", "advise"))
-options |= {"training": True, "phases": False}
-own = estimate_training(training, 4, jit=None, **options)
-assert not own.setting.jit and "counted without" in own.notes[0], own.notes
-try:
-    estimate_training(training, 4, jit=True, **options)
-except gpuconf.GpuconfError as error:
-    assert "compiler" in str(error), error
-else:
-    raise AssertionError("there is no compiler")
-print("FOUND", json.dumps(found))
-"""
-
-
-@pytest.mark.slow
-def test_against_the_real_allocator(tmp_path: Path) -> None:
-    """Keras's default on the simulated card: the estimate is within 5 % of the process's peak.
-
-    Layers that XLA does not compile stay op by op, and what cannot be compiled here is said.
-    """
-    pytest.importorskip("tensorflow")
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    base = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": os.getcwd()}
-    base["TMPDIR"] = str(temporary)
-    told = run([sys.executable, "-c", _ESTIMATES], tmp_path, environ=base, timeout_s=300)
-    assert told.returncode == 0, told.stderr
-    estimated = json.loads(told.stdout.splitlines()[-1].removeprefix("FOUND "))
-    xla = xla_for_command([sys.executable])
-    for name, peak_bytes in estimated.items():
-        with simulated_card(CardSpec(total_bytes=8 * GIB)) as card:
-            environ = {**card.environment(os.environ, xla=xla), "PYTHONPATH": os.getcwd()}
-            environ |= {"GPUCONF_SIMCARD_KERNELS": "skip", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-            command = [sys.executable, "-m", "tests.footprint.compiled_steps", name]
-            done = run(command, tmp_path, environ=environ, timeout_s=300)
-        assert done.returncode == 0, done.stderr
-        measured = json.loads(done.stdout.splitlines()[-1].removeprefix("PEAK "))
-        assert peak_bytes == pytest.approx(measured, rel=0.05), name

@@ -15,14 +15,7 @@ from tests.doctor.lease_programs import holder, ledger_in
 from tests.hardware import standin
 from tests.programs.processes import Nvml, run_python
 
-GPU = Gpu(
-    0,
-    uuid="GPU-0",
-    name="NVIDIA X",
-    total_bytes=8 * GIB,
-    free_bytes=6 * GIB,
-    compute_capability=(8, 6),
-)
+GPU = Gpu(0, uuid="GPU-0", total_bytes=8 * GIB, free_bytes=6 * GIB, compute_capability=(8, 6))
 
 
 def machine(*gpus: Gpu) -> Inventory:

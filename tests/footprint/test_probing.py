@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable
 
@@ -253,7 +252,6 @@ def test_an_order_comes_through_as_it_was() -> None:
     """As JSON on a command line, shapes included."""
     order = Order("my:model", "/there", (2, 4), loss="mse", input_shape=[8, 8, 3], jit=True)
     assert Order.from_json(order.as_json()) == order
-    assert json.loads(order.as_json())["target"] == "my:model"
 
 
 _ORDER = Order("my:model", ".", (2, 4))
@@ -269,45 +267,21 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
     ("run", "tier", "message", "hint"),
     [
         (ProbeRun(_AT, "", None), GPU, "took more than 60 s, at 'two steps at batch 2'", "seconds"),
-        (
-            failed("UsageError", "no such module", "ls", is_ours=True),
-            SIMULATED_CARD,
-            "no such module",
-            "ls",
-        ),
-        (
-            failed("ResourceExhaustedError", "OOM when allocating tensor with shape[9,9] and type "
-                   "float on /device:GPU:0 by allocator GPU_0_bfc"),
-            SIMULATED_CARD,
-            "out of memory: OOM when allocating tensor",
-            "free -h",
-        ),
-        (
-            failed("InternalError", "Dst tensor is not initialized."),
-            GPU,
-            "out of memory: InternalError",
-            "nvidia-smi",
-        ),
+        (failed("UsageError", "no such module", "ls", is_ours=True), SIMULATED_CARD,
+         "no such module", "ls"),
+        (failed("ResourceExhaustedError", "OOM when allocating tensor with shape[9,9] and type "
+                "float on /device:GPU:0 by allocator GPU_0_bfc"), SIMULATED_CARD,
+         "out of memory: OOM when allocating tensor", "free -h"),
+        (failed("InternalError", "Dst tensor is not initialized."), GPU,
+         "out of memory: InternalError", "nvidia-smi"),
         (ProbeRun(_AT, "", -signal.SIGKILL), SIMULATED_CARD, "want of host memory", "--probe"),
         (ProbeRun(_AT, "bad\n", -signal.SIGSEGV), GPU, "ended by SIGSEGV: bad", "--probe"),
         (ProbeRun(_AT, "", 3), GPU, "ended with exit code 3: it said nothing", "--probe"),
-        (
-            ProbeRun(
-                _AT,
-                "gpuconf simulated card: the program launched the GPU kernel\n  void f<int>(int)\n",
-                -signal.SIGABRT,
-            ),
-            SIMULATED_CARD,
-            "a simulated card cannot compute it: ",
-            "a real GPU may",
-        ),
-        (
-            failed("ShortageError", "not enough GPU memory: 0 MiB is left of what is free", "wait",
-                   is_ours=True),
-            GPU,
-            "0 MiB is left of what is free",
-            "wait",
-        ),
+        (ProbeRun(_AT, "gpuconf simulated card: the program launched the GPU kernel\n  void f()\n",
+                  -signal.SIGABRT), SIMULATED_CARD,
+         "a simulated card cannot compute it: ", "a real GPU may"),
+        (failed("ShortageError", "not enough GPU memory: 0 MiB is left of what is free", "wait",
+                is_ours=True), GPU, "0 MiB is left of what is free", "wait"),
         (failed("ValueError", "of the model\nmore"), GPU, "ValueError: of the model", "yourself"),
     ],
 )  # fmt: skip

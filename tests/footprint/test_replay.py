@@ -24,6 +24,8 @@ from tests.footprint.hand_made_steps import (
 
 def test_what_lives_at_once_is_what_is_in_use() -> None:
     """Use during each operation, the peak and what is live there, of pieces that split evenly."""
+    nothing = replay(step([], count=1))
+    assert (nothing.peak_bytes, nothing.in_use_bytes, nothing.live) == (0, (0,), ())
     made = step([piece(2 * MIB, 0, 1), piece(4 * MIB, 1, 3), piece(MIB, 3, 3)], count=5)
     done = replay(made)
     assert [size / MIB for size in done.in_use_bytes] == [2, 6, 4, 5, 0]
@@ -36,18 +38,12 @@ def test_a_chunk_that_is_taken_over_is_not_asked_for_again() -> None:
     pieces = [piece(8 * MIB, 0, 1), piece(8 * MIB, 2, 4, goes_on_from=0), piece(MIB, 2, 2)]
     done = replay(step(pieces, count=6))
     assert [size / MIB for size in done.in_use_bytes] == [8, 8, 9, 8, 8, 0]
+    again = [piece(3 * MIB, 0, 0)]
+    again += [piece(3 * MIB, now, now, goes_on_from=now - 1) for now in (1, 2)]
+    *in_use, after = replay(step(again, count=4)).in_use_bytes
+    assert (len(set(in_use)), in_use[0] >= 3 * MIB, after) == (1, True, 0), "the last gives it back"
     apart = replay(step([pieces[0]._replace(last=2), pieces[1]._replace(goes_on_from=None)]))
     assert apart.peak_bytes == 16 * MIB
-
-
-def test_a_chunk_is_taken_over_again_and_again() -> None:
-    """A chain of results in one chunk; only the last of them gives it back."""
-    pieces = [piece(3 * MIB, 0, 0)]
-    pieces += [piece(3 * MIB, now, now, goes_on_from=now - 1) for now in (1, 2)]
-    pieces += [piece(5 * MIB, 3, 3)]
-    done = replay(step(pieces, count=5))
-    assert [size > 0 for size in done.in_use_bytes] == [True, True, True, True, False]
-    assert max(done.in_use_bytes[:3]) == min(done.in_use_bytes[:3]) >= 3 * MIB
 
 
 def test_late_state_shares_its_zeros_until_the_first_step() -> None:
@@ -76,20 +72,6 @@ def test_a_weight_is_made_beside_its_random_values() -> None:
     assert large.resident_bytes == 18 * MIB
     states = replay(step([piece(256, 0, 0)], variables=[weight(2 * MIB), state(16 * MIB)]))
     assert states.built_bytes == states.resident_bytes == 18 * MIB
-
-
-def test_the_second_step_is_what_is_told() -> None:
-    """The first step grows the memory; use is that of the second, which finds it fragmented."""
-    made = step([piece(5 * MIB, 0, 1), piece(3 * MIB, 1, 2), piece(5 * MIB, 2, 2)])
-    done = replay(made)
-    assert len(done.in_use_bytes) == 3
-    assert done.peak_bytes >= max(done.in_use_bytes)
-
-
-def test_a_step_without_any_memory() -> None:
-    """Nothing asked for, nothing in use."""
-    done = replay(step([], count=1))
-    assert (done.peak_bytes, done.in_use_bytes, done.live) == (0, (0,), ())
 
 
 @given(growing_pieces(), st.integers(1, 64), st.booleans())

@@ -76,17 +76,16 @@ def test_a_legacy_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", [LAMBDA_3, LAMBDA_2], ids=["Keras 3", "Keras 2"])
 def test_code_in_a_file_is_not_run(tmp_path: Path, function: Any) -> None:
-    """Whichever Keras wrote it, however deep it stands; the layer is named."""
+    """Whichever Keras wrote it, however deep it stands; the layer is named.
+
+    A Lambda layer that names a registered function has none.
+    """
     model_file(tmp_path / "a.keras", holding_layer("twice", function))
+    registered = {"class_name": "function", "config": "twice"}
+    model_file(tmp_path / "b.keras", holding_layer("twice", registered))
+    assert read_saved_model(tmp_path / "b.keras").config["class_name"] == "Sequential"
     with pytest.raises(UsageError, match="layer 'twice' is Python code that the file brings"):
         read_saved_model(tmp_path / "a.keras")
-
-
-def test_a_function_by_its_name_is_no_code(tmp_path: Path) -> None:
-    """A Lambda layer may name one that is registered."""
-    model_file(tmp_path / "a.keras", holding_layer("twice", {"class_name": "function",
-                                                             "config": "twice"}))  # fmt: skip
-    assert read_saved_model(tmp_path / "a.keras").config["class_name"] == "Sequential"
 
 
 def test_code_is_found_at_any_depth(tmp_path: Path) -> None:
@@ -99,36 +98,31 @@ def test_code_is_found_at_any_depth(tmp_path: Path) -> None:
         read_saved_model(tmp_path / "a.keras")
 
 
-def cut(path: Path) -> None:
-    """An archive of which the end is missing."""
-    model_file(path)
-    path.write_bytes(path.read_bytes()[:-30])
+def damaged(
+    make: Callable[[Path], None], change: Callable[[bytes], bytes]
+) -> Callable[[Path], None]:
+    """What ``make`` writes, with its bytes changed."""
+
+    def write(path: Path) -> None:
+        make(path)
+        path.write_bytes(change(path.read_bytes()))
+
+    return write
 
 
-def flipped(path: Path) -> None:
-    """An archive in which a byte of the config is another."""
-    model_file(path)
-    data = bytearray(path.read_bytes())
-    data[60] ^= 0xFF
-    path.write_bytes(bytes(data))
+def folder_with(name: str) -> Callable[[Path], None]:
+    """A folder with an empty file of this name."""
+
+    def make(path: Path) -> None:
+        path.mkdir()
+        (path / name).touch()
+
+    return make
 
 
-def cut_hdf5(path: Path) -> None:
-    """A legacy file of which the end is missing."""
+def legacy(path: Path) -> None:
+    """A whole file of HDF5."""
     hdf5(path, model_config=json.dumps(CONFIG))
-    path.write_bytes(path.read_bytes()[:600])
-
-
-def saved_model(path: Path) -> None:
-    """A folder of TensorFlow's SavedModel."""
-    path.mkdir()
-    (path / "saved_model.pb").write_bytes(b"\x08\x01")
-
-
-def checkpoints(path: Path) -> None:
-    """A folder of checkpoints."""
-    path.mkdir()
-    (path / "ckpt-1.index").touch()
 
 
 def containing(data: bytes) -> Callable[[Path], None]:
@@ -152,8 +146,13 @@ def holding(**members: Any) -> Callable[[Path], None]:
 REFUSED: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
     ("nosuch.keras", lambda _: None, "there is no file", "ls "),
     ("a.keras", containing(b""), "is empty: 0 bytes", "gpuconf estimate my_module:make_model"),
-    ("a.keras", cut, "broken or incomplete archive", "python -m zipfile --test"),
-    ("a.keras", flipped, "broken", ""),
+    (
+        "a.keras",
+        damaged(model_file, lambda data: data[:-30]),
+        "broken or incomplete archive",
+        "python -m zipfile --test",
+    ),
+    ("a.keras", damaged(model_file, lambda data: data.replace(b"Seq", b"Sfq", 1)), "broken", ""),
     ("a.keras", containing(b"PK\x03\x04 and no more"), "broken or incomplete archive", "zipfile"),
     ("a.keras", containing(b"no model"), "in no format of Keras", "my_module:make_model"),
     ("a.keras", holding(config__json="{"), "its config is not JSON", "save it again"),
@@ -168,10 +167,15 @@ REFUSED: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
     ("a.safetensors", containing(b"\x08\x07"), "weights alone", "make_model"),
     ("a.ipynb", containing(b"{}"), "a notebook", "make_model"),
     ("a.weights.h5", hdf5, "weights alone", "make_model"),
-    ("a.h5", cut_hdf5, "broken or incomplete HDF5 file", "copy or save it again"),
+    (
+        "a.h5",
+        damaged(legacy, lambda data: data[:600]),
+        "broken or incomplete HDF5 file",
+        "copy or save it again",
+    ),
     ("a.h5", lambda path: hdf5(path, model_config="{"), "not JSON", "save it again"),
-    ("sm", saved_model, "a SavedModel, which holds a graph", "make_model"),
-    ("ck", checkpoints, "a folder of checkpoints, weights alone", "make_model"),
+    ("sm", folder_with("saved_model.pb"), "a SavedModel, which holds a graph", "make_model"),
+    ("ck", folder_with("ckpt-1.index"), "a folder of checkpoints, weights alone", "make_model"),
     ("folder", Path.mkdir, "is a folder, not a saved Keras model", "make_model"),
     ("a.keras/b", lambda path: path.parent.touch(), "cannot be read: Not a directory", "ls -ld"),
 )

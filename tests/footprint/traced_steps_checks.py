@@ -9,12 +9,12 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-import gpuconf
 from gpuconf.footprint.keras_models.preparing import EstimateChoice
 from gpuconf.footprint.step import Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.traced_steps import TracedSteps
 from gpuconf.keras_api.families import family_of
+from tests.footprint.op_by_op import op_by_op
 
 BATCH = 16
 
@@ -32,30 +32,20 @@ class Counting(layers.Layer):  # type: ignore[misc]
         return inputs
 
 
-def counted(*, is_built: bool = True) -> tuple[Any, Counting]:
+def counted() -> tuple[Any, Counting]:
     """A model, compiled, and its layer that counts from now on."""
     counting = Counting()
-    start = [keras.Input((64,))] if is_built else []
-    model = keras.Sequential([*start, layers.Dense(256), counting, layers.Dense(8)])
+    model = keras.Sequential([keras.Input((64,)), layers.Dense(256), counting, layers.Dense(8)])
     model.compile("adam", "mse")
     counting.calls.clear()
     return model, counting
-
-
-def check_an_estimate_alone_is_one_trace() -> None:
-    """The model's code runs once, at the batch size that is asked for."""
-    model, counting = counted()
-    gpuconf.estimate(model, BATCH)
-    assert counting.calls == [BATCH]
 
 
 def check_no_batch_size_is_traced_twice() -> None:
     """Phases, the largest batch and advice share their traces; each is announced."""
     model, counting = counted()
     said: list[str] = []
-    found = gpuconf.estimate(
-        model, BATCH, limit="900KiB", phases=True, advise=True, progress=said.append
-    )
+    found = op_by_op(model, BATCH, limit="900KiB", phases=True, advise=True, progress=said.append)
     assert found.phases
     assert found.largest_batch
     tracing = [line for line in said if line.startswith("tracing a training step of batch ")]
@@ -69,12 +59,18 @@ def check_no_batch_size_is_traced_twice() -> None:
 
 
 def check_advice_only_where_it_does_not_fit() -> None:
-    """With ``advise=None`` one call does both, and where it fits nothing more is traced."""
+    """With ``advise=None`` one call does both, and where it fits nothing more is traced.
+
+    An estimate without a limit is one trace.
+    """
     model, counting = counted()
-    fits = gpuconf.estimate(model, BATCH, limit="1GiB", advise=None)
+    op_by_op(model, BATCH)
+    assert counting.calls == [BATCH]
+    counting.calls.clear()
+    fits = op_by_op(model, BATCH, limit="1GiB", advise=None)
     assert not fits.advice
     assert max(Counter(counting.calls).values()) == 1
-    small = gpuconf.estimate(model, BATCH, limit="250KiB", advise=None)
+    small = op_by_op(model, BATCH, limit="250KiB", advise=None)
     assert small.fits is False
     assert small.advice
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.training.on_device import is_card
 from tests.training.lazily import tf
-from tests.training.operation_case import SEED, Operation, gradients, named, normal, values
+from tests.training.operation_case import SEED, Operation, gradients, named, normal
 
 _IMAGES = normal((2, 9, 10, 4))
 _HALF_TYPES = ("float16", "bfloat16")
@@ -55,17 +54,6 @@ def _gradient_of_gradient(x: Any, k: Any) -> Any:
     return inner.gradient(loss, x)
 
 
-def _dilated(x: Any, k: Any) -> Any:
-    """Dilated on the card; on the CPU, which has no gradient of that, by a kernel with holes."""
-    if is_card():
-        return tf.nn.conv2d(x, k, 1, "VALID", dilations=(2, 3))
-    rows, columns = 2 * k.shape[0] - 1, 3 * k.shape[1] - 2
-    places = [[2 * i, 3 * j] for i in range(int(k.shape[0])) for j in range(int(k.shape[1]))]
-    shape = [rows, columns, *k.shape[2:]]
-    wide = tf.scatter_nd(places, tf.reshape(k, [len(places), *k.shape[2:]]), shape)
-    return tf.nn.conv2d(x, wide, 1, "VALID")
-
-
 PRODUCTS = {
     "matrix products, all transposed": gradients(
         lambda a, b: [
@@ -75,49 +63,12 @@ PRODUCTS = {
         ],
         normal((17, 33), (33, 9)),
     ),
-    "batched product with broadcast": gradients(
-        lambda a, b: a @ b, normal((3, 1, 5, 6), (4, 6, 7))
-    ),
-    "a large product": gradients(lambda a, b: a @ b, normal((256, 384), (384, 200))),
-    "dense with bias": gradients(
-        lambda x, w, b: tf.nn.bias_add(x @ w, b), normal((8, 5), (5, 6), (6,))
-    ),
-    "einsum": gradients(
-        lambda a, b: [tf.einsum("bij,bjk->bik", a, b), tf.einsum("bij,bjk->k", a, b)],
-        normal((3, 4, 5), (3, 5, 6)),
-    ),
-    "tensordot and outer": gradients(
-        lambda a, b: [tf.tensordot(a, b, [[1], [0]]), a[0][:, None] * b[:, 0]],
-        normal((4, 5), (5, 6)),
-    ),
-    "attention by hand": gradients(
-        lambda q, k, v: tf.nn.softmax(q @ tf.transpose(k, [0, 2, 1]) / 2.0) @ v,
-        normal((2, 6, 4), (2, 7, 4), (2, 7, 3)),
-    ),
 }
 
 CONVOLUTIONS = {
-    "conv 1-D": gradients(
-        lambda x, k: tf.nn.conv1d(x, k, 2, "SAME"), normal((2, 15, 3), (4, 3, 5))
-    ),
     "conv 2-D, strides": gradients(
         lambda x, k: [tf.nn.conv2d(x, k, 2, "SAME"), tf.nn.conv2d(x, k, [1, 1], "VALID")],
         normal((2, 9, 10, 4), (3, 2, 4, 6)),
-    ),
-    "conv 2-D, dilated": values(
-        lambda x, k: tf.nn.conv2d(x, k, 1, "SAME", dilations=2),
-        normal((2, 9, 10, 4), (3, 3, 4, 5)),
-    ),
-    "conv 2-D, dilated, gradient": gradients(
-        _dilated, normal((2, 9, 10, 4), (3, 2, 4, 5))
-    )._replace(tolerance=1e-5, reason="the CPU has no such gradient, and uses a wider kernel"),
-    "conv 2-D, explicit padding": gradients(
-        lambda x, k: tf.nn.conv2d(x, k, 1, [[0, 0], [2, 1], [0, 3], [0, 0]]),
-        normal((2, 9, 10, 4), (3, 3, 4, 5)),
-    ),
-    "conv 2-D, 1×1 and grouped": gradients(
-        lambda x, k, g: [tf.nn.conv2d(x, k, 1, "SAME"), tf.nn.relu(tf.nn.conv2d(x, g, 1, "SAME"))],
-        normal((2, 9, 10, 4), (1, 1, 4, 5), (2, 2, 4, 6)),
     ),
     "conv 3-D": gradients(
         lambda x, k: tf.nn.conv3d(x, k, [1, 2, 1, 2, 1], "SAME"),
@@ -129,14 +80,6 @@ CONVOLUTIONS = {
             tf.nn.separable_conv2d(x, d, p, [1, 2, 2, 1], "VALID"),
         ],
         normal((2, 9, 10, 4), (3, 3, 4, 2), (1, 1, 8, 5)),
-    ),
-    "transposed conv 2-D": gradients(
-        lambda x, k: tf.nn.conv2d_transpose(x, k, [2, 18, 20, 3], 2, "SAME"),
-        normal((2, 9, 10, 4), (3, 3, 3, 4)),
-    ),
-    "transposed conv 3-D": gradients(
-        lambda x, k: tf.nn.conv3d_transpose(x, k, [1, 6, 8, 8, 3], 2, "SAME"),
-        normal((1, 3, 4, 4, 2), (2, 2, 2, 3, 2)),
     ),
     "dilation 2-D": gradients(
         lambda x, k: tf.nn.dilation2d(x, k, [1, 1, 1, 1], "SAME", "NHWC", [1, 1, 1, 1]),
@@ -182,10 +125,6 @@ NORMALISATION = {
     "batch norm, inference": gradients(
         lambda x, s, o: _batch_norm(x, s, o, training=False), normal((4, 5, 6, 3), (3,), (3,))
     ),
-    "moments and L2": gradients(
-        lambda x: [*tf.nn.moments(x, [0, 1]), tf.nn.l2_normalize(x, 2), tf.nn.l2_loss(x)],
-        normal((3, 4, 5)),
-    ),
     "activations": gradients(_activations, normal((5, 7))),
     "elementwise mathematics": gradients(_math, normal((5, 70))),
     "special functions": gradients(
@@ -197,10 +136,6 @@ NORMALISATION = {
             tf.math.zeta(tf.abs(x) + 2, tf.abs(x) + 1),
         ],
         normal((5, 7)),
-    ),
-    "broadcast arithmetic": gradients(
-        lambda x, y: [x + y, x * y, x - y, x / (tf.abs(y) + 1), tf.maximum(x, y), tf.abs(x) ** y],
-        normal((4, 1, 5), (3, 1)),
     ),
     "cross entropy, sparse and dense": gradients(
         lambda x, y: [
@@ -246,17 +181,6 @@ IMAGES = {
             tf.image.flip_left_right(x),
             tf.image.rot90(x),
         ],
-        _IMAGES,
-    ),
-    "affine transform": gradients(
-        lambda x: tf.raw_ops.ImageProjectiveTransformV3(
-            images=x,
-            transforms=[[1.1, 0.1, -1.0, 0.05, 0.9, 0.5, 0.0, 0.0]],
-            output_shape=[9, 10],
-            interpolation="BILINEAR",
-            fill_mode="REFLECT",
-            fill_value=0.0,
-        ),
         _IMAGES,
     ),
 }

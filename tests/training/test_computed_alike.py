@@ -18,6 +18,7 @@ from benchmarks.training.agreement import agreement
 from benchmarks.training.models_page import Row
 from benchmarks.training.on_device import CARD, SIDE_VARIABLE
 from benchmarks.training.trainings import TRAININGS
+from tests.programs import warm
 from tests.training.all_operations import OPERATIONS
 from tests.training.refused_operations import REFUSED
 from tests.training.training_choice import IN_THE_GATE, TRAINED, BothSides, most_at_night
@@ -70,7 +71,7 @@ def test_what_cannot_be_bridged_is_refused_by_name(refusals: dict[str, Result], 
 @pytest.mark.slow
 def test_a_card_that_is_not_there_is_no_card(tmp_path: Path) -> None:
     """A table of CPU runs cannot pass for the card's: without a GPU that side does not run."""
-    cpu = stages.comparable_cpu(os.environ)
+    cpu = stages.comparable_cpu({**os.environ, warm.VARIABLE: "1"})
     no_card = Stage(CARD, {**cpu.environ, SIDE_VARIABLE: CARD})
     name = "einsum"
     result = stages.run_cases(no_card, _RUN, [name], tmp_path)[name]

@@ -1,163 +1,104 @@
-"""Whole Keras trainings that share one simulated card, as the README tells it.
+"""Whole Keras trainings that share one simulated card; this mirrors no module.
 
-Mirrors no module; see test_computed_alike.py beside it.
+Without gpuconf the second one fails: tests/acceptance, and tests/cli/test_demo_command.py.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import signal
 import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import IO, Any
 
-import numpy as np
 import pytest
 
 from gpuconf.simcard import Card, bridge_for_command
+from gpuconf.simcard.bridge import VARIABLE
 from gpuconf.units import GIB, MIB
 from tests.programs import warm
-from tests.programs.card_clients import STORY, StartClient
-from tests.programs.processes import Program, Start
+from tests.programs.card_clients import STORY, RunClient
+from tests.programs.processes import REPORT, Start, reported
 
-_HERE = Path(__file__).parent
-_STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")
-_BESIDE = {warm.VARIABLE: "1", "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "1"}
-_GPUCONF = {"WITH_GPUCONF": "1", "GPUCONF_PROFILE": "half-card"}
-# The units of fit_on_card.py: the usual ones need more than a first program leaves of the card; by
-# default it has more still, and dies of that with its first weights, after one wait of TensorFlow.
-_UNITS = {"small": 10000, "usual": 40000}
+pytestmark = pytest.mark.slow
 
-Begin = Callable[..., Program]
+_UNITS = 10000
+# Waits for a line after the first step, so that two can train at the same time.
+_FIT = f"""
+import gpuconf.auto
+import keras
+import numpy as np
+import tensorflow as tf
 
+class Gate(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 0:
+            print("TRAINING", flush=True)
+            input()
 
-@pytest.fixture(scope="session")
-def bridge() -> Path:
-    """The bridge for this Python's TensorFlow."""
-    if shutil.which("c++") is None:
-        pytest.skip("there is no C++ compiler named c++")
-    return bridge_for_command([sys.executable])
+layers = [keras.layers.Dense({_UNITS}, activation="relu"), keras.layers.Dense(1)]
+model = keras.Sequential([keras.Input((2000,)), *layers])
+model.compile("adam", "mse", jit_compile=False)
+x, y = np.ones((4, 2000), np.float32), np.ones((4, 1), np.float32)
+model.fit(x, y, batch_size=2, verbose=0, callbacks=[Gate()])
+print(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+"""
+_MIRRORED = f"""{REPORT}
+import gpuconf.auto
+import keras
+import numpy as np
+import tensorflow as tf
 
+def losses(strategy):
+    keras.utils.set_random_seed(3)
+    layers = [keras.layers.Conv2D(8, 3, activation="relu"), keras.layers.Flatten()]
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((12, 12, 3)), *layers, keras.layers.Dense(4)])
+        model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    random = np.random.default_rng(3)
+    x, y = random.random((32, 12, 12, 3), dtype=np.float32), random.integers(0, 4, 32)
+    history = model.fit(x, y, batch_size=8, epochs=3, shuffle=False, verbose=0).history["loss"]
+    value = model.layers[0].kernel.value
+    return history, sorted(each.device[-5:] for each in getattr(value, "values", [value]))
 
-@pytest.fixture
-def begin(start: Start, bridge: Path) -> Begin:
-    """Start a program of this folder on a card."""
-
-    def begin_one(card: Card, program: str, **environ: str) -> Program:
-        variables = {**card.environment(_clean(), bridge=bridge), **_BESIDE, **environ}
-        return start([sys.executable, str(_HERE / program)], variables)
-
-    return begin_one
-
-
-def _clean() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith(_STEERING)}
-
-
-def _until(child: Program, word: str) -> str:
-    """Read to the line that begins with ``word``; '' if the program ends before."""
-    output: IO[str] | None = child.stdout
-    assert output is not None
-    return next((line for line in output if line.startswith(word)), "")
-
-
-def _finish(child: Program) -> str:
-    """Let it go on, and wait for its end."""
-    output, _ = child.communicate("go on\n", timeout=300)
-    return output
-
-
-@pytest.mark.slow
-def test_two_fits_without_gpuconf(card: Card, begin: Begin) -> None:
-    """The first takes nearly all, and needs little of it; the second dies as the README says; the
-    first lives on."""
-    first = begin(card, "fit_on_card.py", UNITS=str(_UNITS["small"]))
-    assert _until(first, "TRAINING")
-    (holder,) = card.processes()
-    assert holder.used_bytes >= 7783 * MIB
-    second = begin(card, "fit_on_card.py")
-    assert _until(second, "TRAINING") == ""
-    assert second.wait(timeout=300) != 0
-    log = second.log
-    assert "Dst tensor is not initialized" in log or "OOM when allocating" in log, log[-3000:]
-    assert "DONE" in _finish(first)
-    assert first.returncode == 0
+report(one=losses(tf.distribute.OneDeviceStrategy("GPU:0")))
+report(both=losses(tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"])))
+"""
 
 
-@pytest.mark.slow
-def test_two_fits_with_half_card(card: Card, begin: Begin) -> None:
-    """With the line on top both train at once and end well, each below its part of the card."""
-    fits = {}
-    for count, (size, units) in enumerate(_UNITS.items(), start=1):
-        fits[size] = begin(card, "fit_on_card.py", UNITS=str(units), **_GPUCONF)
-        assert _until(fits[size], "TRAINING")
+@pytest.fixture(scope="module")
+def bridge() -> dict[str, str]:
+    """The variables with which TensorFlow computes on the card."""
+    environ = {VARIABLE: str(bridge_for_command([sys.executable]))}
+    return {**environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "1"}
+
+
+def test_two_fits_with_half_card(card: Card, start: Start, bridge: dict[str, str]) -> None:
+    """With the line on top both train at the same time, each below its part of the card.
+
+    One that is killed in the middle gives its memory back, as one that ends does.
+    """
+    environ = card.environment({**os.environ, "GPUCONF_PROFILE": "half-card", warm.VARIABLE: "1"})
+    fits = []
+    for count in (1, 2):
+        fits.append(start([sys.executable, "-c", _FIT], {**environ, **bridge}))
+        assert fits[-1].read_line() == "TRAINING"
         assert len(card.processes()) == count
-    for size, child in fits.items():
-        done = _finish(child)
-        assert child.returncode == 0, done
-        peak_bytes = int(done.split()[-1])
-        # Weights, their gradients and Adam's two slots.
-        assert _UNITS[size] * 2000 * 4 * 4 < peak_bytes < 3942 * MIB
-    assert card.processes() == ()
+    first, second = fits
+    first.write_line()
+    # Weights, their gradients and Adam's two slots.
+    assert _UNITS * 2000 * 4 * 4 < int(first.read_line()) < 3942 * MIB
+    assert first.wait() == 0
+    (left,) = card.processes()
+    assert (left.pid, left.used_bytes > 3 * GIB) == (second.pid, True)
+    second.kill()
+    second.wait()
+    assert (card.processes(), card.used_bytes()) == ((), STORY.used_bytes)
 
 
-@pytest.mark.slow
-def test_a_killed_fit_gives_its_memory_back(card: Card, begin: Begin) -> None:
-    """SIGKILL in the middle of training: the card is the desktop's again."""
-    child = begin(card, "fit_on_card.py", UNITS="1000")
-    assert _until(child, "TRAINING")
-    assert card.used_bytes() > STORY.used_bytes + 5 * GIB
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    assert card.used_bytes() == STORY.used_bytes
-    assert card.processes() == ()
-
-
-@pytest.mark.slow
-def test_twenty_starts_leave_nothing_behind(
-    card: Card, begin: Begin, start_client: StartClient
+def test_mirrored_over_the_virtual_pair(
+    card: Card, run_tensorflow: RunClient, bridge: dict[str, str]
 ) -> None:
-    """Trainings that end or are killed, and bare CUDA programs that exit without a clean-up."""
-    for number in range(18):
-        client = start_client(
-            card, "cuda.enter(); cuda.allocate(64 * MIB); print('up', flush=True); input()"
-        )
-        assert _until(client, "up")
-        assert card.used_bytes() == STORY.used_bytes + 64 * MIB
-        if number % 2:
-            client.kill()
-        client.communicate("\n")
-        assert card.processes() == ()
-    for kill in (False, True):
-        child = begin(card, "fit_on_card.py", UNITS="10")
-        assert _until(child, "TRAINING")
-        assert len(card.processes()) == 1
-        if kill:
-            child.kill()
-            child.wait()
-        else:
-            _finish(child)
-            assert child.returncode == 0
-    assert card.processes() == ()
-    assert card.used_bytes() == STORY.used_bytes
-
-
-@pytest.mark.slow
-def test_mirrored_over_the_virtual_pair(card: Card, begin: Begin) -> None:
-    """Two logical devices of one card, each with its copy of the weights; losses as on two CPUs."""
-    pair = {"WITH_GPUCONF": "1", "GPUCONF_PROFILE": "virtual-pair"}
-    on_card = _mirrored(begin(card, "mirrored_fit.py", **pair))
-    on_cpus = _mirrored(begin(card, "mirrored_fit.py", CUDA_VISIBLE_DEVICES="-1"))
-    assert [device.rpartition("/device:")[2] for device in on_card["devices"]] == ["GPU:0", "GPU:1"]
-    assert [device.rpartition("/device:")[2] for device in on_cpus["devices"]] == ["CPU:0", "CPU:1"]
-    assert np.allclose(on_card["losses"], on_cpus["losses"], rtol=1e-6, atol=0)
-    assert on_card["losses"][-1] < on_card["losses"][0]
-
-
-def _mirrored(child: Program) -> Mapping[str, Any]:
-    output, _ = child.communicate(timeout=300)
-    assert child.returncode == 0
-    return dict(json.loads(output.splitlines()[-1]))
+    """Two logical devices of one card, each with its copy of the weights, train as one does."""
+    done = run_tensorflow(card, _MIRRORED, **bridge, GPUCONF_PROFILE="virtual-pair")
+    (of_one, one), (of_both, both) = reported(done.stdout).values()
+    assert (one, both) == (["GPU:0"], ["GPU:0", "GPU:1"])
+    assert of_both == pytest.approx(of_one, rel=1e-5)
+    assert of_both[-1] < of_both[0]

@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks import stages
 from benchmarks.stages import Result, Stage
+from tests.programs import warm
 from tests.training.all_operations import OPERATIONS
 from tests.training.refused_operations import REFUSED
 from tests.training.training_choice import TRAINED, BothSides
@@ -54,7 +55,8 @@ def trainings(
 def refusals(card_side: Stage, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Result]:
     """What came of the operations that must be refused, on the card."""
     program = _HERE / "refused_operations.py"
-    return stages.run_cases(card_side, program, list(REFUSED), tmp_path_factory.mktemp("refusals"))
+    stage = card_side._replace(environ={**card_side.environ, warm.VARIABLE: "1"})
+    return stages.run_cases(stage, program, list(REFUSED), tmp_path_factory.mktemp("refusals"))
 
 
 def _wanted(request: pytest.FixtureRequest, names: Collection[str]) -> list[str]:
@@ -65,10 +67,14 @@ def _wanted(request: pytest.FixtureRequest, names: Collection[str]) -> list[str]
 
 
 def _on_both(card: Stage, program: Path, names: Sequence[str], scratch: Path) -> BothSides:
-    """At the same time: each waits a good deal for itself."""
+    """At the same time: each waits a good deal for itself.
+
+    Fresh: after a fork of `tests.programs.warm` the CPU's side hangs in its first operation.
+    """
+    cpu = stages.comparable_cpu(os.environ)
     with ThreadPoolExecutor() as pool:
         running = [
             pool.submit(stages.run_cases, stage, program, names, scratch / stage.name)
-            for stage in (stages.comparable_cpu(os.environ), card)
+            for stage in (cpu, card)
         ]
         return BothSides(*(each.result() for each in running))
