@@ -32,11 +32,11 @@ help:
 	@printf "%-18s%s\n" "make pictures" "draw the pictures of README and docs anew, from what the commands print now (minutes)"
 	@printf "%-18s%s\n" "make site" "build the documentation site into build/site; a warning or a broken link fails"
 	@printf "%-18s%s\n" "make notebooks" "run the notebooks of docs/notebooks on simulated cards, and write what they show now"
-	@printf "%-18s%s\n" "make bench" "what import gpuconf.auto and the commands cost, and how fast a log is explained"
+	@printf "%-18s%s\n" "make bench" "what import gpuconf.auto and the commands cost"
 	@printf "%-18s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
 	@printf "%-18s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
 	@printf "%-18s%s\n" "make slurm" "real Slurm on this machine, with shards of a simulated card (needs root)"
-	@printf "%-18s%s\n" "make clusters" "64 actors of Ray on 8 simulated cards: whether shares hold, what the hook costs"
+	@printf "%-18s%s\n" "make clusters" "64 actors of Ray on 8 simulated cards: whether shares hold"
 	@printf "%-18s%s\n" "make containers" "leases between real containers and this machine (needs Docker or Podman)"
 	@printf "%-18s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
 	@printf "%-18s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
@@ -132,9 +132,6 @@ site: $(VENV)/.docs
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.timing import
 	$(BIN)/python -m benchmarks.timing commands
-	$(BIN)/python -m benchmarks.timing run
-	$(BIN)/python -m benchmarks.timing explain
-	$(BIN)/python -m benchmarks.timing binding
 
 matrix: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.matrix
@@ -169,7 +166,6 @@ batches: $(VENV)/.dev
 gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python -m tests.acceptance --card real --write docs/real-gpu.md
-	$(BIN)/python -m benchmarks.training.compare_with_gpu --write docs/real-gpu-models.md
 	$(BIN)/python -m benchmarks.estimate_on_gpu --write docs/real-gpu-estimates.md
 
 clean:

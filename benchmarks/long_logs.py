@@ -1,7 +1,6 @@
 """Long logs of several kinds, generated on the fly; as a program, one of them is explained.
 
-`python -m benchmarks.timing explain` runs this program for each kind.  The seconds that it prints
-are those of reading, without generating the log.
+python -m benchmarks.long_logs "allocator's dumps, repeated" --megabytes 200
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import string
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +19,7 @@ OOM = (
     "ResourceExhaustedError: OOM when allocating tensor with shape[10000,32,28,28] and type float "
     "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc\n"
 )
-Blocks = Iterator[bytes]  # endless
+Blocks = Iterator[bytes]
 
 
 def progress(end: str) -> Blocks:
@@ -57,22 +54,13 @@ def chunks_in_use() -> Blocks:
         yield "".join(lines).encode()
 
 
-def words() -> Blocks:
-    """Lines of fourteen words out of five thousand: no two are alike."""
-    known = ["".join(random.choices(string.ascii_lowercase, k=2 + n % 8)) for n in range(5000)]
-    while True:
-        lines = (" ".join(random.choices(known, k=14)) for _ in range(10_000))
-        yield "".join(f"{line}\n" for line in lines).encode()
-
-
 def mixed() -> Blocks:
-    """All logs of the tests, with progress bars and words between them."""
+    """All logs of the tests, with progress bars between them."""
     logs = [log.read_bytes() for log in sorted(LOGS.glob("*.log"))]
-    bars, prose = progress("\n"), words()
+    bars = progress("\n")
     while True:
         yield from logs
         yield next(bars)
-        yield next(prose)
 
 
 KINDS: dict[str, Callable[[], Blocks]] = {
@@ -80,29 +68,20 @@ KINDS: dict[str, Callable[[], Blocks]] = {
     "progress bars, written over": lambda: progress("\r"),
     "allocator's dumps, repeated": dumps,
     "lines of one dump, all different": chunks_in_use,
-    "random words": words,
     "the tests' logs, mixed": mixed,
 }
 
 
-class Log:
-    """A log of one kind in chunks, with an exception at its end; times its own generation."""
-
-    def __init__(self, kind: str, size_bytes: int) -> None:
-        self.making_s = self.making_cpu_s = 0.0
-        self._blocks, self._size_bytes = KINDS[kind](), size_bytes
-
-    def __iter__(self) -> Iterator[bytes]:
-        written = 0
-        while written < self._size_bytes:
-            started, started_cpu = time.perf_counter(), time.process_time()
-            block = next(self._blocks)
-            self.making_s += time.perf_counter() - started
-            self.making_cpu_s += time.process_time() - started_cpu
-            written += len(block)
-            for start in range(0, len(block), CHUNK_BYTES):
-                yield block[start : start + CHUNK_BYTES]
-        yield OOM.encode()
+def log_of(kind: str, size_bytes: int) -> Blocks:
+    """A log of one kind in chunks, with an exception at its end."""
+    written = 0
+    for block in KINDS[kind]():
+        for start in range(0, len(block), CHUNK_BYTES):
+            yield block[start : start + CHUNK_BYTES]
+        written += len(block)
+        if written >= size_bytes:
+            break
+    yield OOM.encode()
 
 
 def peak_bytes() -> int:
@@ -115,21 +94,15 @@ def peak_bytes() -> int:
 
 
 def main() -> None:
-    """Read one log here; print the time, and as a note the lines, the peak and the cause."""
+    """Read one log here; print its lines, the peak and the cause."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--megabytes", type=int, default=200, help="default: 200")
     options = parser.parse_args()
     random.seed(0)
-    log = Log(options.kind, options.megabytes * 10**6)
-    started, started_cpu = time.perf_counter(), time.process_time()
-    diagnosis = explain_chunks(log)
-    wall_s = time.perf_counter() - started - log.making_s
-    cpu_s = time.process_time() - started_cpu - log.making_cpu_s
-    peak = peak_bytes()
-    found = {"lines": diagnosis.line_count, "peak_bytes": peak, "cause": diagnosis.cause}
-    note = f"  {diagnosis.line_count} lines, peak {peak / 2**20:.0f} MiB, {diagnosis.cause}"
-    print(json.dumps({"parts": {"": [wall_s, cpu_s]}, "note": note, **found}))
+    diagnosis = explain_chunks(log_of(options.kind, options.megabytes * 10**6))
+    found = {"lines": diagnosis.line_count, "peak_bytes": peak_bytes(), "cause": diagnosis.cause}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

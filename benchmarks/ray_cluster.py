@@ -1,23 +1,21 @@
-"""Ray on a simulated cluster: whether every share holds, and the cost of the hook.
+"""Ray on a simulated cluster: whether every share holds.  `make clusters`.
 
 Several raylets run on this machine, each with its own simulated card of a different size.  Actors
 fill all cards.  Each imports TensorFlow, reports its limit and allocates nine tenths of it, which
-NVML then shows.  After that, the time from ``Actor.remote()`` to the first answer and the worker's
-CPU time are measured, with the hook and without, in turn.  Exit code 1 if a share did not hold.
+NVML then shows.  Exit code 1 if a share did not hold.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.ray_shares import CONTEXT_MIB, Found, Layout, checks_of
@@ -27,24 +25,10 @@ from gpuconf.units import MIB, sized
 _PROFILE = f"extends: shared-desktop\nmemory: {{context: {CONTEXT_MIB}MiB}}\n"
 _FILLED = 0.9  # of its limit, by each actor
 HOOK = {"worker_process_setup_hook": "gpuconf.ray.setup"}
-# How Ray is started for each row of times.  Ray starts other workers for a job with a runtime_env.
-JOBS: Mapping[str, Mapping[str, object]] = {
-    "plain Ray": {},
-    "a runtime_env, no hook": {"env_vars": {"GPUCONF_BENCHMARK": "1"}},
-    "gpuconf.ray.setup": HOOK,
-}
 # TensorFlow imports these if they are installed: more than half of a worker's memory.
 _OPTIONAL = ("IPython", "cv2", "jax", "keras", "matplotlib", "pandas", "scipy", "sklearn")
 _SMALL = {"object_store_memory": 80 * MIB}
 _PATIENCE_S = 1800
-
-
-class Idle:
-    """An actor that imports nothing."""
-
-    def answer(self) -> dict[str, Any]:
-        """The CPU time of its process so far."""
-        return {"cpu_s": time.process_time()}
 
 
 class Model:
@@ -60,7 +44,7 @@ class Model:
         tf.config.list_logical_devices("GPU")
 
     def answer(self) -> dict[str, Any]:
-        """Its node, the limit of each GPU that it sees, and its CPU time so far."""
+        """Its node, and the limit of each GPU that it sees."""
         import ray
 
         config = self.tf.config
@@ -70,8 +54,7 @@ class Model:
             for device in config.get_logical_device_configuration(gpu) or ()
         ]
         node = ray.get_runtime_context().get_node_id()
-        cpu_s = time.process_time()
-        return {"pid": os.getpid(), "node": node, "limits_mib": limits, "cpu_s": cpu_s}
+        return {"pid": os.getpid(), "node": node, "limits_mib": limits}
 
     def fill(self, size_mib: int) -> bool:
         """Allocate on the GPU and keep the memory; return whether there was enough."""
@@ -92,15 +75,6 @@ class Model:
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)
         held = {each.pid: each.usedGpuMemory for each in processes}
         return {"used_bytes": memory.used, "total_bytes": memory.total, "held_bytes": held}
-
-
-class Start(NamedTuple):
-    """The cost of an actor up to its first answer."""
-
-    wall_s: float
-    """From ``Actor.remote()``; affected by other programs on the machine."""
-    cpu_s: float
-    """Of its process, from its start."""
 
 
 @contextmanager
@@ -124,8 +98,7 @@ def _start(cards: Sequence[Card]) -> Any:
     cluster = Cluster()
     try:
         # A worker that imports TensorFlow in parallel with 63 others may need more than Ray's 60 s.
-        # Ray's niceness of 15 would let all other programs on the machine affect the times.
-        patient = {"worker_register_timeout_seconds": _PATIENCE_S, "worker_niceness": 0}
+        patient = {"worker_register_timeout_seconds": _PATIENCE_S}
         cluster.add_node(num_cpus=0, include_dashboard=False, _system_config=patient, **_SMALL)
         for number, card in enumerate(cards):
             environ = card.environment(os.environ)
@@ -139,12 +112,12 @@ def _start(cards: Sequence[Card]) -> Any:
 
 
 @contextmanager
-def job(address: str, runtime_env: Mapping[str, object]) -> Iterator[Any]:
-    """Connect as a driver; yield the module ray."""
+def job(address: str) -> Iterator[Any]:
+    """Connect as a driver with the hook; yield the module ray."""
     import ray
 
     quiet = {"log_to_driver": False, "logging_level": "error"}
-    ray.init(address=address, runtime_env=dict(runtime_env) or None, **quiet)
+    ray.init(address=address, runtime_env=HOOK, **quiet)
     try:
         yield ray
     finally:
@@ -172,74 +145,22 @@ def fill_cluster(ray: Any, layout: Layout) -> Found:
     return Found(found, cards)
 
 
-def start_of(ray: Any, actor: type, share: float) -> Start:
-    """Start an actor, wait for its first answer, and end it."""
-    remote = ray.remote(actor).options(num_gpus=share, num_cpus=0)
-    started = time.perf_counter()
-    handle = remote.remote()
-    answer = ray.get(handle.answer.remote(), timeout=_PATIENCE_S)
-    passed_s = time.perf_counter() - started
-    ray.kill(handle)
-    return Start(passed_s, answer["cpu_s"])
-
-
-def measure(address: str, share: float, rounds: int) -> dict[tuple[type, str], list[Start]]:
-    """Starts by actor and kind of job; each round has one job of each kind, in turn."""
-    taken: dict[tuple[type, str], list[Start]] = {}
-    for number in range(rounds):
-        for name in in_turn(list(JOBS), number):
-            with job(address, JOBS[name]) as ray:
-                time.sleep(3)  # the previous job ends, and Ray prestarts workers
-                for actor in (Idle, Model):
-                    start = start_of(ray, actor, share)
-                    taken.setdefault((actor, name), []).append(start)
-                    text = f"{actor.__name__}: {start.wall_s:.2f} s, CPU {start.cpu_s:.2f} s"
-                    done = f"round {number + 1} of {rounds}"
-                    print(f"{done}: {name}, {text}", file=sys.stderr, flush=True)
-    return taken
-
-
-def in_turn(names: Sequence[str], number: int) -> list[str]:
-    """The names, starting with a different one in each round."""
-    first = number % len(names)
-    return [*names[first:], *names[:first]]
-
-
-def print_times(taken: Mapping[tuple[type, str], Sequence[Start]], rounds: int) -> None:
-    """Print medians, and compare them with the first row of their kind."""
-    title = f"an actor's start, medians of {rounds}"
-    print("", f"| {title} | s | ratio | CPU s | ratio |", "|---|---|---|---|---|", sep="\n")
-    for actor, kind in ((Idle, "imports nothing"), (Model, "imports TensorFlow")):
-        plain = median_of(taken[actor, next(iter(JOBS))])
-        for name in JOBS:
-            found = median_of(taken[actor, name])
-            wall = f"{found.wall_s:.2f} | {found.wall_s / plain.wall_s:.3f}"
-            cpu = f"{found.cpu_s:.2f} | {found.cpu_s / plain.cpu_s:.3f}"
-            print(f"| {kind}, {name} | {wall} | {cpu} |")
-
-
-def median_of(starts: Sequence[Start]) -> Start:
-    """The median of each figure."""
-    return Start(*map(statistics.median, zip(*starts, strict=True)))
-
-
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=8, help="default: 8")
     parser.add_argument("--actors", type=int, default=64, help="a multiple of nodes; default: 64")
-    parser.add_argument("--rounds", type=int, default=10, help="of times; default: 10")
     options = parser.parse_args(arguments)
     if options.nodes < 1 or options.actors < options.nodes or options.actors % options.nodes:
         parser.error(f"--actors {options.actors} is no multiple of --nodes {options.nodes}")
     return options
 
 
-def run(layout: Layout, rounds: int) -> bool:
-    """Fill a cluster, check, print, measure; return whether every share held."""
+def run(layout: Layout) -> bool:
+    """Fill a cluster, check, print; return whether every share held."""
     with cluster_of(layout) as address:
         started = time.perf_counter()
-        with job(address, HOOK) as ray:
+        with job(address) as ray:
             found = fill_cluster(ray, layout)
         passed_s = time.perf_counter() - started
         checks = checks_of(layout, found)
@@ -250,8 +171,6 @@ def run(layout: Layout, rounds: int) -> bool:
         print(*(f"| {what} | {number} | {seen} |" for what, number, seen in checks), sep="\n")
         fullest = max(each["used_bytes"] / each["total_bytes"] for each in found.cards.values())
         print("", f"the fullest card: {fullest:.1%} in use", sep="\n", flush=True)
-        if rounds:
-            print_times(measure(address, layout.share, rounds), rounds)
     return all(each.expected == each.found for each in checks)
 
 
@@ -267,7 +186,7 @@ def main() -> int:
         # later ray.init() would look for it.
         ours = {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder, "TF_CPP_MIN_LOG_LEVEL": "3"}
         os.environ.update(ours, GPUCONF_PROFILE=str(profile))
-        is_good = run(Layout(options.nodes, options.actors), options.rounds)
+        is_good = run(Layout(options.nodes, options.actors))
     print("", f"load {os.getloadavg()[0]:.1f} at the end", sep="\n")
     return 0 if is_good else 1
 

@@ -4,9 +4,6 @@ The images are JPEGs of mixed sizes, made here: photographs' detail and noise, 1
 wide, in four class folders.  Each contestant reads one epoch into float32 batches, in its own
 process, including listing the folder.  Rounds are interleaved, so that noise on the machine affects
 all alike, and the files are in the page cache.  No GPU is used.
-
-With ``--same-size`` all JPEGs have 640 × 480 pixels, and the contestants are Keras's loader and
-ours, whose ratio is taken round by round.
 """
 
 from __future__ import annotations
@@ -30,7 +27,6 @@ from benchmarks.machine import machine
 SIDE = 160
 BATCH = 32
 CLASSES = 4
-SAME_SIZE = 640, 480
 OURS = "gpuconf.images"
 KERAS = "keras image_dataset_from_directory"
 # Contestants that hold all images: 20,000 need 8 GB.
@@ -38,7 +34,7 @@ HOLDS_ALL = "everything in a list (cv2)"
 HOST_LIMIT = "512MiB"
 
 
-def make_image(folder: Path, number: int, backgrounds: Any, *, same_size: bool) -> None:
+def make_image(folder: Path, number: int, backgrounds: Any) -> None:
     """Make one JPEG, whose size and part of a background depend only on its number."""
     import numpy as np
     from PIL import Image
@@ -46,8 +42,6 @@ def make_image(folder: Path, number: int, backgrounds: Any, *, same_size: bool) 
     rng = np.random.default_rng(number)
     width = int(rng.integers(160, 1281))
     height = min(1200, int(width * rng.choice([0.5625, 0.75, 1.0, 1.333])))
-    if same_size:
-        width, height = SAME_SIZE
     left, top = int(rng.integers(0, 1601 - width)), int(rng.integers(0, 1201 - height))
     background = backgrounds[number % len(backgrounds)]
     place = folder / f"class{number % CLASSES}" / f"{number:06}.jpg"
@@ -70,26 +64,26 @@ def make_backgrounds() -> list[Any]:
     return scenes
 
 
-def make_images(folder: Path, numbers: range, same_size: bool) -> int:
+def make_images(folder: Path, numbers: range) -> int:
     """Make these images; return their size in bytes."""
     for name in range(CLASSES):
         (folder / f"class{name}").mkdir(parents=True, exist_ok=True)
     backgrounds = make_backgrounds()
     for number in numbers:
-        make_image(folder, number, backgrounds, same_size=same_size)
+        make_image(folder, number, backgrounds)
     return sum(
         (folder / f"class{number % CLASSES}" / f"{number:06}.jpg").stat().st_size
         for number in numbers
     )
 
 
-def make_folder(folder: Path, count: int, *, same_size: bool) -> int:
+def make_folder(folder: Path, count: int) -> int:
     """``count`` images in class folders, made on all processors."""
     workers = os.cpu_count() or 1
     step = -(-count // workers)
     parts = [range(first, min(first + step, count)) for first in range(0, count, step)]
     with ProcessPoolExecutor(workers) as pool:
-        return sum(pool.map(partial(make_images, folder, same_size=same_size), parts))
+        return sum(pool.map(partial(make_images, folder), parts))
 
 
 def gpuconf_images(folder: Path, **options: Any) -> Iterator[Any]:
@@ -204,8 +198,7 @@ _IN_TENSORFLOW = [
     for name, feed in CONTESTANTS.items()
     if feed in (gpuconf_images, gpuconf_not_averaged, keras_folder)
 ]
-_OF_GPUCONF = [name for name in CONTESTANTS if name.startswith("gpuconf")]
-PEERS = [name for name in CONTESTANTS if name not in _OF_GPUCONF]
+PEERS = [name for name in CONTESTANTS if not name.startswith("gpuconf")]
 
 
 def status_bytes(key: str) -> int:
@@ -273,34 +266,21 @@ def print_table(count: int, results: dict[str, list[dict[str, float]]]) -> dict[
     return peaks
 
 
-def print_pairs(results: dict[str, list[dict[str, float]]]) -> None:
-    """Print the speed of ours relative to Keras's loader in the same round."""
-    for name, runs in results.items():
-        if name in _OF_GPUCONF:
-            pairs = zip(results[KERAS], runs, strict=True)
-            ratios = sorted(theirs["seconds"] / ours["seconds"] for theirs, ours in pairs)
-            middle, spread = statistics.median(ratios), f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
-            print(f"{name:34}{middle:10.2f} of Keras's speed in the same round ({spread})")
-
-
-def compare(counts: list[int], rounds: int, images: Path, *, same_size: bool) -> None:
+def compare(counts: list[int], rounds: int, images: Path) -> None:
     """Make, measure and print."""
-    contestants = _IN_TENSORFLOW if same_size else list(CONTESTANTS)
-    peers = () if same_size else ("opencv-python-headless",)
-    print(machine("tensorflow", "keras", "pillow", *peers))
+    contestants = list(CONTESTANTS)
+    print(machine("tensorflow", "keras", "pillow", "opencv-python-headless"))
     print(f"JPEGs to {SIDE} × {SIDE} × 3 float32, batches of {BATCH}, host_limit {HOST_LIMIT}")
     peaks: list[dict[str, float]] = []
     for count in counts:
         folder = images / str(count)
-        size = make_folder(folder, count, same_size=same_size)
+        size = make_folder(folder, count)
         print(f"\n{count:,} images, {size / 1e6:.0f} MB; rounds: {rounds}", flush=True)
         results: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
         for number in range(rounds):
             for name in contestants[:: -1 if number % 2 else 1]:
                 results[name].append(measure_in_child(name, folder))
         peaks.append(print_table(count, results))
-        if same_size:
-            print_pairs(results)
     print(f"\npeak RSS at {counts[-1]:,} images over that at {counts[0]:,}")
     for name in contestants:
         print(f"{name:34}{peaks[-1][name] / peaks[0][name]:10.2f}")
@@ -312,7 +292,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="200 and 1,000 images, one round")
     parser.add_argument("--rounds", type=int, default=3, help="default: 3")
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 20_000])
-    parser.add_argument("--same-size", action="store_true", help="640 × 480 pixels, beside Keras")
     parser.add_argument("--one", choices=CONTESTANTS, help="measure this one here, print JSON")
     parser.add_argument("--folder", type=Path, help="of the images, with --one")
     options = parser.parse_args()
@@ -321,7 +300,7 @@ def main() -> None:
         return
     counts, rounds = ([200, 1000], 1) if options.quick else (options.counts, options.rounds)
     with tempfile.TemporaryDirectory(prefix="gpuconf-streaming-") as images:
-        compare(counts, rounds, Path(images), same_size=options.same_size)
+        compare(counts, rounds, Path(images))
 
 
 if __name__ == "__main__":

@@ -24,38 +24,20 @@ def ray_driver(folder: Path, program: str, *, cards: int = 1, lease: bool = True
 
 
 def test_two_actors_are_capped_and_the_third_waits(tmp_path: Path) -> None:
-    """Each of 0.4 gets 2022 MiB and not a byte of its neighbour's; Ray queues the third.
-
-    `gpuconf ps --ray` names the actor and its job; `gpuconf ray doctor` reports each node.
-    """
+    """Each of 0.4 gets 2022 MiB and not a byte of its neighbour's; Ray queues the third."""
     found = ray_driver(tmp_path, programs.ACTORS)
     assert found["two"] == [[2022], [2022]]
     assert found["too_much"] == ["ResourceExhaustedError"] * 2
     assert found["is_queued"]
     assert found["free"] > 8192 - 1024 - 2 * (2022 + 640)
     assert found["third"] == [2022]
-    for command, document in (("ps", found["ps"]), ("ray", found["doctor"])):
-        assert document.pop("exit code") == 0, document.pop("stderr")
-        del document["stderr"]
-        jsonschema.validate(document, schema(command))
-    (card,) = found["ps"]["gpus"]
-    tasks = {each["pid"]: each["task"] for each in card["processes"]}
-    task = tasks[found["pid"]]
-    assert task.pop("name").startswith("Model")
-    assert task == {"scheduler": "ray", "actor": "trainer", "job": found["job"], "user": None}
-    assert found["ps"]["unasked"] == []
-    (node,) = found["doctor"]["nodes"]
-    assert node["problem"] is None
-    findings = {each["id"]: each["status"] for each in node["report"]["findings"]}
-    assert findings["driver.present"] == "ok"
-    assert "cards.memory" in findings
+    assert found["driver"] == 16.0
 
 
 @pytest.mark.nightly
 def test_tasks_of_all_kinds(tmp_path: Path) -> None:
     """Parts, none, whole ones, placement groups; also from a hook of the user's own."""
     found = ray_driver(tmp_path, programs.TASKS, cards=2, lease=False)
-    assert found.pop("driver") == 16.0
     whole = int(0.7 * 8192)  # shared-desktop's own fraction is less than the whole share
     assert found["quarter"]["limits"] == [1024]
     assert found["none"]["limits"] == []

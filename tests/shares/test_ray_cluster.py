@@ -22,7 +22,7 @@ LAYOUT = Layout(nodes=2, actors=4)
 @pytest.mark.nightly
 def test_two_nodes_and_four_actors(tmp_path: Path) -> None:
     """All checks hold, which the command says and its exit code too."""
-    words = ["-m", "benchmarks.ray_cluster", "--nodes", "2", "--actors", "4", "--rounds", "0"]
+    words = ["-m", "benchmarks.ray_cluster", "--nodes", "2", "--actors", "4"]
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     # Not what the session preloads into programs: Ray does not start with it.
     environ = {**BUILT, "PYTHONPATH": ":".join(filter(None, paths)), "LD_PRELOAD": ""}
