@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
@@ -40,6 +40,16 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
+def variables_as_before() -> Iterator[None]:
+    """What a plan in the test's own process exports is not for the tests after it."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.hookimpl(wrapper=True)

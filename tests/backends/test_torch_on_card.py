@@ -72,9 +72,9 @@ def test_nothing_the_script_sets_is_above_the_plan(
     assert (told["smaller"], told["small_above"]) == (100 * MIB, False)
     assert told["back"] == told["other_types"] == _LIMIT
     assert "torch cuda:0 memory limit: 1000 MiB" in told["lines"]
-    assert "program0.py:26: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
+    assert ".py:26: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
     assert "torch caching allocator: asked off, which has no cap, got on: profile" in done.log
-    assert "program0.py:29: asked off, which has no cap, got on: profile profile" in done.log
+    assert ".py:29: asked off, which has no cap, got on: profile profile" in done.log
 
 
 _LATE = """

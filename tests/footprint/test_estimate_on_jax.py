@@ -55,7 +55,8 @@ in_use = device.memory_stats()["bytes_in_use"] - sum(map(np.size, weights)) * 4
 tokens, classes = np.zeros((3 * batch, 128), "int32"), np.zeros(3 * batch, "int32")
 model.fit(tokens, classes, batch_size=batch, verbose=0)
 peak = device.memory_stats()["peak_bytes_in_use"] - in_use
-report(training=(figures.peak_bytes, peak), notes=figures.notes, setting=figures.setting._asdict())
+report(jax=jax.__version__, training=(figures.peak_bytes, peak), notes=figures.notes,
+       setting=figures.setting._asdict())
 
 model.optimizer = None
 inference = estimated(model, 64, training=False)
@@ -87,7 +88,7 @@ def test_peaks_are_those_of_the_allocator(run_on_card: RunOnCard) -> None:
         "nothing was run"
     ]
     assert done.values["setting"]["backend"] == "jax"
-    assert done.values["setting"]["framework"].startswith("jax 0.10.2, keras 3.")
+    assert done.values["setting"]["framework"].startswith(f"jax {done.values['jax']}, keras 3.")
     assert not done.values["imported"], "TensorFlow is not needed"
     assert "runs operation by operation on JAX" in done.values["eager"]
 
@@ -114,7 +115,7 @@ def test_command(tmp_path: Path, nvml: Nvml) -> None:
     (said,) = _estimates(tmp_path, words, jax=True, **machine)
     assert said.startswith("0 batch 512: ")
     assert "; the largest batch that fits 64 MiB is " in said
-    assert "float32, compiled by XLA; jax 0.10.2" in said
+    assert "float32, compiled by XLA; jax 0." in said
     assert "64.0 MiB  JAX may use (--limit)" in said
     assert "without a limit JAX takes 75 % of the card" in said
     assert "XLA for this machine's GPU, compute capability 11.0 with 8192 MiB" in said

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import os
 import runpy
 import sys
 import sysconfig
@@ -81,6 +82,7 @@ def become(platform: str, after: Iterable[str] = ()) -> None:
         proxies = ModuleType("_scproxy")
         vars(proxies).update(_get_proxy_settings=dict, _get_proxies=dict)
         sys.modules["_scproxy"] = proxies
+    vars(os)["process_cpu_count"] = os.cpu_count  # as Python has it where no affinity is known
     sys.addaudithook(_refuse)
     sys.platform = platform
 
