@@ -150,10 +150,9 @@ def halved_precision() -> Case:
 
 
 def mirrored() -> Case:
-    """A strategy of one replica, and a part of its epochs."""
+    """A strategy of one replica."""
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-        options = {"epochs": 3, "steps_per_epoch": 2, "initial_epoch": 1}
-        return Case(dense(optimizer=optimizers.Adam(0.01)), even_arrays(**options))
+        return Case(dense(optimizer=optimizers.Adam(0.01)), even_arrays())
 
 
 def whole(layer: Any, **options: Any) -> Case:
@@ -164,6 +163,10 @@ def whole(layer: Any, **options: Any) -> Case:
 CASES: dict[str, Callable[[], Case]] = {
     "regularized": regularized,
     "weighted": weighted,
+    "class weights": lambda: Case(
+        dense(weighted_metrics=["accuracy"]),
+        even_arrays(class_weight={0: 1.0, 1: 2.0, 2: 0.5}, steps_per_epoch=2, initial_epoch=1),
+    ),
     "executions": lambda: Case(
         dense(steps_per_execution=3),
         {"x": tf.data.Dataset.from_tensor_slices((X[:48], Y[:48])).batch(BATCH).repeat()}
