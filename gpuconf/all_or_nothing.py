@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconf.errors import GpuconfError
+from gpuconf.errors import GpuconfError, without_frames
 from gpuconf.locks import RLock
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -51,7 +51,7 @@ class AllOrNothing:
                     self._depth = depth
         except GpuconfError as error:
             # The message is enough; the frames below this one do not help the user.
-            raise error.with_traceback(None) from None
+            raise without_frames(error) from None
         except BaseException:  # including an interrupt that arrives as the lock is released
             with self._lock:
                 if put_back is not None and number and self._completed == number:

@@ -3,13 +3,13 @@
 import os
 
 from gpuconf.bootstrap import configure
-from gpuconf.errors import GpuconfError
+from gpuconf.errors import GpuconfError, without_frames
 
-if os.environ.get("GPUCONF_EXPLAIN"):  # so that only users who set it pay for the import
-    from gpuconf.exception_hooks import install_if_asked
-
-    install_if_asked()
 try:
+    if os.environ.get("GPUCONF_EXPLAIN"):  # so that only users who set it pay for the import
+        from gpuconf.exception_hooks import install_if_asked
+
+        install_if_asked()
     configure()
 except GpuconfError as error:
     # The message is enough for a user error; our frames are noise.
@@ -17,4 +17,4 @@ except GpuconfError as error:
         from gpuconf.terminal import say_instead_of_traceback
 
         say_instead_of_traceback(error)
-    raise error.with_traceback(None) from None
+    raise without_frames(error) from None

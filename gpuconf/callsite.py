@@ -52,6 +52,12 @@ def top_package(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__") or "").partition(".")[0]
 
 
+def is_installed(path: str) -> bool:
+    """Whether a module's file is Python's own or a package's, and not the program's."""
+    folders = {sys.prefix, sys.base_prefix, sys.exec_prefix}
+    return "site-packages" in path or path.startswith(tuple(each + os.sep for each in folders))
+
+
 def main_script_folder() -> str | None:
     """Return the folder of the running script; None for ``-c``, a notebook or a console script.
 

@@ -23,8 +23,8 @@ VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 # A plan depends on these; if the program changes one, the plan is made again.  JAX refuses to start
 # if both of its fractions are set, so the one we write depends on which one is already set.
 WATCHED = (*VISIBILITY, "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
-_ON = ("1", "true", "yes", "on")
-_OFF = ("", "0", "false", "no", "off")
+_YES = ("1", "true", "yes", "on")
+_NO = ("", "0", "false", "no", "off")
 
 
 class Change(NamedTuple):
@@ -71,17 +71,24 @@ def switched_off(environ: Mapping[str, str]) -> str | None:
 
     Raises UsageError for a value that is neither yes nor no.
     """
-    value = environ.get("GPUCONF_DISABLE", "")
+    is_off = is_yes("GPUCONF_DISABLE", environ)
+    return f"GPUCONF_DISABLE={environ['GPUCONF_DISABLE']}" if is_off else None
+
+
+def is_yes(name: str, environ: Mapping[str, str]) -> bool:
+    """Whether a variable of gpuconf's says yes; unset and empty are no.
+
+    Raises UsageError for a value that is neither yes nor no.
+    """
+    value = environ.get(name, "")
     word = value.strip().lower()
-    if word in _OFF:
-        return None
-    if word in _ON:
-        return f"GPUCONF_DISABLE={value}"
-    raise UsageError(
-        f"invalid value GPUCONF_DISABLE={value[:40]!r}: {', '.join(_ON)} turn gpuconf off; "
-        f"{', '.join(_OFF[1:])} or no value leave it on",
-        hint="export GPUCONF_DISABLE=1, or: unset GPUCONF_DISABLE",
-    )
+    if word not in _YES and word not in _NO:
+        raise UsageError(
+            f"invalid value {name}={value[:40]!r}: {', '.join(_YES)} are yes; "
+            f"{', '.join(_NO[1:])} or no value are no",
+            hint=f"export {name}=1, or: unset {name}",
+        )
+    return word in _YES
 
 
 def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:

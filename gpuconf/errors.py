@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -152,6 +153,13 @@ def refuse_on_windows(what: str) -> None:
         )
 
 
+def without_frames(error: GpuconfError) -> GpuconfError:
+    """``error`` without our internal frames, which ``GPUCONF_LOG=debug`` keeps."""
+    if os.environ.get("GPUCONF_LOG", "").lower() == "debug":
+        return error
+    return error.with_traceback(None)
+
+
 def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Wrap ``function`` so that gpuconf errors leave it without our internal frames.
 
@@ -162,7 +170,7 @@ def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             return function(*args, **kwargs)
         except GpuconfError as error:
-            raise error.with_traceback(None) from None
+            raise without_frames(error) from None
 
     # functools.wraps does this, but importing it costs milliseconds.
     for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from gpuconf.environ import switched_off
+from gpuconf.environ import is_yes, switched_off
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
     Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
-_OFF = ("", "0", "false", "no", "off")
-
 
 def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
-    """Explain the exception that ends this program, if ``GPUCONF_EXPLAIN`` is on."""
-    if environ.get("GPUCONF_EXPLAIN", "").strip().lower() in _OFF:
-        return False
-    if switched_off(environ) is not None:
+    """Explain the exception that ends this program, if ``GPUCONF_EXPLAIN`` is on.
+
+    Raises UsageError for a value that is neither yes nor no.
+    """
+    if not is_yes("GPUCONF_EXPLAIN", environ) or switched_off(environ) is not None:
         return False
     if getattr(sys.excepthook, "explains", False):
         return True

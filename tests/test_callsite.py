@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.callsite import is_installed
 from tests.programs.processes import run, run_python, write_package
 
 
@@ -21,6 +22,14 @@ exec(compile("found['site'] = user_call_site()", "made-up.py", "exec"),
 assert str(found["site"]) == "made-up.py:1", found
 """
     run_python(program, tmp_path)
+
+
+def test_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies in Python's folder; a folder whose name only begins alike is a project's."""
+    monkeypatch.setattr(sys, "base_prefix", "/home/me/conda")
+    assert is_installed("/home/me/conda/lib/python3.11/ast.py")
+    assert is_installed("/else/site-packages/numpy/core.py")
+    assert not is_installed("/home/me/conda-projects/train.py")
 
 
 SHOW = "from gpuconf.callsite import main_script_folder\nprint(main_script_folder())\n"

@@ -68,6 +68,16 @@ def test_gpuconf_disable_is_heeded(tmp_path: Path) -> None:
     assert DIAGNOSIS in on.stderr
 
 
+@pytest.mark.parametrize("name", ["GPUCONF_EXPLAIN", "GPUCONF_DISABLE"])
+def test_a_word_that_is_neither_yes_nor_no(tmp_path: Path, name: str) -> None:
+    """One error and its hint, no traceback."""
+    done = script("train()", tmp_path, **{name: "maybe"})
+    error, hint = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert error.startswith(f"gpuconf: error: invalid value {name}='maybe': 1, true, yes, on")
+    assert hint == f"  hint: export {name}=1, or: unset {name}"
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from types import FunctionType, ModuleType
 
+from gpuconf.callsite import is_installed
+
 # Set by the import hook: the program, not TensorFlow, imported Keras first.
 imported_by_program = False
 
@@ -57,8 +59,7 @@ def _is_of_program(module: object) -> bool:
     path = getattr(module, "__file__", None)
     if not isinstance(path, str) or module.__name__.partition(".")[0] == "gpuconf":
         return False
-    installed = (sys.prefix, sys.base_prefix, sys.exec_prefix)
-    return "site-packages" not in path and not path.startswith(installed)
+    return not is_installed(path)
 
 
 def _is_of_keras(value: object) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NamedTuple
 
-from gpuconf.callsite import notebook_cells, user_frame
+from gpuconf.callsite import is_installed, notebook_cells, user_frame
 
 _WHOLE_FILE = sys.maxsize
 
@@ -52,9 +52,8 @@ def _places(frame: FrameType) -> Iterator[_EarlierSource]:
     yield _EarlierSource(filename, source, frame.f_lineno)
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None) or ""
-        installed = "site-packages" in path or path.startswith(sys.base_prefix)
         ours = getattr(module, "__name__", "").partition(".")[0] == "gpuconf"
-        if path.endswith(".py") and not installed and not ours and path != filename:
+        if path.endswith(".py") and not is_installed(path) and not ours and path != filename:
             yield _EarlierSource(path, "".join(linecache.getlines(path)))
 
 

@@ -166,10 +166,11 @@ def _lookup(
 ) -> search.Location | None:
     """Look up a parent profile.
 
-    A path starts at the child's folder; the child's own name means the next profile of that name.
+    A path starts at the child's folder, or with ~ at the home folder; the child's own name means
+    the next profile of that name.
     """
     if search.is_path(name):
-        return search.locate_path(name, os.path.dirname(child.path))
+        return search.locate_path(name, os.path.dirname(child.path), os.path.expanduser("~"))
     found = list(search.candidates(name, searched))
     own = [i for i, at in enumerate(found) if _identity(at.path) == _identity(child.path)]
     if own:

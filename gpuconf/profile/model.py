@@ -101,7 +101,7 @@ class Profile(NamedTuple):
     ``origin`` is how it was reached: shipped, user, project or path.  ``notes`` are lines for
     stderr.
 
-    Two profiles are equal if they ask for the same, regardless of how they were reached.
+    Two profiles are equal if they ask for the same, whatever they are called and wherever they are.
     """
 
     name: str
@@ -130,13 +130,13 @@ class Profile(NamedTuple):
         return self.jax.preallocate
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Profile) and self[:_COMPARED] == other[:_COMPARED]
+        return isinstance(other, Profile) and self[_ASKED] == other[_ASKED]
 
     def __ne__(self, other: object) -> bool:  # tuple defines its own
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self[:_COMPARED])
+        return hash(self[_ASKED])
 
 
-_COMPARED = Profile._fields.index("origin")
+_ASKED = slice(Profile._fields.index("gpus"), Profile._fields.index("origin"))

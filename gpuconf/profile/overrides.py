@@ -39,6 +39,8 @@ def _mapping(value: PlainMapping[str, object], key: str, depth: int) -> Mapping:
 def _node(value: object, key: str, depth: int) -> Node:
     if depth > _DEEPEST:
         raise problem("nested too deep", mark=_NOWHERE, key=key, hint="write fewer levels")
+    if isinstance(value, (Scalar, Sequence, Mapping)):
+        return _placeless(value)
     if isinstance(value, (str, Amount)):  # an Amount is also a tuple, so check it first
         return Scalar(str(value), True, _NOWHERE)
     if isinstance(value, PlainMapping):
@@ -47,6 +49,16 @@ def _node(value: object, key: str, depth: int) -> Node:
         items = [_node(item, f"{key}[{i}]", depth + 1) for i, item in enumerate(value)]
         return Sequence(tuple(items), _NOWHERE)
     return _unquoted(value, key)
+
+
+def _placeless(node: Node) -> Node:
+    """What ``--set`` has read, as given in code."""
+    if isinstance(node, Scalar):
+        return node._replace(mark=_NOWHERE)
+    if isinstance(node, Sequence):
+        return Sequence(tuple(map(_placeless, node.items)), _NOWHERE)
+    entries = {name: Entry(_NOWHERE, _placeless(each.value)) for name, each in node.entries.items()}
+    return Mapping(entries, _NOWHERE)
 
 
 def _unquoted(value: object, key: str) -> Scalar:

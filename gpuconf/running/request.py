@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuconf.command_line import positive
-from gpuconf.errors import UsageError
+from gpuconf.errors import ProfileError, UsageError
 from gpuconf.profile import Profile, load_profile
 from gpuconf.records import NamedTuple
 from gpuconf.units import parse_duration
@@ -110,7 +110,7 @@ def changes_of(changes: Sequence[str]) -> dict[str, Any]:
 
 
 def _parsed(change: str) -> tuple[Sequence[str], object]:
-    """The path and value of ``memory.memory_limit=4GiB``; values are YAML, except text in env."""
+    """The path and value of ``memory.memory_limit=4GiB``: a value as in a file, or text in env."""
     key, equals, text = change.partition("=")
     path = tuple(part.strip() for part in key.split("."))
     if not equals or not all(path):
@@ -120,14 +120,14 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
         )
     if path[0] == "env":
         return ("env", key.partition(".")[2].strip()), text
-    import yaml  # imported here because --set is rare
+    from gpuconf.profile.document import parse  # imported here because --set is rare
 
     try:
-        return path, yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "it cannot be read"
+        indented = text.replace("\n", "\n  ")
+        return path, parse(f"value:\n  {indented}", "--set").entries["value"].value
+    except ProfileError as error:
         raise UsageError(
-            f"--set {change}: the value is not YAML: {problem}",
+            f"--set {change}: the value is not YAML: {error.message}",
             hint=f"put it in quotes: --set '{key}=\"…\"'",
         ) from None
 

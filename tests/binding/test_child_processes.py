@@ -79,6 +79,20 @@ assert os.environ["GPUCONF_PROFILE"] == {str(tmp_path / "lab.yaml")!r}
     assert child_of(parent, tmp_path, environ, cwd="/") == "lab None 2048"
 
 
+def test_a_relative_path_again(tmp_path: Path, nvml: Nvml) -> None:
+    """A cell that is run twice, and the same rules under another name, are not too late."""
+    write_package(tmp_path, {"lab.yaml": PROJECT, "copy.yaml": PROJECT})
+    program = """
+import gpuconf, os
+first = gpuconf.configure()
+import cupy
+os.environ["GPUCONF_PROFILE"] = "./lab.yaml"
+assert gpuconf.configure() is first is gpuconf.configure("copy.yaml")
+"""
+    environ = {**nvml(ROOMY), "GPUCONF_PROFILE": "lab.yaml", "PYTHONPATH": str(tmp_path)}
+    run_python(program, tmp_path, environ=environ)
+
+
 HALF_CARD = "import gpuconf\ngpuconf.configure('half-card')"
 
 

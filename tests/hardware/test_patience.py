@@ -198,4 +198,6 @@ def test_a_question_in_time_says_nothing_however_short_the_patience() -> None:
         patience.wait_for(stop.wait, timeout_s=0.05, notice_after_s=0.1, notify=notices.append)
     assert notices == []
     stop.set()
-    [thread.join() for thread in threading.enumerate() if thread.name == "gpuconf-nvml"]
+    for thread in threading.enumerate():
+        if thread.name == "gpuconf-nvml":
+            thread.join()

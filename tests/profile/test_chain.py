@@ -30,6 +30,15 @@ def refusal(folder: Path, name: str = "child.yaml") -> ProfileError:
     return caught.value
 
 
+def test_a_parent_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``extends: ~/lab.yaml``, as in GPUCONF_PROFILE."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    write(tmp_path / "home", lab="gpus: [3]\n")
+    write(tmp_path, child="extends: ~/lab.yaml\n")
+    assert load(tmp_path).gpus.members == (3,)
+
+
 def test_deeper_keys_override(tmp_path: Path) -> None:
     """Mappings are merged key by key; scalars and lists are replaced."""
     write(

@@ -229,7 +229,8 @@ def test_how_it_was_reached_makes_no_other_profile(tmp_path: Path) -> None:
     assert found == named
     assert (found != named) is False
     assert hash(found) == hash(named)
-    assert found != found._replace(description="another")
+    assert found == found._replace(name="another", description="words")
+    assert found != found._replace(processes=2)
 
 
 @pytest.mark.parametrize(

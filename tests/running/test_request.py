@@ -83,6 +83,18 @@ def test_a_change_that_cannot_be_read(change: str, says: str) -> None:
     assert "--set" in (refused.value.hint or "")
 
 
+def test_a_change_is_read_as_a_file_is() -> None:
+    """The key decides what a value is, and not what YAML would guess."""
+    words = ["--set", "slurm.shards_per_gpu=010", "--set", "description=2026-11-22"]
+    words += ["--set", "gpus=[0, GPU-1e4]", "--set", "memory.on_shortage={wait: 1:30}"]
+    with pytest.raises(ProfileError, match='found "1:30"'):
+        asked("--profile", "shared-desktop", *words).load()
+    profile = asked("--profile", "shared-desktop", *words[:6]).load()
+    assert profile.slurm.shards_per_gpu == 10
+    assert profile.description == "2026-11-22"
+    assert profile.gpus.members == (0, "GPU-1e4")
+
+
 @pytest.mark.parametrize("change", ["memory.memory_limits=4GiB", "memory=4GiB", "nothing.at=1"])
 def test_a_change_that_no_profile_has(change: str) -> None:
     """The profile's own rules judge it."""
