@@ -271,7 +271,7 @@ def test_resized_data() -> None:
     assert small[0]["a"].tolist() == x[:4].tolist()
     large = r.repeated(batch, 15)
     assert large[1].tolist() == [*range(6), *range(6), 0, 1, 2]
-    told: list[int] = []
+    told: list[int | None] = []
     wide = r.generator(iter([(x, y), (x + 100, y + 100), (x, y)]), 8, told.append)
     first = next(wide)
     assert told == [6]
