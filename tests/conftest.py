@@ -66,13 +66,15 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that took longest last time, so that no worker idles long at the end.
 
-    A slow test that is new here counts as five seconds.  Tests that need root are skipped without.
+    A slow test that is new here counts as five seconds, or as it says: ``slow(seconds=60)``.
+    Tests that need root are skipped without.
     """
     cache = getattr(config, "cache", None)  # absent where its plugin is off
     known: dict[str, float] = cache.get(_SECONDS, {}) if cache else {}
     seconds: defaultdict[str, float] = defaultdict(float)
     for item in items:
-        default = 5 if item.get_closest_marker("slow") is not None else 0
+        slow = item.get_closest_marker("slow")
+        default = 0 if slow is None else slow.kwargs.get("seconds", 5)
         seconds[item.location[0]] += known.get(item.nodeid, default)
         if item.get_closest_marker("needs_root") is not None and os.getuid() != 0:
             item.add_marker(pytest.mark.skip(reason="needs root"))

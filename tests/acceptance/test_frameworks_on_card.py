@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.framework_checks import ALL, TITLES, Check
 from tests.acceptance.stage import Stage, simulated_stage
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=8)
 
 
 @pytest.fixture(scope="module", params=TITLES)

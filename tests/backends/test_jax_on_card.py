@@ -12,7 +12,7 @@ from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.units import GIB, MIB
 from tests.programs.on_card import SPEC, RunOnCard, environment_on
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=10)
 
 _BEGIN = """
 import gpuconf.auto, gpuconf, os, sys

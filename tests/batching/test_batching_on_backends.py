@@ -12,7 +12,7 @@ import pytest
 
 from tests.programs.on_card import RunOnCard
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=60)
 
 PROGRAM = Path(__file__).with_name("batching_on_backends.py")
 ALL = ["weighted", "masked", "unbuilt", "summed"]

@@ -16,7 +16,7 @@ from gpuconf.units import GIB, MIB
 from tests.programs import warm
 from tests.programs.processes import clean_environment, reported, run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=25)
 
 PROGRAM = str(Path(__file__).with_name("batching_on_card.py"))
 

@@ -7,7 +7,7 @@ import pytest
 from gpuconf.units import MIB
 from tests.programs.on_card import RunOnCard
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=20)
 
 _TORCH = """
 import numpy as np, torch

@@ -14,7 +14,7 @@ from tests.programs.inside_tensorflow import PLAIN
 from tests.programs.on_card import RunOnCard
 from tests.programs.processes import Nvml
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=20)
 
 # What the simulated card has no kernels for: trying algorithms, and graphs of launches.
 _XLA_FLAGS = "--xla_gpu_autotune_level=0 --xla_gpu_enable_command_buffer="

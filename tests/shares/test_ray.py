@@ -11,7 +11,7 @@ import pytest
 from tests.shares import ray_programs as programs
 from tests.shares.ray_card import run_driver
 
-pytestmark = pytest.mark.slow  # starts Ray, and TensorFlow in each of its workers
+pytestmark = pytest.mark.slow(seconds=60)  # starts Ray, and TensorFlow in each of its workers
 
 
 def ray_driver(folder: Path, program: str, *, cards: int = 1, lease: bool = True) -> dict[str, Any]:
