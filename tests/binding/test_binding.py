@@ -113,6 +113,7 @@ assert bind() == 7884
     run_python(START + program, tmp_path, environ=nvml(FULL))
 
 
+@pytest.mark.slow
 def test_binding_waits_as_the_profile_says(tmp_path: Path, nvml: Nvml) -> None:
     """Full when devices are made, free a moment later: `wait` applies at the binding too."""
     (tmp_path / "waiting.yaml").write_text(
@@ -169,6 +170,7 @@ assert bind() == 4096
     run_python(START + program, tmp_path, environ=nvml(TWO))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lease", [True, False])
 def test_a_fork_while_a_thread_waits_for_memory(lease: bool, tmp_path: Path, nvml: Nvml) -> None:
     """The child inherits a lock that nobody there will ever release; it must not wait for it.
@@ -209,6 +211,7 @@ os._exit(0)
     run_python(START + program, tmp_path, environ=environ)
 
 
+@pytest.mark.slow
 def test_variables_of_other_threads_survive_a_failed_wait(tmp_path: Path, nvml: Nvml) -> None:
     """What is undone is ours alone."""
     (tmp_path / "waiting.yaml").write_text(

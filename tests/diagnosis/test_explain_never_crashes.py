@@ -133,6 +133,7 @@ def test_mutated_logs_are_read() -> None:
             check(explain("\n".join(map(MUTATIONS[how], lines))))
 
 
+@pytest.mark.slow
 def test_logs_that_break_off_are_read() -> None:
     """A log whose writer was killed at any moment: nine places in each."""
     for log in LOGS:
@@ -172,6 +173,7 @@ FIGURES = (
 )
 
 
+@pytest.mark.slow
 def test_odd_shapes_break_no_arithmetic() -> None:
     """Empty tensors, tensors larger than anything, and what is not a shape; next to odd figures."""
     for shape, refusal, figures in product(SHAPES, REFUSALS, FIGURES):

@@ -170,6 +170,7 @@ def test_folders_of_cards_that_not_everybody_can_use(ledger: Path) -> None:
     assert found == {"GPU-1": "not_sticky", "GPU-2": "read_only", "GPU-3": "no_folder"}
 
 
+@pytest.mark.slow
 def test_a_card_with_too_many_files(ledger: Path) -> None:
     """None of them is opened."""
     card = ledger_in(ledger / CARD)

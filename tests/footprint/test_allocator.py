@@ -67,6 +67,7 @@ def check(allocator: Allocator, live: dict[int, tuple[int, Chunk]], limit: int |
         assert sum(chunk.size_bytes for region in whole for chunk in region) <= limit
 
 
+@pytest.mark.slow
 @given(_REQUESTS, _LIMITS, st.booleans())
 def test_what_always_holds(
     requests: list[int | float], limit: int | None, allow_growth: bool

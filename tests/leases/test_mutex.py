@@ -76,6 +76,7 @@ def test_it_moves_on_when_its_holder_ends(folder: str) -> None:
             timer.join()
 
 
+@pytest.mark.slow
 def test_what_was_waited_for_stays_ours(folder: str) -> None:
     """The thread that has got it for us must not let go of it, however late it comes to its end."""
     with child(_hold(folder)) as holder:
@@ -122,6 +123,7 @@ def test_it_is_bounded_when_its_holder_hangs(folder: str) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_it_is_waited_for_longer_while_it_changes_hands(folder: str) -> None:
     """The bound is for one holder: a line that moves is no reason to go without."""
     with ExitStack() as stack:

@@ -193,6 +193,7 @@ def test_last_lines_come_in_order() -> None:
     assert recorder.numbers[3 * ENOUGH_OF_A_SHAPE :] == [1496, 1497, 1498, 1499, 1500, 1501]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [160, 20_000])
 def test_last_lines_of_one_number_come_in_order(count: int) -> None:
     """All that a progress bar wrote over has one number; shape by shape, in order, in every run."""

@@ -36,6 +36,7 @@ def test_there_are_many() -> None:
     assert [pattern.pattern for pattern in WORDED if not words_of(pattern)] == []
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_each_match_has_a_word(data: st.DataObject) -> None:
     """Texts made from each pattern itself hold one of its words."""

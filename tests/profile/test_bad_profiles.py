@@ -61,6 +61,7 @@ def test_one_error_with_place_rule_and_hint(bad: BadProfile, tmp_path: Path) -> 
     assert not (tmp_path / "executed").exists()
 
 
+@pytest.mark.slow
 def test_none_takes_much_work(tmp_path: Path) -> None:
     """Neither deep nor wide nor self-referring files make the reader work without end."""
     calls = {}
@@ -93,6 +94,7 @@ def test_check_reports_every_mistake_in_the_order_of_the_file(tmp_path: Path) ->
         load_profile(file, environ={}, directory=tmp_path)
 
 
+@pytest.mark.slow
 def test_two_thousand_mistakes_take_little_work(tmp_path: Path) -> None:
     """Twenty are told; for each of 2000 the nearest key would be sought with millions of calls."""
     file = tmp_path / "bad.yaml"

@@ -92,6 +92,7 @@ def rehearsal(*, fits: bool) -> Rehearsal:
     )
 
 
+@pytest.mark.slow
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     """PNG and SVG, without a display; the word simulated is in it."""
     png, svg = tmp_path / "a.png", tmp_path / "a.svg"
