@@ -161,6 +161,7 @@ def test_the_package_alone_is_nothing(tmp_path: Path) -> None:
     assert cost.yaml == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["import argparse", "import gpuconf.cli.plan"])
 def test_this_test_can_fail(statement: str, tmp_path: Path) -> None:
     """The check sees one heavy import beside ours, a second start of NVML, a second file."""
@@ -173,6 +174,7 @@ def test_this_test_can_fail(statement: str, tmp_path: Path) -> None:
     assert len(cost.yaml) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["re", "typing", "threading", "yaml", "pynvml"])
 def test_a_module_too_many_is_seen(module: str, tmp_path: Path) -> None:
     """The check of a shipped profile sees each of those that were taken out of its way."""
