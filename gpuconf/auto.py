@@ -3,7 +3,7 @@
 import os
 
 from gpuconf.bootstrap import configure
-from gpuconf.errors import GpuconfError, without_frames
+from gpuconf.errors import GpuconfError, is_debugging, without_frames
 
 try:
     if os.environ.get("GPUCONF_EXPLAIN"):  # so that only users who set it pay for the import
@@ -13,7 +13,7 @@ try:
     configure()
 except GpuconfError as error:
     # The message is enough for a user error; our frames are noise.
-    if os.environ.get("GPUCONF_LOG", "").lower() != "debug":
+    if not is_debugging():
         from gpuconf.terminal import say_instead_of_traceback
 
         say_instead_of_traceback(error)

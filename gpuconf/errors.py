@@ -153,11 +153,14 @@ def refuse_on_windows(what: str) -> None:
         )
 
 
+def is_debugging(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether ``GPUCONF_LOG=debug`` asks for what only gpuconf's developers need."""
+    return environ.get("GPUCONF_LOG", "").lower() == "debug"
+
+
 def without_frames(error: GpuconfError) -> GpuconfError:
     """``error`` without our internal frames, which ``GPUCONF_LOG=debug`` keeps."""
-    if os.environ.get("GPUCONF_LOG", "").lower() == "debug":
-        return error
-    return error.with_traceback(None)
+    return error if is_debugging() else error.with_traceback(None)
 
 
 def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:

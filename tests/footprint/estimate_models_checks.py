@@ -263,7 +263,7 @@ def check_the_worked_example_of_the_page() -> None:
     The peak depends by a megabyte on what the process has traced before.
     """
     root = Path(__file__).parents[2]
-    keras.utils.clear_session()  # its layers are named as in a process of its own
+    keras.utils.clear_session()  # so that its layers are named as in a fresh process
     network = runpy.run_path(str(root / "docs" / "examples" / "flow_network.py"))["make"]()
     made = op_by_op(network, 2, limit="5.5GiB", workspace_limit="256MiB")
     page = (root / "docs" / "estimate.md").read_text("utf-8")
