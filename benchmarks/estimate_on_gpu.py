@@ -20,8 +20,8 @@ from benchmarks.estimate.estimates import Estimate, estimate_group
 from benchmarks.estimate.measurements import Measured, Measurements
 from benchmarks.machine import machine
 from benchmarks.stages import Stage, open_stage
-from gpuconf.hardware.nvml import read_inventory
-from gpuconf.units import MIB
+from gpuconf.basics.units import MIB
+from gpuconf.machine.cards.nvml import read_inventory
 
 MODELS = (
     "ResNet50,MobileNetV2,VGG16,EfficientNetB0,digits,U-Net 128,dense net,transformer LM,ViT,LSTM"

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.leasing.racer import CONTEXT_MIB
 from benchmarks.machine import machine
+from gpuconf.basics.units import GIB, MIB, sized
 from gpuconf.simcard import CardSpec, simulated_card
-from gpuconf.units import GIB, MIB, sized
 
 SPEC = CardSpec(total_bytes=8 * GIB, used_bytes=GIB, context_bytes=CONTEXT_MIB * MIB)
 PARTS = ("race", "instant", "without", "cycles")

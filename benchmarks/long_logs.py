@@ -11,9 +11,9 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gpuconf.diagnosis import explain_chunks
+from gpuconf.commands.explain import explain_chunks
 
-LOGS = Path(__file__).resolve().parent.parent / "tests" / "diagnosis" / "simulated" / "logs"
+LOGS = Path(__file__).resolve().parents[1] / "tests/commands/explain/simulated/logs"
 CHUNK_BYTES = 1 << 20
 OOM = (
     "ResourceExhaustedError: OOM when allocating tensor with shape[10000,32,28,28] and type float "

@@ -19,8 +19,8 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.ray_shares import CONTEXT_MIB, Found, Layout, checks_of
+from gpuconf.basics.units import MIB, sized
 from gpuconf.simcard import Card, simulated_card
-from gpuconf.units import MIB, sized
 
 _PROFILE = f"extends: shared-desktop\nmemory: {{context: {CONTEXT_MIB}MiB}}\n"
 _FILLED = 0.9  # of its limit, by each actor

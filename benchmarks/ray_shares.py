@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec
-from gpuconf.units import MIB
 
 # The deductions in the formula of docs/sharing.md: used by the desktop, kept free, a context.
 USED_MIB, KEEP_FREE_MIB, CONTEXT_MIB = 1024, 512, 640

@@ -26,9 +26,9 @@ from benchmarks.training.on_device import (
     RESULT,
     SIDE_VARIABLE,
 )
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, xla_for_command
 from gpuconf.simcard.bridge import VARIABLE
-from gpuconf.units import MIB
 
 ROOT = Path(__file__).resolve().parents[1]
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.machine import machine
-from gpuconf.hardware import read_inventory
+from gpuconf.machine.cards import read_inventory
 from gpuconf.simcard import CardSpec, simulated_card
 
 BARE = "bare interpreter"

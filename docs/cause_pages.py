@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.messages.causes import CAUSES
-from gpuconf.messages.rules import Rule, all_rules
+from gpuconf.support.failures.causes import CAUSES
+from gpuconf.support.failures.rules import Rule, all_rules
 
 MARK = "<!-- From here on made by `make generated` from gpuconf/messages. -->\n"
 _LEVELS = {

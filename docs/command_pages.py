@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuconf.cli.main import build_parser
-from gpuconf.command_line import COMMANDS
+from gpuconf.commands.cli.main import build_parser
 from gpuconf.simcard.__main__ import _parser as simcard_parser  # which takes all its words itself
+from gpuconf.support.command_line import COMMANDS
 
 _SCHEMAS = Path(__file__).resolve().parents[1] / "configs"
 _HEAD = """\

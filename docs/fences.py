@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuconf.cli.docs import caption
+from gpuconf.commands.cli.docs import caption
 
 ROOT = Path(__file__).resolve().parents[1]
 _OPENING = re.compile(r"^(`{3,})([^\s`]*)[^`]*$")

@@ -10,15 +10,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuconf.cli import documents
-from gpuconf.diagnosis import Diagnosis
-from gpuconf.doctor.report import Report
-from gpuconf.footprint.document import EstimateDocument
-from gpuconf.holdings.document import Holdings
-from gpuconf.messages.causes import CAUSES
+from gpuconf.commands.cli import documents
+from gpuconf.commands.doctor.report import Report
+from gpuconf.commands.estimate.document import EstimateDocument
+from gpuconf.commands.explain import Diagnosis
+from gpuconf.commands.ps.document import Holdings
+from gpuconf.commands.rehearse.document import InterruptedDocument, RehearsalDocument
 from gpuconf.profile import json_schema
-from gpuconf.rehearsal.document import InterruptedDocument, RehearsalDocument
-from gpuconf.reporting.problems import ErrorDocument
+from gpuconf.support.failures.causes import CAUSES
+from gpuconf.support.reporting.problems import ErrorDocument
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cause_pages  # beside this file, which no package holds

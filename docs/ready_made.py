@@ -19,7 +19,7 @@ two files decide what it says.
 from __future__ import annotations
 
 from gpuconf.profile.model import GpuSelection, MemoryRules, Profile, TensorFlowRules
-from gpuconf.units import Amount
+from gpuconf.basics.units import Amount
 
 '''
 

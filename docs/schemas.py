@@ -23,7 +23,7 @@ from typing import (
     is_typeddict,
 )
 
-from gpuconf.json_shape import FieldRule, field_names, shape_of, written_names
+from gpuconf.basics.json_shape import FieldRule, field_names, shape_of, written_names
 
 Schema = dict[str, Any]
 

@@ -10,21 +10,21 @@ from __future__ import annotations
 from gpuconf.version import __version__
 
 _PUBLIC = {
-    "configure": "gpuconf.bootstrap",
-    "activation": "gpuconf.bootstrap",
-    "install_session": "gpuconf.bootstrap",
-    "plan": "gpuconf.bootstrap",
-    "estimate": "gpuconf.footprint",
-    "MemoryEstimate": "gpuconf.footprint",
+    "configure": "gpuconf.session.configure",
+    "activation": "gpuconf.session.configure",
+    "install_session": "gpuconf.session.configure",
+    "plan": "gpuconf.session.configure",
+    "estimate": "gpuconf.commands.estimate",
+    "MemoryEstimate": "gpuconf.commands.estimate",
     "evaluate": "gpuconf.batching",
     "predict": "gpuconf.batching",
     "fit": "gpuconf.batching",
     "oom_safe": "gpuconf.batching",
     "session_evaluate": "gpuconf.batching",
-    "explain": "gpuconf.diagnosis",
-    "Diagnosis": "gpuconf.diagnosis",
+    "explain": "gpuconf.commands.explain",
+    "Diagnosis": "gpuconf.commands.explain",
     "load_profile": "gpuconf.profile",
-    "Activation": "gpuconf.report",
+    "Activation": "gpuconf.session.activation",
     "Plan": "gpuconf.planner",
     "Profile": "gpuconf.profile",
     "GpuconfError": "gpuconf.errors",
@@ -67,8 +67,8 @@ __all__ = [
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from gpuconf.batching import evaluate, fit, oom_safe, predict, session_evaluate
-    from gpuconf.bootstrap import activation, configure, install_session, plan
-    from gpuconf.diagnosis import Diagnosis, explain
+    from gpuconf.commands.estimate import MemoryEstimate, estimate
+    from gpuconf.commands.explain import Diagnosis, explain
     from gpuconf.errors import (
         BackendError,
         GpuconfError,
@@ -78,10 +78,10 @@ if TYPE_CHECKING:
         ShortageError,
         TooLateError,
     )
-    from gpuconf.footprint import MemoryEstimate, estimate
     from gpuconf.planner import Plan
     from gpuconf.profile import Profile, load_profile
-    from gpuconf.report import Activation
+    from gpuconf.session.activation import Activation
+    from gpuconf.session.configure import activation, configure, install_session, plan
 
 
 # IPython looks these up when `%load_ext gpuconf` loads this package.

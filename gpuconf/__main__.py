@@ -14,7 +14,7 @@ def run() -> None:
     ordinary = signal.getsignal(signal.SIGINT)
     if ordinary is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
-    from gpuconf.cli.main import main
+    from gpuconf.commands.cli.main import main
 
     if ordinary is signal.default_int_handler:
         signal.signal(signal.SIGINT, ordinary)

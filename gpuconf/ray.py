@@ -8,9 +8,9 @@ nothing.
 
 from __future__ import annotations
 
-from gpuconf import bootstrap
 from gpuconf.errors import TooLateError
-from gpuconf.shares import assignment_of, on_ray
+from gpuconf.machine.schedulers import assignment_of, on_ray
+from gpuconf.session import configure
 
 __all__ = ["check", "setup"]
 
@@ -29,7 +29,7 @@ def setup() -> None:
     or a task, and in Ray Train's ``worker_runtime_env`` (Ray 2.60).  A program with a hook of its
     own calls this function there.
     """
-    bootstrap.configure(memory={"share": "ray"})
+    configure.configure(memory={"share": "ray"})
 
 
 def check() -> None:
@@ -39,7 +39,7 @@ def check() -> None:
     framework that has created its devices keeps its limit, or its lack of a GPU.  Call this first
     in a task.
     """
-    made = bootstrap.bound_plan()
+    made = configure.bound_plan()
     assigned = on_ray.assigned()
     if made is None or assigned is None:
         return

@@ -10,8 +10,8 @@ import pickle
 import pytest
 
 from gpuconf import errors
-from gpuconf.json_values import plain
-from gpuconf.reporting.problems import problem_of
+from gpuconf.basics.json_values import plain
+from gpuconf.support.reporting.problems import problem_of
 
 CLASSES = [
     (errors.GpuconfError, Exception, 1),

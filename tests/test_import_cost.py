@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hardware import standin
+from tests.machine.cards import standin
 from tests.programs.processes import run_python, write_package
 
 # Top-level packages and modules that have no place on the way to a limited card.
@@ -37,25 +37,25 @@ HEAVY = {
     "socket",
     "unittest",
     "urllib",
-    "gpuconf.cli",
-    "gpuconf.demo",
-    "gpuconf.diagnosis",
-    "gpuconf.messages",
-    "gpuconf.exception_hooks",
+    "gpuconf.commands.cli",
+    "gpuconf.commands.demo",
+    "gpuconf.commands.explain",
+    "gpuconf.support.failures",
+    "gpuconf.commands.explain.uncaught",
     "gpuconf.ipython",
-    "gpuconf.rich_display",
-    "gpuconf.reporting",
+    "gpuconf.basics.display",
+    "gpuconf.support.reporting",
     "gpuconf.simcard",
     "gpuconf.backends.tensorflow.runtime",
     "gpuconf.backends.keras_session",
     "gpuconf.profile.documentation",
-    "gpuconf.profile.plain",
+    "gpuconf.profile.shown",
 }
 
 # ctypes.util, which nvidia-ml-py imports, brings these; nothing of ours does.
 OF_NVML = {"pynvml", "ctypes", "subprocess", "tempfile"}
 # What a plan on GPUs needs, and an import that makes none does not.
-OF_A_PLAN = {"gpuconf.planner.planning", "gpuconf.hardware.nvml", "gpuconf.leases"}
+OF_A_PLAN = {"gpuconf.planner.make_plan", "gpuconf.machine.cards.nvml", "gpuconf.machine.leases"}
 # All that the import itself takes of the standard library: the last two are compiled into Python.
 # typing, re, threading, collections and contextlib, which most modules begin with, cost as much as
 # all of ours.
@@ -112,9 +112,13 @@ def test_a_shipped_profile(profile: str, tmp_path: Path) -> None:
     """The file is looked at, not parsed; of the standard library next to nothing is loaded."""
     cost = Cost("import gpuconf.auto", tmp_path, profile)
     assert foreign(cost.loaded) == set()
-    assert not (HEAVY | OF_NVML | OF_A_PLAN | OF_A_FILE | {"gpuconf.own_leases"}) & set(cost.loaded)
-    assert not {"gpuconf.planner", "gpuconf.hardware", "gpuconf.shares"} & set(cost.loaded)
-    assert {"gpuconf.bootstrap", "gpuconf.profile.ready_made"} <= set(cost.loaded)
+    assert not (HEAVY | OF_NVML | OF_A_PLAN | OF_A_FILE | {"gpuconf.session.leasing"}) & set(
+        cost.loaded
+    )
+    assert not {"gpuconf.planner", "gpuconf.machine.cards", "gpuconf.machine.schedulers"} & set(
+        cost.loaded
+    )
+    assert {"gpuconf.session.configure", "gpuconf.profile.ready_made"} <= set(cost.loaded)
     assert [Path(name).name for name in cost.yaml] == [f"{profile}.yaml"]
     assert cost.nvml_starts == 0
 
@@ -149,7 +153,7 @@ def test_a_profile_that_needs_none(tmp_path: Path) -> None:
     """gpus: none asks nobody: nvidia-ml-py and what it brings stay out."""
     cost = Cost("import gpuconf.auto, cupy", tmp_path, "cpu-only")
     assert foreign(cost.loaded) == {"cupy"}
-    assert not (OF_NVML | OF_A_PLAN | {"gpuconf.own_leases"}) & set(cost.loaded)
+    assert not (OF_NVML | OF_A_PLAN | {"gpuconf.session.leasing"}) & set(cost.loaded)
     assert cost.nvml_starts == 0
     assert len(cost.yaml) == 1
 
@@ -162,10 +166,10 @@ def test_the_package_alone_is_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("statement", ["import argparse", "import gpuconf.cli.plan"])
+@pytest.mark.parametrize("statement", ["import argparse", "import gpuconf.commands.cli.plan"])
 def test_this_test_can_fail(statement: str, tmp_path: Path) -> None:
     """The check sees one heavy import beside ours, a second start of NVML, a second file."""
-    more = "from gpuconf.hardware import read_inventory as r; r(); open('/dev/null')"
+    more = "from gpuconf.machine.cards import read_inventory as r; r(); open('/dev/null')"
     spoiled = f"import gpuconf.auto, cupy; {statement}; {more}; gpuconf.load_profile('cpu-only')"
     cost = Cost(spoiled, tmp_path, "shared-desktop")
     assert too_heavy(cost.loaded)

@@ -42,7 +42,11 @@ _ALL = '["jax", "sklearn", "colorsys"]'
     ("first", "environ", "there"),
     [
         ("", {}, '["colorsys"]'),
-        ("from gpuconf.import_hook import on_import; on_import('jax', print)", {}, '["colorsys"]'),
+        (
+            "from gpuconf.session.import_hook import on_import; on_import('jax', print)",
+            {},
+            '["colorsys"]',
+        ),
         ("import jax, sklearn", {}, _ALL),
         ("", {"KERAS_BACKEND": "jax"}, _ALL),
         ("", {"WHOLE_TENSORFLOW": "1"}, _ALL),

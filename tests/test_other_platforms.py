@@ -14,7 +14,7 @@ from textwrap import dedent
 
 import pytest
 
-from gpuconf.command_line import COMMANDS, WORK_ON_WINDOWS
+from gpuconf.support.command_line import COMMANDS, WORK_ON_WINDOWS
 from tests.programs.other_platforms import names_in
 from tests.programs.processes import run, write_package
 
@@ -160,8 +160,8 @@ def test_a_command_works_on_windows_or_is_refused(tmp_path: Path, options: tuple
     """Exit code 1 and two lines for each that needs Linux; none ends as a bug in gpuconf."""
     program = f"""
         import json
-        from gpuconf.cli.main import main
-        from gpuconf.command_line import COMMANDS
+        from gpuconf.commands.cli.main import main
+        from gpuconf.support.command_line import COMMANDS
         print(json.dumps({{name: main([name, *{options!r}]) for name in COMMANDS}}))
     """
     done = program_on("win32", tmp_path, program)
@@ -207,8 +207,8 @@ def test_xla_for_an_estimate_is_refused_before_anything_starts(
     program = """
         import subprocess
         from gpuconf.errors import BackendError
-        from gpuconf.footprint.compile_target import CompileTarget
-        from gpuconf.footprint.xla.compiler import Compiler
+        from gpuconf.commands.estimate.compile_target import CompileTarget
+        from gpuconf.commands.estimate.xla.compiler import Compiler
         del subprocess.Popen
         try:
             Compiler(CompileTarget()).start()
@@ -250,8 +250,8 @@ def test_children_on_macos(tmp_path: Path) -> None:
     """As `gpuconf doctor --probe` uses them: a child's report is read, and the child is ended."""
     program = """
         import os, sys, time
-        from gpuconf.children.family import ProcessFamily
-        from gpuconf.children.run import memory_file, whole_text_of
+        from gpuconf.support.children.family import ProcessFamily
+        from gpuconf.support.children.run import memory_file, whole_text_of
         with memory_file("test") as descriptor:
             code = f"import os, time; os.write({descriptor}, b'done'); time.sleep(600)"
             with ProcessFamily() as family:

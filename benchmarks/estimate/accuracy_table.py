@@ -9,7 +9,7 @@ from typing import NamedTuple
 from benchmarks.estimate.cases import Case
 from benchmarks.estimate.estimates import Estimate
 from benchmarks.estimate.measurements import Truth
-from gpuconf.units import MIB
+from gpuconf.basics.units import MIB
 
 # If an estimate is too low by more than this share, a program can run out of memory: it is roughly
 # the margin that `largest_batch` leaves.

@@ -23,7 +23,7 @@ from benchmarks.estimate.estimates import estimate_group
 from benchmarks.estimate.measurements import Measurements
 from benchmarks.models.registry import ESTIMATED
 from benchmarks.stages import Stage, limited
-from gpuconf.units import MIB
+from gpuconf.basics.units import MIB
 
 LIMITS_MIB = (256, 1024, 2048)
 PART = "batches"

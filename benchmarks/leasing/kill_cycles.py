@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from benchmarks.leasing.race import stale_files, swept
 from benchmarks.leasing.sudden_death import Death, arm
-from gpuconf.leases.folder import LedgerFolder, find_folder
-from gpuconf.leases.lease import next_ticket
-from gpuconf.leases.ledger import Ledger
+from gpuconf.machine.leases.folder import LedgerFolder, find_folder
+from gpuconf.machine.leases.lease import next_ticket
+from gpuconf.machine.leases.ledger import Ledger
 
 _CARD = "GPU-kill-cycles"
 _ROOM = 100  # in any unit: the ledger only adds

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from benchmarks.leasing.racer import Racer, Task, profiles
 from benchmarks.leasing.sudden_death import Death
-from gpuconf.hardware import read_inventory
-from gpuconf.leases.folder import find_folder
-from gpuconf.leases.ledger import Ledger
+from gpuconf.machine.cards import read_inventory
+from gpuconf.machine.leases.folder import find_folder
+from gpuconf.machine.leases.ledger import Ledger
 from gpuconf.profile import Profile
 
 _LATEST_CALL = 60  # what a few queries of the card amount to

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.leasing.sudden_death import Death, arm
-from gpuconf.hardware import Inventory
-from gpuconf.machine_plan import plan_within, wait_for_plan
-from gpuconf.own_leases import OwnLeases
+from gpuconf.basics.units import MIB
+from gpuconf.machine.cards import Inventory
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import Profile, load_profile
-from gpuconf.units import MIB
+from gpuconf.session.leasing import OwnLeases
+from gpuconf.session.plan_here import plan_within, wait_for_plan
 
 CONTEXT_MIB = 300
 WANTED_MIB = (500, 700, 1000, 2000)

@@ -9,7 +9,7 @@ from benchmarks.machine import machine
 from benchmarks.stages import SPEC, Result
 from benchmarks.training.agreement import Agreement, agreement
 from benchmarks.training.trainings import STEPS, Training
-from gpuconf.units import MIB, sized
+from gpuconf.basics.units import MIB, sized
 
 # For different kernels or a different order.  Float32 has 6e-8; a few training steps multiply that.
 TOLERANCE = 1e-5

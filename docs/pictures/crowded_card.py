@@ -15,17 +15,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from pictures.plots import SETTINGS, for_both  # beside this file, in a folder no package holds
 from transcripts import environment
 
-import gpuconf.demo
-from gpuconf.cli.demo import SPEC
-from gpuconf.demo.report import end_lines, limits_of
-from gpuconf.demo.runner import FIRST_LINE, Runner, ScriptRun
-from gpuconf.demo.story import PROFILE, TRAIN, Half, learned, run_half
-from gpuconf.hardware import Gpu, Inventory
-from gpuconf.machine_plan import plan_for
+import gpuconf.commands.demo
+from gpuconf.basics.units import MIB, sized
+from gpuconf.commands.cli.demo import SPEC
+from gpuconf.commands.demo.report import end_lines, limits_of
+from gpuconf.commands.demo.runner import FIRST_LINE, Runner, ScriptRun
+from gpuconf.commands.demo.story import PROFILE, TRAIN, Half, learned, run_half
+from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.profile import load_profile
-from gpuconf.reporting.picture import INK, LIMIT, PALE, canvas, plain, save
+from gpuconf.session.plan_here import plan_for
 from gpuconf.simcard import bridge_for_command, simulated_card
-from gpuconf.units import MIB, sized
+from gpuconf.support.reporting.picture import INK, LIMIT, PALE, canvas, plain, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ class Part(NamedTuple):
 def halves() -> tuple[Half, Half]:
     """Both halves of the demo, run on its simulated card."""
     bridge = bridge_for_command([sys.executable])
-    programs = Path(gpuconf.demo.__file__).with_name("programs")
+    programs = Path(gpuconf.commands.demo.__file__).with_name("programs")
     with simulated_card(SPEC) as card, tempfile.TemporaryDirectory(prefix="picture-") as home:
         clean = {**environment(Path(home), os.environ), "KERAS_BACKEND": "tensorflow"}
         environ = card.environment(clean, bridge=bridge)

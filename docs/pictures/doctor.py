@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from pictures.terminal import printed  # beside this file, in a folder that no package holds
 from transcripts import environment
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec, simulated_card
-from gpuconf.units import MIB
 
 VARIABLES = {"TF_FORCE_GPU_ALLOW_GROWTH": "1", "CUDA_VISIBLE_DEVICES": "0,7"}
 PROMPT = " ".join([*(f"{name}={value}" for name, value in VARIABLES.items()), "gpuconf doctor"])

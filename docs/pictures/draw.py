@@ -45,7 +45,7 @@ def _estimate() -> str:
 def _explain() -> str:
     return plotted(
         ["explain", "fragmentation.log"],
-        Path("tests/diagnosis/simulated/logs"),
+        Path("tests/commands/explain/simulated/logs"),
         "gpuconf explain --plot: a bar of what is in use and of the free chunks, none as long as "
         "what was asked for",
     )

@@ -20,8 +20,8 @@ SETTINGS = {
     "svg.hashsalt": "gpuconf",
     "font.sans-serif": "DejaVu Sans, Verdana, Arial",
 }
-# The colours of gpuconf/reporting/picture.py and gpuconf/footprint/plot.py, and those that take
-# their place where the reader's pages are dark.
+# The colours of gpuconf/support/reporting/picture.py and gpuconf/commands/estimate/plot.py, and
+# those that take their place where the reader's pages are dark.
 _ON_DARK = {
     "#ffffff": "#161b22",
     "#22303c": "#e6edf3",

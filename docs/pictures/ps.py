@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from pictures.terminal import printed  # beside this file, in a folder that no package holds
 from transcripts import environment
 
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
-from gpuconf.units import GIB, MIB
 
 PROMPT = "gpuconf ps"
 ABOUT = (

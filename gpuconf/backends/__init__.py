@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpuconf.backends.jax import environment as jax
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.backends.torch import environment as torch
-from gpuconf.environ import Change
+from gpuconf.basics.environment import Change
+from gpuconf.basics.setting import Setting
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
-from gpuconf.settings import Setting
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def environment_changes(
     """Return every variable that ``profile`` asks to set, for all frameworks and its ``env``.
 
     Without a ``plan``, only those that need no figures: ``gpus: none``, growth, allocators,
-    ``env``. ``baseline`` is the environment as the user set it; see :mod:`gpuconf.environ`.
-    ``has_tf_keras`` says whether the package tf_keras can be imported, and ``knows_new_jax_name``
-    whether the installed JAX reads XLA_CLIENT_MEM_FRACTION.
+    ``env``. ``baseline`` is the environment as the user set it; see
+    :mod:`gpuconf.basics.environment`. ``has_tf_keras`` says whether the package tf_keras can be
+    imported, and ``knows_new_jax_name`` whether the installed JAX reads XLA_CLIENT_MEM_FRACTION.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
     changes = _hidden(profile) if plan is None else _visibility(plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import FunctionType, ModuleType
 
-from gpuconf.callsite import is_installed
+from gpuconf.basics.callsite import is_installed
 
 # Set by the import hook: the program, not TensorFlow, imported Keras first.
 imported_by_program = False

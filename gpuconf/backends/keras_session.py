@@ -12,9 +12,9 @@ from typing import Any
 
 from gpuconf.backends.tensorflow.devices import Record
 from gpuconf.backends.tensorflow.session_config import hold_to_plan
+from gpuconf.basics.setting import Setting
 from gpuconf.errors import BackendError, TooLateError
 from gpuconf.planner import Plan
-from gpuconf.settings import Setting
 
 _HINT = "graph-mode Keras is tf_keras: `pip install tf_keras`"
 

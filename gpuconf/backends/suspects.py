@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NamedTuple
 
-from gpuconf.callsite import is_installed, notebook_cells, user_frame
+from gpuconf.basics.callsite import is_installed, notebook_cells, user_frame
 
 _WHOLE_FILE = sys.maxsize
 

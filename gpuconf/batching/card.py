@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gpuconf.backends.jax.lateness import has_gpu_backend
+from gpuconf.basics.units import MIB
 from gpuconf.callbacks.counters import Use, counter_for
-from gpuconf.keras_api.devices import gpu_limits, is_computing
-from gpuconf.units import MIB
+from gpuconf.support.keras_api.devices import gpu_limits, is_computing
 
 # Share of the limit that a doubled batch may use: twice the samples may need more than twice the
 # memory, and free memory may be fragmented.

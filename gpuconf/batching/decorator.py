@@ -14,7 +14,7 @@ from gpuconf.batching.gathering import GatheredOutputs
 from gpuconf.batching.parts import in_parts, progress_bar
 from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries, key_for
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
+from gpuconf.support.keras_api import nests
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Combine = Callable[[list[Any], list[int]], Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from gpuconf.basics.terminal import say
 from gpuconf.batching.data.host_data import host_data
 from gpuconf.batching.failures import explained
 from gpuconf.batching.first_size import size_for
@@ -13,10 +14,9 @@ from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.steps import part_losses
 from gpuconf.batching.steps.engines import Engine, engine_of
 from gpuconf.batching.steps.part_losses import LossTrackers
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import family_on_any_backend, has_own_step
-from gpuconf.keras_api.stepping import check_strategy
-from gpuconf.terminal import say
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.families import family_on_any_backend, has_own_step
+from gpuconf.support.keras_api.stepping import check_strategy
 
 
 def evaluate(  # noqa: PLR0917  # Keras's signature

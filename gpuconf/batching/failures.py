@@ -1,6 +1,6 @@
 """Classify an exception: GPU memory exhausted, host memory exhausted, or something else.
 
-TensorFlow, JAX and PyTorch report a full card in many ways; `gpuconf.messages` knows them.
+TensorFlow, JAX and PyTorch report a full card in many ways; `gpuconf.support.failures` knows them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from gpuconf.basics.terminal import say
 from gpuconf.batching.card import has_cuda
-from gpuconf.diagnosis import Proposal, explain
-from gpuconf.messages import headline, read, read_error
-from gpuconf.messages.causes import NOT_GPU, OF_GPU_MEMORY
-from gpuconf.terminal import say
+from gpuconf.commands.explain import Proposal, explain
+from gpuconf.support.failures import headline, read, read_error
+from gpuconf.support.failures.causes import NOT_GPU, OF_GPU_MEMORY
 
 # Causes that a smaller batch can fix. cuDNN also reports an internal error if it finds
 # no workspace.

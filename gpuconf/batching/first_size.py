@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from gpuconf.basics.terminal import debug
+from gpuconf.basics.units import MIB
 from gpuconf.batching.card import ComputeDevice, current_card, room_to_double
 from gpuconf.batching.size import CardBatch, Guess, key_for, known_size
-from gpuconf.footprint import estimate
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import family_on_any_backend
-from gpuconf.keras_api.variables import optimizer_variables, size_bytes
-from gpuconf.terminal import debug
-from gpuconf.units import MIB
+from gpuconf.commands.estimate import estimate
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.families import family_on_any_backend
+from gpuconf.support.keras_api.variables import optimizer_variables, size_bytes
 
 MOST_SAMPLES = 1024  # enough to keep a card busy; more only costs memory
 CAREFUL = 32  # Keras's default

@@ -14,8 +14,8 @@ from gpuconf.batching.size import MOST_RETRIES
 from gpuconf.batching.steps.engines import Engine, engine_of
 from gpuconf.batching.steps.training import TrainStep
 from gpuconf.errors import UsageError
-from gpuconf.keras_api.families import family_on_any_backend, has_own_step
-from gpuconf.keras_api.stepping import check_strategy
+from gpuconf.support.keras_api.families import family_on_any_backend, has_own_step
+from gpuconf.support.keras_api.stepping import check_strategy
 
 
 def fit(  # noqa: PLR0917  # Keras's signature

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuconf.basics.terminal import say
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
-from gpuconf.terminal import say
+from gpuconf.support.keras_api import nests
 
 
 class GatheredOutputs:

@@ -18,9 +18,9 @@ from gpuconf.batching.parts import even, in_parts
 from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.steps.engines import Engine, engine_of
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import family_on_any_backend
-from gpuconf.keras_api.stepping import check_strategy
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.families import family_on_any_backend
+from gpuconf.support.keras_api.stepping import check_strategy
 
 _QUEUED = 10  # Keras's max_queue_size
 

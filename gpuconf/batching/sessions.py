@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuconf.backends.tensorflow.readback import of_session
+from gpuconf.basics.terminal import say
 from gpuconf.batching.card import ComputeDevice
 from gpuconf.batching.data.host_data import checked_batch_size
 from gpuconf.batching.data.rows import SampleRows
@@ -14,7 +15,6 @@ from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.batching.parts import in_parts, progress_bar
 from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries, key_for
 from gpuconf.errors import UsageError
-from gpuconf.terminal import say
 
 _WAYS = ("mean", "sum", "last")
 

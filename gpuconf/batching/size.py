@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpuconf.arguments import whole_number
+from gpuconf.basics.arguments import whole_number
+from gpuconf.basics.terminal import say
+from gpuconf.basics.units import MIB
 from gpuconf.batching.card import ComputeDevice, free_cached
 from gpuconf.batching.failures import OutOfMemory, explain_beside, let_go
-from gpuconf.terminal import say
-from gpuconf.units import MIB
 
 MOST_RETRIES = 10
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from gpuconf.basics.terminal import say
 from gpuconf.callbacks.counters import Counter, Use, counter_for
-from gpuconf.terminal import say
 
 _DEVICE = re.compile(r"(?:(?:/.*/|/)?device:|/)?(?P<kind>[A-Za-z_]+):(?P<number>[0-9]+)")
 _BACKEND = re.compile(r"keras\.src\.backend\.([a-z]+)\b")

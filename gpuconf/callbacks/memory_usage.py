@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from gpuconf.callbacks.counters import Use
 from gpuconf.callbacks.gauge import DeviceGauge, is_device, kind_and_number
 from gpuconf.errors import UsageError
-from gpuconf.keras_api.hooks import KerasHooks
+from gpuconf.support.keras_api.hooks import KerasHooks
 
 
 class Estimated(Protocol):
-    """An estimate with a peak, such as the MemoryEstimate of `gpuconf.footprint`."""
+    """An estimate with a peak, such as the MemoryEstimate of `gpuconf.commands.estimate`."""
 
     @property
     def peak_bytes(self) -> int:

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpuconf.basics.terminal import say
 from gpuconf.errors import UsageError
 from gpuconf.images.options import Picture
-from gpuconf.pipeline_calls import ending_early
-from gpuconf.terminal import say
+from gpuconf.support.pipeline_calls import ending_early
 
 IN_MEMORY = "memory"
 

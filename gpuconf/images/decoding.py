@@ -22,7 +22,7 @@ from gpuconf.images.resizing import (
     resize_plainly,
 )
 from gpuconf.images.slow_decoding import SlowDecoder
-from gpuconf.pipeline_calls import ending_early
+from gpuconf.support.pipeline_calls import ending_early
 
 # Where a camera stores the orientation: its tag, type and count, then 2 to 8, in either byte order.
 # Such bytes may be there by chance, so a match only means that Pillow checks the file.  EXIF data

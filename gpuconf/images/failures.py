@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuconf.basics.terminal import say
 from gpuconf.errors import GpuconfError
-from gpuconf.terminal import say
 
 SKIP_HINT = 'repair or remove the file, or skip such files: on_error="skip"'
 # Maximum number of skipped files named in one line; the list has all of them.

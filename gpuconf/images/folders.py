@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuconf.basics.terminal import say
 from gpuconf.errors import UsageError
-from gpuconf.terminal import say
 
 # A listing uses names only; a file's content is checked when it is read.
 EXTENSIONS = (b".jpg", b".jpeg", b".jpe", b".jfif", b".png", b".gif", b".bmp", b".webp")

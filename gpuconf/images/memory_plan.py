@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gpuconf.basics.units import KIB, MIB, exact_size, mib_figure, mib_figures, sized
 from gpuconf.errors import UsageError
-from gpuconf.units import KIB, MIB, exact_size, mib_figure, mib_figures, sized
 
 FLOAT_BYTES = 4
 # Maximum bytes per pixel during decoding.  A progressive JPEG's coefficients take 6 bytes without

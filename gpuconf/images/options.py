@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpuconf.arguments import memory_size, whole_number
+from gpuconf.basics.arguments import memory_size, whole_number
+from gpuconf.basics.units import MIB
 from gpuconf.errors import UsageError
 from gpuconf.images.memory_plan import REDUCED_BYTES_PER_PIXEL, WHOLE_BYTES_PER_PIXEL
-from gpuconf.units import MIB
 
 INTERPOLATIONS = (
     *("bilinear", "nearest", "bicubic", "area"),

@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from typing import Any
 
+from gpuconf.basics.units import sized
 from gpuconf.errors import MissingDependencyError
 from gpuconf.images.failures import ImageError, out_of_memory, printable
 from gpuconf.images.listing import what_is_wrong
 from gpuconf.images.memory_plan import PILLOW_BYTES_PER_PIXEL, decoding_bytes
 from gpuconf.images.options import Picture
-from gpuconf.units import sized
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _WHITE = (255, 255, 255, 255)

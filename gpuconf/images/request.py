@@ -11,7 +11,8 @@ from functools import cached_property, partial
 from sys import getsizeof
 from typing import Any, ParamSpec, TypeVar
 
-from gpuconf.arguments import whole_number
+from gpuconf.basics.arguments import whole_number
+from gpuconf.basics.terminal import debug
 from gpuconf.errors import UsageError
 from gpuconf.images.caching import IN_MEMORY, Cache, make_cache
 from gpuconf.images.failures import Failures
@@ -29,7 +30,6 @@ from gpuconf.images.options import (
     check_split,
 )
 from gpuconf.images.transforms import Transform, make_augment, make_scale
-from gpuconf.terminal import debug
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked")

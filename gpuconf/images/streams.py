@@ -21,7 +21,7 @@ from gpuconf.images.pillow_reading import examine
 from gpuconf.images.request import ImageRequest, Part, answering
 from gpuconf.images.slow_decoding import SlowDecoder
 from gpuconf.images.transforms import label_vectors
-from gpuconf.pipeline_calls import ending_early
+from gpuconf.support.pipeline_calls import ending_early
 
 # Less than any epoch number.
 _NO_EPOCH = -1

@@ -1,7 +1,8 @@
 """ps and doctor for a notebook, or IPython in a terminal, in their own process.
 
-A process does not see its own lease and must not open its file (see `gpuconf.leases.lease`).  So a
-child examines the machine, as the command would, and returns the answer or prints it.
+A process does not see its own lease and must not open its file (see
+`gpuconf.machine.leases.lease`).  So a child examines the machine, as the command would, and returns
+the answer or prints it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from gpuconf import rich_display
-from gpuconf.bootstrap import activation
-from gpuconf.children.run import memory_file, whole_text_of
-from gpuconf.cli.doctor import PARENT_OPTION
-from gpuconf.cli.main import build_parser
-from gpuconf.cli.output import Output
+from gpuconf.basics import display
+from gpuconf.basics.json_values import decoded, plain
+from gpuconf.commands.cli.doctor import PARENT_OPTION
+from gpuconf.commands.cli.main import build_parser
+from gpuconf.commands.cli.output import Output
 from gpuconf.errors import GpuconfError
 from gpuconf.ipython.showing import NotebookOutput, Shown
-from gpuconf.json_values import decoded, plain
+from gpuconf.session.configure import activation
+from gpuconf.support.children.run import memory_file, whole_text_of
 
 # Commands that read leases, and so must not run in a process that may hold one.
 IN_A_CHILD = ("ps", "doctor")
@@ -142,20 +143,20 @@ def print_answer() -> None:
 
 
 def _holdings(options: argparse.Namespace) -> Shown:
-    from gpuconf.cli.ps import holdings_for
+    from gpuconf.commands.cli.ps import holdings_for
     from gpuconf.ipython.drawing.holdings import html_for
 
     found = holdings_for(options)
-    return Shown(html_for(found, os.getppid()), rich_display.text_of(found))
+    return Shown(html_for(found, os.getppid()), display.text_of(found))
 
 
 def _report(options: argparse.Namespace) -> Shown:
-    from gpuconf.cli.doctor import examined, part_words, refuse_bad_words
+    from gpuconf.commands.cli.doctor import examined, part_words, refuse_bad_words
 
     part_words(options)
     refuse_bad_words(options)
     report = examined(options, Output())
-    return Shown(rich_display.html_of(report), rich_display.text_of(report))
+    return Shown(display.html_of(report), display.text_of(report))
 
 
 _FOUND_BY: dict[str, Callable[[argparse.Namespace], Shown]] = {

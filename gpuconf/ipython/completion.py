@@ -45,11 +45,11 @@ def _for_command(words: list[str], begun: str, variables: Mapping[str, Any]) -> 
 
 def _words(name: str, before: list[str], begun: str) -> list[str]:
     if name == "doctor":
-        from gpuconf.doctor.examination import known_checks
+        from gpuconf.commands.doctor.examination import known_checks
 
         return [*known_checks()]
     if name == "docs":
-        from gpuconf.cli.docs import pages
+        from gpuconf.commands.cli.docs import pages
 
         return [*pages()]
     if name == "profiles":
@@ -80,7 +80,7 @@ def _options(name: str) -> list[str]:
         from gpuconf.ipython.estimate import parser as estimate_parser
 
         return _long(estimate_parser())
-    from gpuconf.cli.main import build_parser
+    from gpuconf.commands.cli.main import build_parser
 
     for action in build_parser(at_once=[name])._actions:
         if isinstance(action, argparse._SubParsersAction) and name in action.choices:

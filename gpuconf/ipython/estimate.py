@@ -8,19 +8,19 @@ from difflib import get_close_matches
 from functools import reduce
 from typing import Any
 
-from gpuconf.bootstrap import activation, plan
-from gpuconf.cli.estimate import estimated, training_of
-from gpuconf.cli.estimate_options import add_options
-from gpuconf.cli.output import drawn
-from gpuconf.command_line import CommandParser, check_picture
+from gpuconf.commands.cli.estimate import estimated, training_of
+from gpuconf.commands.cli.estimate_options import add_options
+from gpuconf.commands.cli.output import drawn
+from gpuconf.commands.estimate import plot
+from gpuconf.commands.estimate.budget import Budget
+from gpuconf.commands.estimate.document import document_of
+from gpuconf.commands.estimate.memory_limit import limit_and_budget, limit_of_plan
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.footprint import plot
-from gpuconf.footprint.budget import Budget
-from gpuconf.footprint.document import document_of
-from gpuconf.footprint.memory_limit import limit_and_budget, limit_of_plan
 from gpuconf.ipython.drawing.estimate import html_with, text_with
 from gpuconf.ipython.showing import NotebookOutput, Shown
-from gpuconf.keras_api.families import family_on_any_backend
+from gpuconf.session.configure import activation, plan
+from gpuconf.support.command_line import CommandParser, check_picture
+from gpuconf.support.keras_api.families import family_on_any_backend
 
 _EXAMPLE = "%gpuconf estimate model --batch-size 64"
 

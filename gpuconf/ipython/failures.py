@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from gpuconf.basics.terminal import debug
+from gpuconf.commands.explain.uncaught import diagnosis_of
 from gpuconf.errors import UsageError
-from gpuconf.exception_hooks import diagnosis_of
 from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
-from gpuconf.terminal import debug
 
 if TYPE_CHECKING:  # imported when a cell fails
-    from gpuconf.diagnosis import Diagnosis
+    from gpuconf.commands.explain import Diagnosis
 
 
 class Failures:

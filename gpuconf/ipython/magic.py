@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from gpuconf import rich_display
-from gpuconf.cli.main import build_parser
-from gpuconf.command_line import COMMANDS
+from gpuconf.basics import display
+from gpuconf.basics.terminal import say, show_no_traceback
+from gpuconf.commands.cli.main import build_parser
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.ipython import completion
 from gpuconf.ipython.child import IN_A_CHILD, ask_child, run_child
 from gpuconf.ipython.failures import Failures, exception_shown
 from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
-from gpuconf.terminal import say, show_no_traceback
+from gpuconf.support.command_line import COMMANDS
 
 if TYPE_CHECKING:
-    from gpuconf.diagnosis import Diagnosis
+    from gpuconf.commands.explain import Diagnosis
     from gpuconf.planner import Plan
 
 NAME = "gpuconf"
@@ -108,7 +108,7 @@ class GpuconfMagic:
         elif name in _FOUND_BY:
             output.show(_drawn(_FOUND_BY[name](options, output)))
         elif name == "docs" and options.topic is not None:
-            from gpuconf.cli.docs import page_text
+            from gpuconf.commands.cli.docs import page_text
 
             output.show_markdown(page_text(options.topic))
         else:
@@ -164,7 +164,7 @@ def _print(words: list[str], options: argparse.Namespace, output: NotebookOutput
     if words[0] in IN_A_CHILD:
         run_child(words)
     elif words[0] == "plan":
-        from gpuconf.cli.plan import show
+        from gpuconf.commands.cli.plan import show
 
         show(_plan(options, output), options, output)
     else:
@@ -180,8 +180,8 @@ def _is_for_programs(options: argparse.Namespace) -> bool:
 
 def _plan(options: argparse.Namespace, _output: NotebookOutput) -> Plan:
     """Make the plan here: the command would count this kernel's memory as another program's."""
-    from gpuconf.bootstrap import plan, plan_in_force
-    from gpuconf.cli.plan import asked
+    from gpuconf.commands.cli.plan import asked
+    from gpuconf.session.configure import plan, plan_in_force
 
     request = asked(options)
     if request.processes > 1:
@@ -190,7 +190,7 @@ def _plan(options: argparse.Namespace, _output: NotebookOutput) -> Plan:
 
 
 def _diagnosis(options: argparse.Namespace, output: NotebookOutput) -> Diagnosis:
-    from gpuconf.cli.explain import explained
+    from gpuconf.commands.cli.explain import explained
 
     if options.log == "-":
         raise UsageError(
@@ -200,7 +200,7 @@ def _diagnosis(options: argparse.Namespace, output: NotebookOutput) -> Diagnosis
 
 
 def _drawn(value: object) -> Shown:
-    return Shown(rich_display.html_of(value), rich_display.text_of(value))
+    return Shown(display.html_of(value), display.text_of(value))
 
 
 _FOUND_BY: Mapping[str, Callable[[argparse.Namespace, NotebookOutput], object]] = {

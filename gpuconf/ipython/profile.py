@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import shlex
 
-from gpuconf.bootstrap import activation, configure
-from gpuconf.command_line import CommandParser
+from gpuconf.commands.run.request import add_set, changes_of
 from gpuconf.errors import TooLateError
 from gpuconf.ipython.drawing.activation import blocks_of
 from gpuconf.ipython.showing import NotebookOutput, Shown
 from gpuconf.profile import chosen_profile, list_profiles
-from gpuconf.reporting.html import Markup, folded, fragment, paragraph, table_markup
-from gpuconf.reporting.lines import Table
-from gpuconf.running.request import add_set, changes_of
+from gpuconf.session.configure import activation, configure
+from gpuconf.support.command_line import CommandParser
+from gpuconf.support.reporting.html import Markup, folded, fragment, paragraph, table_markup
+from gpuconf.support.reporting.lines import Table
 
 
 def run(words: list[str], output: NotebookOutput) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpuconf.cli.output import Output
-from gpuconf.terminal import printable
+from gpuconf.basics.terminal import printable
+from gpuconf.commands.cli.output import Output
 
 
 class Shown(NamedTuple):

@@ -5,8 +5,8 @@ Pure: nothing here inspects the machine.
 
 from __future__ import annotations
 
-from gpuconf.hardware.inventory import Inventory
-from gpuconf.planner.leases import is_within, wants_leases
+from gpuconf.machine.cards.inventory import Inventory
+from gpuconf.planner.other_leases import is_within, wants_leases
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, hidden_plan, label
 from gpuconf.profile.model import Profile
 
@@ -52,7 +52,7 @@ def make_plan(
     """
     if profile.gpus.kind == "none" or inventory.unassigned is not None:
         return hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
-    from gpuconf.planner.planning import plan_on  # not needed for a profile without GPUs
+    from gpuconf.planner.make_plan import plan_on  # not needed for a profile without GPUs
 
     return plan_on(
         inventory,

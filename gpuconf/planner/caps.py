@@ -1,14 +1,14 @@
-"""The kernel's limits on a GPU's memory (``gpuconf.hardware.dmem``), as terms of the minimum.
+"""The kernel's limits on a GPU's memory (``gpuconf.machine.cards.dmem``), as terms of the minimum.
 
 Such a limit includes the process's CUDA context, so a term is the limit minus the context.
 """
 
 from __future__ import annotations
 
-from gpuconf.hardware.inventory import Cap, Gpu
+from gpuconf.basics.units import sized
+from gpuconf.machine.cards.inventory import Cap, Gpu
 from gpuconf.planner.context import context_bytes
 from gpuconf.profile.model import GpuRules
-from gpuconf.units import sized
 
 
 def cap_terms(gpu: Gpu, rules: GpuRules) -> list[tuple[int, str]]:

@@ -6,9 +6,9 @@ limit covers it, so it is subtracted from the free memory, and it is part of a l
 
 from __future__ import annotations
 
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.basics.units import MIB
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.profile.model import MemoryRules
-from gpuconf.units import MIB
 
 # By major compute capability; docs/sharing.md lists the published figures.  All figures for modern
 # cards come from PyTorch.  With CUDA 12, which loads kernels on first use, none has been published

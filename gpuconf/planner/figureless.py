@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuconf.basics.units import sized
 from gpuconf.errors import ProfileError
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner.frameworks import with_framework_limits
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import GpuPlan, Plan
 from gpuconf.profile.model import GpuRules, Profile
-from gpuconf.units import sized
 
 
 def plan_without_figures(

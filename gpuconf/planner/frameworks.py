@@ -10,10 +10,10 @@ import math
 import struct
 from collections.abc import Sequence
 
-from gpuconf.carried.sizes import exact_share
+from gpuconf.basics.units import MIB, sized
+from gpuconf.injected.sizes import exact_share
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan
 from gpuconf.profile.model import Profile
-from gpuconf.units import MIB, sized
 
 # XLA's allocator rounds the limit up to a multiple of this (seen on jax 0.10.2).
 _GRANULE_BYTES = 2 * MIB

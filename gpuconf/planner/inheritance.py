@@ -6,10 +6,10 @@ again from the user's own list could use GPUs that the parent excluded.
 
 from __future__ import annotations
 
-from gpuconf.hardware import VisibleDevices
-from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.basics.records import NamedTuple
+from gpuconf.machine.cards import VisibleDevices
+from gpuconf.machine.cards.inventory import Gpu, Inventory
 from gpuconf.planner.visibility import see
-from gpuconf.records import NamedTuple
 
 _SHOWS_NOTHING = ("", "-1", "NoDevFiles")
 

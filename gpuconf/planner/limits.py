@@ -17,14 +17,14 @@ rounded down to whole MiB because TensorFlow's ``memory_limit`` is an integer nu
 
 from __future__ import annotations
 
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.basics.units import MIB, Amount, sized
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner.caps import cap_terms
 from gpuconf.planner.context import context_bytes
-from gpuconf.planner.leases import free_for_lease, is_leased, lease_lines
+from gpuconf.planner.other_leases import free_for_lease, is_leased, lease_lines
 from gpuconf.planner.plan import GpuPlan
-from gpuconf.planner.shares import share_term
+from gpuconf.planner.scheduler_share import share_term
 from gpuconf.profile.model import GpuRules
-from gpuconf.units import MIB, Amount, sized
 
 _FOR_HOST = 10  # the part of unified memory that stays for the host: a choice, not a measurement
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.basics.records import NamedTuple
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.profile.model import Profile
-from gpuconf.records import NamedTuple
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -111,21 +111,21 @@ class Plan(NamedTuple):
 
     def __str__(self) -> str:
         """Return the text that `gpuconf plan` prints."""
-        from gpuconf import rich_display
+        from gpuconf.basics import display
 
-        return rich_display.text_of(self)
+        return display.text_of(self)
 
     def _repr_html_(self) -> str:
         """Return the HTML that notebooks show."""
-        from gpuconf import rich_display
+        from gpuconf.basics import display
 
-        return rich_display.html_of(self)
+        return display.html_of(self)
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
         """Print the text that IPython shows."""
-        from gpuconf import rich_display
+        from gpuconf.basics import display
 
-        printer.text(rich_display.text_of(self))
+        printer.text(display.text_of(self))
 
 
 def label(gpu: Gpu) -> str:

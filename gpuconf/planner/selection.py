@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import ProfileError
-from gpuconf.hardware import match_uuid
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.machine.cards import match_uuid
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner.inheritance import Inherited
-from gpuconf.planner.leases import free_for_lease, is_leased
+from gpuconf.planner.other_leases import free_for_lease, is_leased
 from gpuconf.planner.plan import label
 from gpuconf.profile.model import GpuRules, Profile
-from gpuconf.records import NamedTuple
 
 
 class Selection(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuconf.basics.units import sized
 from gpuconf.errors import ShortageError
-from gpuconf.hardware.inventory import Gpu
-from gpuconf.planner.leases import holder, is_leased
+from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.planner.other_leases import holder, is_leased
 from gpuconf.planner.plan import GpuPlan, label
+from gpuconf.planner.scheduler_share import larger_share
 from gpuconf.planner.selection import rules_for
-from gpuconf.planner.shares import larger_share
 from gpuconf.profile.model import GpuRules, OnShortage, Profile
-from gpuconf.units import sized
 
 
 def settle_shortages(

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuconf.hardware import VisibleDevices, narrow, needs_pci_order, resolve, visible_devices_value
-from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.basics.units import sized
+from gpuconf.machine.cards import (
+    VisibleDevices,
+    narrow,
+    needs_pci_order,
+    resolve,
+    visible_devices_value,
+)
+from gpuconf.machine.cards.inventory import Gpu, Inventory
 from gpuconf.planner.plan import GpuPlan
-from gpuconf.units import sized
 
 
 def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:

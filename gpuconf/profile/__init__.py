@@ -61,6 +61,6 @@ def json_schema() -> dict[str, Any]:
 
 def profile_as_dict(profile: Profile) -> dict[str, Any]:
     """Return ``profile`` as plain data with its YAML keys, for JSON or ``yaml.safe_dump``."""
-    from gpuconf.profile.plain import to_plain
+    from gpuconf.profile.shown import to_plain
 
     return to_plain(profile)

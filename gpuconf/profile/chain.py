@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import powers, reading, search
 from gpuconf.profile.document import decode, parse
@@ -12,7 +13,6 @@ from gpuconf.profile.model import Note
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem, quoted
-from gpuconf.records import NamedTuple
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from gpuconf.basics.records import NamedTuple
+from gpuconf.basics.units import Amount, exact_size
 from gpuconf.errors import ProfileError
 from gpuconf.profile.model import MemoryRules, Profile
 from gpuconf.profile.nodes import Mapping, Mark, Node, locate
 from gpuconf.profile.problems import problem
-from gpuconf.records import NamedTuple
-from gpuconf.units import Amount, exact_size
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpuconf.patterns import Pattern
+from gpuconf.basics.patterns import Pattern
+from gpuconf.basics.units import Amount, parse_duration
 from gpuconf.profile.model import GpuSelection, OnShortage
 from gpuconf.profile.nodes import Mapping, Node, Scalar, Sequence
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.problems import nearest, problem, quoted
 from gpuconf.profile.rules import ValueRule, amount, has_steering, refuse, scalar
-from gpuconf.units import Amount, parse_duration
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import ProfileError, ProfileNotFoundError, refuse_on_windows
 from gpuconf.profile import search
 from gpuconf.profile.files import fingerprint, read_shipped
 from gpuconf.profile.model import Profile
-from gpuconf.records import NamedTuple
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

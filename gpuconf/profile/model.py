@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuconf.records import NamedTuple
-from gpuconf.units import Amount
+from gpuconf.basics.records import NamedTuple
+from gpuconf.basics.units import Amount
 
 
 class OnShortage(NamedTuple):

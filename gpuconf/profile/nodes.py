@@ -7,7 +7,7 @@ the word ``none``.
 
 from __future__ import annotations
 
-from gpuconf.records import NamedTuple
+from gpuconf.basics.records import NamedTuple
 
 _NULLS = frozenset(("~", "null", "Null", "NULL"))
 

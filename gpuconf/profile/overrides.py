@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping as PlainMapping
 
+from gpuconf.basics.units import Amount
 from gpuconf.profile.nodes import Entry, Mapping, Mark, Node, Scalar, Sequence
 from gpuconf.profile.problems import problem, quoted
-from gpuconf.units import Amount
 
 _NOWHERE = Mark()
 _DEEPEST = 10

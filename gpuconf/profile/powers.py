@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import os
 
+from gpuconf.basics.records import NamedTuple
+from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileError
 from gpuconf.profile import nodes
 from gpuconf.profile.folders import foreign_owner, owner_of
 from gpuconf.profile.model import Note
 from gpuconf.profile.problems import problem
 from gpuconf.profile.search import Location
-from gpuconf.records import NamedTuple
-from gpuconf.terminal import printable
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

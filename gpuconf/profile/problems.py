@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, Sequence
-from gpuconf.terminal import printable
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

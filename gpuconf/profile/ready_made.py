@@ -6,8 +6,8 @@ two files decide what it says.
 
 from __future__ import annotations
 
+from gpuconf.basics.units import Amount
 from gpuconf.profile.model import GpuSelection, MemoryRules, Profile, TensorFlowRules
-from gpuconf.units import Amount
 
 PROFILES = {
     (417, 376625500225458799): Profile(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from gpuconf.errors import ProfileError
-from gpuconf.patterns import Pattern
-from gpuconf.profile.nodes import Node, Scalar
-from gpuconf.profile.problems import found, nearest, problem
-from gpuconf.records import NamedTuple
-from gpuconf.units import (
+from gpuconf.basics.patterns import Pattern
+from gpuconf.basics.records import NamedTuple
+from gpuconf.basics.units import (
     LARGEST_SIZE,
     MIB,
     Amount,
@@ -16,6 +13,9 @@ from gpuconf.units import (
     parse_share,
     parse_size,
 )
+from gpuconf.errors import ProfileError
+from gpuconf.profile.nodes import Node, Scalar
+from gpuconf.profile.problems import found, nearest, problem
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

@@ -21,6 +21,9 @@ from __future__ import annotations
 
 import os
 
+from gpuconf.basics.records import NamedTuple
+from gpuconf.basics.state_note import read_note
+from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile.files import (
     is_shipped,
@@ -29,9 +32,6 @@ from gpuconf.profile.files import (
     shipped_folder,
 )
 from gpuconf.profile.folders import project_folders, user_folder
-from gpuconf.records import NamedTuple
-from gpuconf.state_note import read_note
-from gpuconf.terminal import printable
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

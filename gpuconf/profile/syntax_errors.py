@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mark
 from gpuconf.profile.problems import problem
 from gpuconf.profile.yaml_parts import error as yaml_error
-from gpuconf.terminal import printable
 
 _KEY_AND_REST = re.compile(r"\s*(?:- )?([\w.-]+):\s+(.*\S)\s*")
 _INDENTATION = "indent with two spaces, and write `key: value` with a space after the colon"

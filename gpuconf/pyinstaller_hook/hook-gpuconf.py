@@ -10,10 +10,10 @@ from gpuconf.profile.files import shipped_folder
 
 # Files read at run time: profiles, which are next to the package in a checkout, the rules by which
 # `explain` and the batching calls recognize out-of-memory errors, and the table of Xids.
-_MESSAGES = os.path.join("gpuconf", "messages")
+_FAILURES = os.path.join("gpuconf", "support", "failures")
 _ROOT = os.path.dirname(os.path.dirname(gpuconf.__file__))
 datas = [(os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs"))]
-_TABLES = (_MESSAGES, os.path.join(_MESSAGES, "rules"))
+_TABLES = (_FAILURES, os.path.join(_FAILURES, "rules"))
 datas += [(os.path.join(_ROOT, folder, "*.yaml"), folder) for folder in _TABLES]
 
 # The modules that `gpuconf.NAME` imports on first use.

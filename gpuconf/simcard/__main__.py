@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuconf.command_line import CommandParser, card_size_argument, size_argument
+from gpuconf.basics.units import exact_size, parse_size_argument, sized
 from gpuconf.errors import BackendError, GpuconfError, UsageError
-from gpuconf.hardware.reserve import CONTEXT_BYTES
+from gpuconf.machine.cards.reserve import CONTEXT_BYTES
 from gpuconf.simcard import simulated_card
 from gpuconf.simcard.bridge import build_bridge
 from gpuconf.simcard.card import (
@@ -27,7 +27,7 @@ from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
 from gpuconf.simcard.wheels import WheelSupport, support_for_command
 from gpuconf.simcard.xla import XlaSupport, xla_for_command
-from gpuconf.units import exact_size, parse_size_argument, sized
+from gpuconf.support.command_line import CommandParser, card_size_argument, size_argument
 
 _PROGRAM = "python -m gpuconf.simcard"
 _COMMANDS = ("run", "env", "show", "build")

@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuconf.environ import RUN_VARIABLE
+from gpuconf.basics.environment import RUN_VARIABLE
+from gpuconf.basics.units import GIB, sized
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard.bridge import LIBRARY, VARIABLE
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.wheels import NO_SUPPORT, WheelSupport
 from gpuconf.simcard.xla import XlaSupport
-from gpuconf.units import GIB, sized
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
 _LEASES_VARIABLE = "GPUCONF_LEASES"

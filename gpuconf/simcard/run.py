@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from gpuconf.children.starting import failed_start
 from gpuconf.simcard.card import Card
 from gpuconf.simcard.wheels import NO_SUPPORT, WheelSupport
 from gpuconf.simcard.xla import XlaSupport
+from gpuconf.support.children.starting import failed_start
 
 
 def run_command(

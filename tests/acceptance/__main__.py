@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from gpuconf.hardware import read_inventory
+from gpuconf.machine.cards import read_inventory
 from tests.acceptance import framework_checks
 from tests.acceptance.checks import ALL, Row
 from tests.acceptance.stage import Stage, real_stage, simulated_stage

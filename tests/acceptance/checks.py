@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuconf.demo.runner import ScriptRun
-from gpuconf.units import MIB
+from gpuconf.basics.units import MIB
+from gpuconf.commands.demo.runner import ScriptRun
 from tests.acceptance.stage import PROGRAMS, Stage
 from tests.programs import warm
 

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuconf.leases.folder import VARIABLE
+from gpuconf.basics.units import MIB
+from gpuconf.machine.leases.folder import VARIABLE
 from gpuconf.simcard import Card, CardSpec, create_card, support_for_command
-from gpuconf.units import MIB
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = ROOT / "docs" / "examples" / "containers"

@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuconf.leases.folder import DEFAULTS, make_sticky, problem_of
-from gpuconf.leases.lease import folder_of
-from gpuconf.units import MIB
+from gpuconf.basics.units import MIB
+from gpuconf.machine.leases.folder import DEFAULTS, make_sticky, problem_of
+from gpuconf.machine.leases.lease import folder_of
 from tests.acceptance.container_engine import (
     CARD,
     IMAGE,

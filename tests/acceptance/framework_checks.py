@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gpuconf.demo.runner import ScriptRun
-from gpuconf.units import MIB
+from gpuconf.basics.units import MIB
+from gpuconf.commands.demo.runner import ScriptRun
 from tests.acceptance.checks import Row
 from tests.acceptance.stage import Stage
 

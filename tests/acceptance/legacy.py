@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuconf.basics.units import GIB
 from gpuconf.simcard import CardSpec, simulated_card
-from gpuconf.units import GIB
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "tests/acceptance/programs/keras_2018.py"

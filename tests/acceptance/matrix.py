@@ -30,7 +30,7 @@ HEAD = """# What holds on which TensorFlow
 
 Written by `make matrix`: every row is a check of `tests/acceptance/checks.py`, run by real
 TensorFlow on the simulated card. Above each table: whether every private name of
-`gpuconf/keras_api/contract.py` is there.
+`gpuconf/support/keras_api/contract.py` is there.
 """
 
 

@@ -1,6 +1,6 @@
 """Where the acceptance runs: a simulated card or a real one, under one Python.
 
-Programs are files of ``programs/`` and of the demo; see :mod:`gpuconf.demo.runner`.
+Programs are files of ``programs/`` and of the demo; see :mod:`gpuconf.commands.demo.runner`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpuconf import demo
-from gpuconf.demo.runner import Runner
-from gpuconf.hardware import Gpu, read_inventory
+from gpuconf.basics.units import MIB
+from gpuconf.commands import demo
+from gpuconf.commands.demo.runner import Runner
+from gpuconf.machine.cards import Gpu, read_inventory
 from gpuconf.simcard import CardSpec, simulated_card, support_for_command
 from gpuconf.simcard.wheels import WheelSupport
-from gpuconf.units import MIB
 from tests.frameworks.installed import folder_of
 from tests.programs import warm
 
@@ -43,7 +43,7 @@ class Stage(Runner):
     def gpu(self) -> Gpu:
         """The first GPU as NVML tells it now, asked through the stage's own environment."""
         code = (
-            "import json, os; from gpuconf.hardware import read_inventory, resolve; "
+            "import json, os; from gpuconf.machine.cards import read_inventory, resolve; "
             "seen = resolve(os.environ.get('CUDA_VISIBLE_DEVICES'), read_inventory().gpus); "
             "print(json.dumps(list(seen.devices[0])[:6]))"
         )

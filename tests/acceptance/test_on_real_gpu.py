@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuconf.hardware import read_inventory
+from gpuconf.machine.cards import read_inventory
 from tests.acceptance import framework_checks
 from tests.acceptance.checks import ALL, Check
 from tests.acceptance.stage import Stage, real_stage

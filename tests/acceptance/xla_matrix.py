@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuconf.footprint.allocator import Allocator
+from gpuconf.basics.units import MIB
+from gpuconf.commands.estimate.allocator import Allocator
 from gpuconf.simcard import CardSpec, simulated_card, xla_for_command
-from gpuconf.units import MIB
 from tests.acceptance.matrix import ENVIRONMENTS, MatrixError, python_of
 from tests.acceptance.matrix_page import WRITTEN, replace_part
 

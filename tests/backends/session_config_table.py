@@ -7,11 +7,11 @@ from typing import Any
 import tensorflow as tf
 
 from gpuconf.backends.tensorflow.session_config import hold_to_plan
-from gpuconf.hardware import Gpu, Inventory
+from gpuconf.basics.units import MIB
+from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.planner import GpuPlan, Plan, make_plan
 from gpuconf.profile import Profile
 from gpuconf.profile.model import GpuSelection
-from gpuconf.units import MIB
 
 GIB = 1024 * MIB
 PROFILE = Profile(name="test")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.simcard.card import Card
-from gpuconf.units import MIB
 from tests.programs import warm
 from tests.programs.card_clients import wait_until
 from tests.programs.processes import Program, Start

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hardware import standin
+from tests.machine.cards import standin
 from tests.programs.on_card import RunOnCard
 from tests.programs.processes import clean_environment
 
@@ -225,7 +225,7 @@ def test_an_interrupt_while_the_plan_goes_to_tensorflow(run_on_card: RunOnCard) 
 import gpuconf.auto
 import tensorflow as tf
 {LIMITS}
-from gpuconf import bootstrap
+from gpuconf.session import configure
 from gpuconf.backends.tensorflow import runtime
 from tests.programs.interrupts import interruptions
 here = os.path.dirname(gpuconf.__file__)
@@ -234,7 +234,7 @@ guards, wrong, number = runtime._guards, [], 0
 from tensorflow.python.eager import context
 context.context()._physical_devices = None
 def state():
-    return dict(os.environ), str(gpuconf.activation()), bootstrap._binding.is_bound
+    return dict(os.environ), str(gpuconf.activation()), configure._binding.is_bound
 before = state()
 for number in interruptions(guards.configure, traced):
     if state() != before or guards.is_configured:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.units import MIB
-from tests.hardware import standin
+from gpuconf.basics.units import MIB
+from tests.machine.cards import standin
 from tests.programs.processes import Nvml, run
 
 pytestmark = pytest.mark.slow

@@ -14,12 +14,12 @@ from gpuconf.backends.jax.environment import (
     voided_cap,
     wishes,
 )
-from gpuconf.environ import Change, settle
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.basics.environment import Change, settle
+from gpuconf.basics.units import GIB, MIB
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.frameworks import share_of, with_framework_limits
 from gpuconf.profile.model import JaxRules, MemoryRules, Profile
-from gpuconf.units import GIB, MIB
 
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"

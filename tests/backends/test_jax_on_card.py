@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.simcard import CardSpec, simulated_card
-from gpuconf.units import GIB, MIB
 from tests.programs.on_card import SPEC, RunOnCard, environment_on
 
 pytestmark = pytest.mark.slow(seconds=10)
@@ -127,7 +127,7 @@ def test_jax_without_a_gpu_leases_nothing(run_on_card: RunOnCard) -> None:
         _BEGIN
         + """
 jax.devices()
-from gpuconf.leases.view import read_with_leases
+from gpuconf.machine.leases.view import read_with_leases
 platform = jax.default_backend()
 if os.fork() == 0:  # a process is not shown leases of its own
     report(leases=[len(gpu.leases) for gpu in read_with_leases().gpus], platform=platform)

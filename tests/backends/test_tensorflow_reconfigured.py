@@ -133,7 +133,7 @@ def test_growth_on_a_limit_without_a_growth_rule(
         """
 import gpuconf.auto, gpuconf
 import numpy, tensorflow as tf
-from gpuconf.hardware import read_inventory
+from gpuconf.machine.cards import read_inventory
 gpus = tf.config.list_physical_devices("GPU")
 for gpu in gpus:
     tf.config.experimental.set_memory_growth(gpu, True)

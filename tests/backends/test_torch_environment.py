@@ -9,11 +9,11 @@ import pytest
 
 from gpuconf.backends.torch.environment import wishes
 from gpuconf.backends.torch.watching import watch
-from gpuconf.binding import Binding
-from gpuconf.environ import settle
+from gpuconf.basics.environment import settle
+from gpuconf.basics.units import MIB
 from gpuconf.errors import BackendError
 from gpuconf.profile.model import Profile, TorchRules
-from gpuconf.units import MIB
+from gpuconf.session.binding import Binding
 
 OLD, NEW = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 ON, OFF = "expandable_segments:True", "expandable_segments:False"

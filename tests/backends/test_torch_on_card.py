@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec, simulated_card
-from gpuconf.units import MIB
 from tests.programs.on_card import SPEC, RunOnCard, environment_on
 
 pytestmark = pytest.mark.slow
@@ -159,7 +159,7 @@ _EXACT = """
 import random
 import torch
 from gpuconf.backends.torch import caps
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import Profile
 

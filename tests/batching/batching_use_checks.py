@@ -26,7 +26,7 @@ from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 from gpuconf import batching
 from gpuconf.batching.steps.state import HeldValues, Reader
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
+from gpuconf.support.keras_api import nests
 from tests.batching.batching_models import (
     BATCH,
     HALVES,

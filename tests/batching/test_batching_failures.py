@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpuconf.batching.failures import explain_beside, failure_of, let_go
-from gpuconf.diagnosis import explain
+from gpuconf.commands.explain import explain
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 needs_corpus = pytest.mark.skipif(

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from gpuconf.batching.gathering import GatheredOutputs
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
+from gpuconf.support.keras_api import nests
 
 FIRST = np.arange(6.0).reshape(3, 2)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, xla_for_command
-from gpuconf.units import GIB, MIB
 from tests.programs import warm
 from tests.programs.processes import clean_environment, reported, run
 

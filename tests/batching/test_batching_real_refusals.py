@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconf.units import MIB
+from gpuconf.basics.units import MIB
 from tests.programs.on_card import RunOnCard
 
 pytestmark = pytest.mark.slow(seconds=20)

@@ -17,7 +17,7 @@ from hypothesis import strategies as some
 from gpuconf.batching.data.host_data import checked_batch_size, host_data
 from gpuconf.batching.data.rows import SampleRows, is_rows
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
+from gpuconf.support.keras_api import nests
 
 VALUES = np.random.default_rng(5).normal(size=(40, 3))
 

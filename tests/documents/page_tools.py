@@ -6,7 +6,7 @@ import importlib
 import sys
 from types import ModuleType
 
-from tests.cli.commands import ROOT
+from tests.commands.cli.commands import ROOT
 
 
 def docs_module(name: str) -> ModuleType:

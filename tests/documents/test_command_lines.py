@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpuconf.cli.main import build_parser
-from gpuconf.command_line import COMMANDS
+from gpuconf.commands.cli.main import build_parser
 from gpuconf.errors import UsageError
-from tests.cli.commands import ROOT
+from gpuconf.support.command_line import COMMANDS
+from tests.commands.cli.commands import ROOT
 from tests.documents.page_tools import docs_module
 
 FENCES = docs_module("fences")

@@ -10,24 +10,24 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jsonschema
 import pytest
 
-from gpuconf.diagnosis import explain
-from gpuconf.footprint.budget import Budget
-from gpuconf.footprint.document import document_of
-from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED
-from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE, WHOLE
-from gpuconf.hardware import Gpu
-from gpuconf.json_shape import Bytes, FieldRule
-from gpuconf.json_values import plain
-from gpuconf.messages.causes import CAUSES, SEVERITIES
-from gpuconf.messages.facts import details
-from gpuconf.units import MIB
-from tests.cli.commands import ROOT, run_commands, schema
+from gpuconf.basics.json_shape import Bytes, FieldRule
+from gpuconf.basics.json_values import plain
+from gpuconf.basics.units import MIB
+from gpuconf.commands.estimate.budget import Budget
+from gpuconf.commands.estimate.document import document_of
+from gpuconf.commands.estimate.memory_estimate import GPU, SIMULATED_CARD, TRACED
+from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE, WHOLE
+from gpuconf.commands.explain import explain
+from gpuconf.machine.cards import Gpu
+from gpuconf.support.failures.causes import CAUSES, SEVERITIES
+from gpuconf.support.failures.facts import details
+from tests.commands.cli.commands import ROOT, run_commands, schema
+from tests.commands.estimate.estimates import BARE, FITS, HOPELESS, INFERENCE, TOO_LARGE, estimate
 from tests.documents.page_tools import docs_module
-from tests.footprint.estimates import BARE, FITS, HOPELESS, INFERENCE, TOO_LARGE, estimate
 
 GENERATE = docs_module("generate")
 COMMANDS = list(GENERATE.DOCUMENTS)
-SIMULATED = ROOT / "tests" / "diagnosis" / "simulated"
+SIMULATED = ROOT / "tests" / "commands" / "explain" / "simulated"
 
 
 def properties(part: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

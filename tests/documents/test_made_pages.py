@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.command_line import COMMANDS
-from gpuconf.diagnosis import explain
-from gpuconf.messages.causes import CAUSES
-from gpuconf.messages.rules import all_rules
-from tests.cli.commands import ROOT, run_commands
+from gpuconf.commands.explain import explain
+from gpuconf.support.command_line import COMMANDS
+from gpuconf.support.failures.causes import CAUSES
+from gpuconf.support.failures.rules import all_rules
+from tests.commands.cli.commands import ROOT, run_commands
 from tests.documents.page_tools import docs_module
 
 MADE = {page.relative_to(ROOT): text for page, text in docs_module("generate").made_pages()}

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gpuconf.cli.demo import SPEC
-from gpuconf.units import MIB, sized
-from tests.cli.commands import ROOT
+from gpuconf.basics.units import MIB, sized
+from gpuconf.commands.cli.demo import SPEC
+from tests.commands.cli.commands import ROOT
 from tests.documents.page_tools import docs_module
 
 FOLDER = ROOT / "docs" / "pictures"
@@ -75,7 +75,7 @@ def test_the_doctor_is_as_drawn() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.nightly  # tests/cli/test_ps_command.py has what the command prints
+@pytest.mark.nightly  # tests/commands/cli/test_ps_command.py has what the command prints
 def test_ps_is_as_drawn() -> None:
     """All of it but pids, times and the account."""
     prompt, *shown = [line for line in _lines("ps") if line != PS.PROMPT]
@@ -94,7 +94,7 @@ def test_the_page_has_the_text_of_ps() -> None:
 
 def test_the_estimate_is_that_of_its_page() -> None:
     """The heading is the first line of the page's transcript; what gpuconf estimates of that
-    network now is ``check_the_worked_example_of_the_page`` of tests/footprint."""
+    network now is ``check_the_worked_example_of_the_page`` of tests/commands/estimate."""
     shown = " ".join(_lines("estimate"))
     page = (ROOT / "docs" / "estimate.md").read_text("utf-8")
     _, _, transcript = page.partition(f"$ gpuconf {DRAW.ESTIMATE}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import ROOT
+from tests.commands.cli.commands import ROOT
 
 # What a page loads by itself when it is opened; links are followed by readers alone.
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"([^\"]+)\"")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import ROOT
+from tests.commands.cli.commands import ROOT
 from tests.documents.page_tools import docs_module
 
 TRANSCRIPTS = docs_module("transcripts")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuconf.basics.units import GIB, MIB, parse_size
 from gpuconf.errors import UsageError
 from gpuconf.images.memory_plan import Demand, least_decoding_bytes, plan_memory
-from gpuconf.units import GIB, MIB, parse_size
 
 _USUAL: dict[str, Any] = {
     "images": 20_000,

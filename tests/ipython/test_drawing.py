@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.diagnosis import explain
-from gpuconf.hardware.inventory import GpuProcess
-from gpuconf.holdings.document import CardHoldings, Holding, Holdings, LeaseBar, LedgerState
+from gpuconf.basics.setting import Setting
+from gpuconf.basics.units import GIB, MIB, sized
+from gpuconf.commands.explain import explain
+from gpuconf.commands.ps.document import CardHoldings, Holding, Holdings, LeaseBar, LedgerState
+from gpuconf.machine.cards.inventory import GpuProcess
 from gpuconf.planner import Plan
-from gpuconf.report import Activation
-from gpuconf.settings import Setting
-from gpuconf.units import GIB, MIB, sized
-from tests.doctor.page.page_reports import FULL, HARMFUL
-from tests.footprint import estimates
+from gpuconf.session.activation import Activation
+from tests.commands.doctor.page.page_reports import FULL, HARMFUL
+from tests.commands.estimate import estimates
 from tests.planner.cards import SHARED_DESKTOP, card, plan
 from tests.programs.processes import run_python
-from tests.reporting.outline import Outline, check_harmless
+from tests.support.reporting.outline import Outline, check_harmless
 
 SCRIPT = "<script>fetch('http://127.0.0.1:9')</script>\x1b[2J\u202e"
 LOG = (
@@ -207,7 +207,8 @@ def test_nothing_is_loaded_before_it_is_shown(tmp_path: Path) -> None:
     assert "(cudnn-handle-alloc)" in str(found)
     assert str(gpuconf.activation()).startswith("profile cpu-only")
     assert repr(made).startswith("Plan(")
-    late = {"gpuconf.ipython", "gpuconf.rich_display", "gpuconf.reporting.html", "IPython"}
+    ours = {"gpuconf.ipython", "gpuconf.basics.display", "gpuconf.support.reporting.html"}
+    late = {*ours, "IPython"}
     assert not late & set(sys.modules), late & set(sys.modules)
     assert str(made).startswith("profile cpu-only")
     assert "no GPU" in made._repr_html_()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.explain.test_uncaught import FAILURE
 from tests.ipython.shells import run_cells
 from tests.programs.processes import run, run_python
-from tests.test_exception_hooks import FAILURE
 
 pytestmark = pytest.mark.slow  # waits for programs
 

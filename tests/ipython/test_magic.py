@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.command_line import COMMANDS
+from gpuconf.basics.units import MIB
 from gpuconf.ipython.magic import HELP
-from gpuconf.units import MIB
-from tests.hardware import standin
+from gpuconf.support.command_line import COMMANDS
 from tests.ipython.shells import Cell, run_cells
+from tests.machine.cards import standin
 from tests.programs.processes import Nvml
-from tests.reporting.outline import Outline, check_harmless
+from tests.support.reporting.outline import Outline, check_harmless
 
 pytestmark = pytest.mark.slow  # waits for programs
 
@@ -167,7 +167,7 @@ def test_a_session_sees_its_own_lease(
     """As other programs see it, in every form; and the doctor does not take it for another's."""
     lines = (
         "%gpuconf profile half-card",
-        "import gpuconf.bootstrap as b; b._binding.bind(lambda plan: None)",
+        "import gpuconf.session.configure as b; b._binding.bind(lambda plan: None)",
         "%gpuconf ps",
         "%gpuconf ps --json",
         "%gpuconf doctor profile cards.memory",
@@ -193,7 +193,7 @@ def test_a_session_sees_its_own_lease(
 
 def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:
     """With the traceback, which a report needs."""
-    spoil = "import gpuconf.bootstrap as b\nb.plan = None"
+    spoil = "import gpuconf.session.configure as b\nb.plan = None"
     _, cell = run_cells(tmp_path, spoil, "%gpuconf plan")
     assert cell.error == "TypeError"
     assert "this is a bug in gpuconf" in cell.err

@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.reporting.outline import check_harmless
+from tests.support.reporting.outline import check_harmless
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("libraries", "tensorflow_python")]
 

@@ -19,7 +19,7 @@ from tests.packaging.try_wheel import CleanEnvironment, try_out
 ROOT = Path(__file__).resolve().parents[2]
 ALLOWED_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".c", ".cc", ".h", ".map", ".txt",
                     ".rc", ".md"}  # fmt: skip
-DOTFILES = {"gpuconf/running/startup/zsh/.zshenv"}
+DOTFILES = {"gpuconf/commands/run/startup/zsh/.zshenv"}
 TYPED_USES = Path(__file__).with_name("typed_uses.py")
 # What people who package gpuconf look for, beside the package.
 IN_SDIST = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "Makefile"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuconf.hardware.inventory import CardLease, Gpu, Inventory
+from gpuconf.basics.units import GIB, MIB, Amount
+from gpuconf.machine.cards.inventory import CardLease, Gpu, Inventory
 from gpuconf.planner import Plan, make_plan
 from gpuconf.profile.model import GpuSelection, MemoryRules, OnShortage, Profile
-from gpuconf.units import GIB, MIB, Amount
 
 PROBLEM = "no driver is installed here"
 ALL = GpuSelection()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconf.hardware.inventory import Cap, Gpu
+from gpuconf.basics.units import GIB, MIB
+from gpuconf.machine.cards.inventory import Cap, Gpu
 from gpuconf.planner import Plan, make_plan
 from gpuconf.profile.model import MemoryRules, Profile
-from gpuconf.units import GIB, MIB
 from tests.planner.cards import amount, card, machine, share
 
 WHOLE = Profile("whole", memory=MemoryRules(memory_limit=share(100), context=amount(400)))

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.basics.units import GIB, MIB
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner import FrameworkLimit, GpuPlan
 from gpuconf.planner.frameworks import with_framework_limits
 from gpuconf.planner.plan import FRAMEWORKS
 from gpuconf.profile.model import JaxRules, MemoryRules, Profile
-from gpuconf.units import GIB, MIB
 from tests.planner.cards import SHARED_DESKTOP, card, plan
 
 PROFILE = Profile("any")

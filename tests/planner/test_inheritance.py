@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from gpuconf.basics.units import MIB
 from gpuconf.errors import ProfileError
-from gpuconf.hardware import resolve
-from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.machine.cards import resolve
+from gpuconf.machine.cards.inventory import Gpu, Inventory
 from gpuconf.planner import Plan, make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
-from gpuconf.units import MIB
 from tests.planner.cards import (
     ALL,
     FOUR,

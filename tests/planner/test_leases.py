@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuconf.basics.units import GIB, MIB, Amount
 from gpuconf.errors import ShortageError
-from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
+from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.planner import GpuPlan, Plan, is_within, make_plan, wants_leases
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
-from gpuconf.units import GIB, MIB, Amount
 from tests.planner.cards import (
     PROBLEM,
     SHARED_DESKTOP,

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuconf.hardware.inventory import Gpu, GpuProcess
+from gpuconf.basics.units import GIB, MIB, Amount, parse_amount
+from gpuconf.machine.cards.inventory import Gpu, GpuProcess
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile.model import GpuRules, MemoryRules
-from gpuconf.units import GIB, MIB, Amount, parse_amount
 from tests.planner.cards import SHARED_DESKTOP, amount, card, lease, plan
 
 KNOWN = card()

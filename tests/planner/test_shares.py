@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gpuconf.basics.units import GIB
 from gpuconf.errors import ShortageError
-from gpuconf.hardware.inventory import Gpu, Inventory, Share
+from gpuconf.machine.cards.inventory import Gpu, Inventory, Share
 from gpuconf.planner import make_plan
 from gpuconf.profile import load_profile
 from gpuconf.profile.model import Profile
-from gpuconf.units import GIB
 
 
 def shared(scheduler: str, part: float, outside_gib: int = 1) -> Inventory:

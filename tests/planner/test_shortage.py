@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.errors import ShortageError
-from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
-from gpuconf.machine_plan import plan_for, wait_for_plan
+from gpuconf.machine.cards.inventory import Gpu, GpuProcess, Inventory
 from gpuconf.planner import Plan, make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
-from gpuconf.units import MIB
+from gpuconf.session.plan_here import plan_for, wait_for_plan
 from tests.planner.cards import asking, card, machine, uuid
 
 FULL, EMPTY = card(0, free=1012), card(1, free=11000)  # of which 512 are for the context

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.errors import ProfileError
-from gpuconf.hardware.inventory import RAY, Gpu
+from gpuconf.machine.cards.inventory import RAY, Gpu
+from gpuconf.machine.schedulers import with_share
+from gpuconf.machine.schedulers.assigned import Assigned
 from gpuconf.planner import make_plan
 from gpuconf.profile.model import Profile
-from gpuconf.shares import with_share
-from gpuconf.shares.assigned import Assigned
 from tests.planner.cards import (
     FOUR,
     card,

@@ -80,4 +80,4 @@ def test_pyinstallers_hook() -> None:
     rules = {str(file.relative_to(ROOT)) for file in (ROOT / "gpuconf").rglob("*.yaml")}
     assert len(rules) > 5
     assert rules <= collected
-    assert {"gpuconf.bootstrap", "gpuconf.profile"} <= set(hook.hiddenimports)
+    assert {"gpuconf.session.configure", "gpuconf.profile"} <= set(hook.hiddenimports)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.units import GIB, Amount
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import Profile, check_profile, load_profile
 from gpuconf.profile.chain import LONGEST_CHAIN
 from gpuconf.profile.model import OnShortage
-from gpuconf.units import GIB, Amount
 
 
 def write(folder: Path, **files: str) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from gpuconf.basics.units import GIB, Amount
 from gpuconf.errors import ProfileError
 from gpuconf.profile import Profile, load_profile
-from gpuconf.units import GIB, Amount
 
 
 def load(overrides: dict[str, Any], name: str = "shared-desktop") -> Profile:

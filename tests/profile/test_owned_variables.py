@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from gpuconf.backends import environment_changes
-from gpuconf.environ import Change
+from gpuconf.basics.environment import Change
+from gpuconf.basics.units import GIB
 from gpuconf.errors import ProfileError
-from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.machine.cards.inventory import Gpu, Inventory
 from gpuconf.planner import make_plan
 from gpuconf.profile import Profile, load_profile
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.schema import PROFILE, Key, PerGpu, Section
-from gpuconf.units import GIB
 
 # A profile's env may set these too: the key needs them for a part of what it does.
 SHARED = {"TF_USE_LEGACY_KERAS": "tensorflow.session"}

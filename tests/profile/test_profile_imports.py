@@ -12,8 +12,8 @@ FORBIDDEN = [
     *("dataclasses", "inspect", "pathlib", "logging", "json", "difflib", "argparse"),
     *("yaml", "re", "typing", "threading", "contextlib"),
     *("importlib.metadata", "importlib.resources", "jsonschema", "numpy", "tensorflow", "pynvml"),
-    *("gpuconf.cli", "gpuconf.planner", "gpuconf.hardware"),
-    *("gpuconf.profile.documentation", "gpuconf.profile.plain", "gpuconf.profile.syntax_errors"),
+    *("gpuconf.commands.cli", "gpuconf.planner", "gpuconf.machine.cards"),
+    *("gpuconf.profile.documentation", "gpuconf.profile.shown", "gpuconf.profile.syntax_errors"),
 ]
 LOAD = "from gpuconf.profile import load_profile; load_profile('virtual-pair', environ={})"
 

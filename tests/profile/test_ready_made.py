@@ -56,7 +56,7 @@ def test_it_is_what_the_file_says(file: Path) -> None:
 
 def shipped_copy(folder: Path) -> Path:
     """The package with its profiles, elsewhere; returns the file of cpu-only there."""
-    ignored = shutil.ignore_patterns("__pycache__", "simcard", "carried")
+    ignored = shutil.ignore_patterns("__pycache__", "simcard", "injected")
     shutil.copytree(ROOT / "gpuconf", folder / "gpuconf", ignore=ignored)
     shutil.copytree(shipped_folder(), folder / "gpuconf" / "configs", dirs_exist_ok=True)
     return folder / "gpuconf" / "configs" / "cpu-only.yaml"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpuconf.basics.units import GIB, Amount
 from gpuconf.profile import load_profile, profile_as_dict
-from gpuconf.units import GIB, Amount
 
 ROWS = yaml.safe_load(Path(__file__).with_name("good_profiles.yaml").read_text(encoding="utf-8"))
 GOOD = [text for row in ROWS for text in row["written"]]

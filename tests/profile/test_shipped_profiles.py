@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.basics.units import MIB
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile import Profile, load_profile
 from gpuconf.profile.files import shipped_folder
 from gpuconf.profile.model import GpuRules
-from gpuconf.units import MIB
 
 TOTAL, DESKTOP, CONTEXT = 11264, 1945, 640
 NAMES = sorted(file.stem for file in Path(shipped_folder()).glob("*.yaml"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuconf.units import MIB
-from tests.hardware import standin
+from gpuconf.basics.units import MIB
+from tests.machine.cards import standin
 from tests.programs.processes import Nvml
 
 CARD = standin.Card(standin.uuid(0), total=11264 * MIB, reserved=0, used=1945 * MIB)
@@ -16,9 +16,9 @@ TWO = standin.Machine((CARD, CARD._replace(uuid=standin.uuid(1), used=100 * MIB)
 START = """
 import os, sys
 import gpuconf.auto, gpuconf
-from gpuconf import bootstrap
-from gpuconf.binding import FRESH_S
-binding = bootstrap._binding
+from gpuconf.session import configure
+from gpuconf.session.binding import FRESH_S
+binding = configure._binding
 plans = []
 def bind():
     binding.bind(plans.append)
@@ -36,7 +36,7 @@ def facts(nvml: Nvml, machine: standin.Machine) -> str:
 
 
 INTERRUPT = """
-import gpuconf.import_hook as import_hook
+import gpuconf.session.import_hook as import_hook
 from tests.programs.interrupts import interruptions
 HERE = os.path.dirname(gpuconf.__file__)
 # Pure: they read a file and a variable, thousands of lines of ours, and set nothing.

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec
-from gpuconf.units import MIB
 from tests.programs.processes import Program
 
 CLIENT = Path(__file__).parent / "cuda_client.py"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.hardware import standin
+from tests.machine.cards import standin
 from tests.programs import lean_tensorflow
 from tests.programs.processes import Nvml, Program, Start
 from tests.programs.warm import VARIABLE, Popen

@@ -24,7 +24,7 @@ _OPTIONAL = {"IPython", "cv2", "jax", "matplotlib", "pandas", "scipy", "sklearn"
 _DO_WITHOUT = {"keras", "tensorflow", "tf_keras"}
 _LARGE = {"jax", "torch", *_DO_WITHOUT}
 # Python's own machinery, and the finder of gpuconf's hooks, which asks the other finders.
-_ON_THE_WAY = ("importlib.", "_frozen_importlib", "gpuconf.import_hook", __name__)
+_ON_THE_WAY = ("importlib.", "_frozen_importlib", "gpuconf.session.import_hook", __name__)
 
 
 class _Absent:

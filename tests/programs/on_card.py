@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, CardSpec, simulated_card, support_for_command
-from gpuconf.units import MIB
 from tests.frameworks.installed import folder_of
 from tests.programs import warm
 from tests.programs.processes import REPORT, reported

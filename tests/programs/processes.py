@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from tests.hardware import standin
+from tests.machine.cards import standin
 from tests.programs.warm import Popen
 
 # The fixture ``nvml``: a scenario or machine to the variables that make a new process see it.

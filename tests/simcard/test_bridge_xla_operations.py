@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.simcard.bridge import VARIABLE
-from gpuconf.units import MIB
 from tests.programs.card_clients import RunClient
 
 _PROGRAM = """

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard import Card, CardSpec, create_card, simulated_card
 from gpuconf.simcard.__main__ import main
-from gpuconf.units import GIB, MIB
 
 pytestmark = pytest.mark.slow  # starts many programs
 

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, CardSpec, simulated_card
-from gpuconf.units import MIB
 from tests.programs.card_clients import CLIENT, RunClient, StartClient, wait_until
 
 pytestmark = pytest.mark.slow  # starts many programs

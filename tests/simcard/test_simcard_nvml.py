@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card
-from gpuconf.units import MIB
 from tests.programs.card_clients import RunClient, StartClient
 
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.simcard import Card
 from gpuconf.simcard.libraries import NATIVE
 from gpuconf.simcard.old_cuda import (
@@ -22,7 +23,6 @@ from gpuconf.simcard.old_cuda import (
     Release,
     refused_names,
 )
-from gpuconf.units import GIB, MIB
 from tests.programs.card_clients import STORY, RunClient
 
 PROGRAM = Path(__file__).with_name("old_runtime.c")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, simulated_card
-from gpuconf.units import MIB
 from tests.programs.card_clients import STORY, RunClient
 
 _INSUFFICIENT_DRIVER, _INVALID_DEVICE = 35, 101

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card
-from gpuconf.units import MIB
 from tests.programs.card_clients import RunClient, StartClient
 
 FREE_MIB = 11264 - 1945

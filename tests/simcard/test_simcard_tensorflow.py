@@ -15,8 +15,8 @@ import subprocess
 
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, simulated_card
-from gpuconf.units import MIB
 from tests.programs.card_clients import STORY, RunClient, wait_until
 
 pytestmark = pytest.mark.slow

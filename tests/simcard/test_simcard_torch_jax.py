@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from gpuconf.units import GIB, MIB
+from gpuconf.basics.units import GIB, MIB
 from tests.programs.on_card import SPEC, RunOnCard
 
 pytestmark = pytest.mark.slow

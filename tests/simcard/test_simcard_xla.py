@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from gpuconf.basics.units import MIB
 from gpuconf.errors import MissingDependencyError
 from gpuconf.simcard import Card, bridge_for_command, simulated_card, xla_for_command
 from gpuconf.simcard.installed import Frameworks, InstalledTensorFlow
 from gpuconf.simcard.xla import xla_support
-from gpuconf.units import MIB
 from tests.programs.card_clients import STORY, RunClient
 
 _LIBDEVICE = Path("nvvm") / "libdevice" / "libdevice.10.bc"

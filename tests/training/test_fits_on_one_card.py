@@ -1,6 +1,6 @@
 """Whole Keras trainings that share one simulated card; this mirrors no module.
 
-Without gpuconf the second one fails: tests/acceptance, and tests/cli/test_demo_command.py.
+Without gpuconf the second one fails: tests/acceptance, and tests/commands/cli/test_demo_command.py.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.simcard.bridge import VARIABLE
-from gpuconf.units import GIB, MIB
 from tests.programs import warm
 from tests.programs.card_clients import STORY, RunClient
 from tests.programs.processes import REPORT, Start, reported

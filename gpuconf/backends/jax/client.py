@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gpuconf.backends.entrances import ENTRANCES, call_through, is_watched
 from gpuconf.backends.jax.environment import (
     is_within,
     share_of_plan,
@@ -24,15 +23,16 @@ from gpuconf.backends.jax.environment import (
     why_no_cap,
 )
 from gpuconf.backends.jax.lateness import has_gpu_backend, too_late
-from gpuconf.callsite import user_call_site
+from gpuconf.backends.wrapping import ENTRANCES, call_through, is_watched
+from gpuconf.basics.callsite import user_call_site
+from gpuconf.basics.setting import Setting
+from gpuconf.basics.terminal import say
+from gpuconf.basics.units import sized
 from gpuconf.errors import BackendError
-from gpuconf.settings import Setting
-from gpuconf.terminal import say
-from gpuconf.units import sized
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
-    from gpuconf.backends.plan_source import PlanSource
+    from gpuconf.backends.interface import PlanSource
     from gpuconf.planner import GpuPlan, Plan
 
 _CUDA_PLATFORMS = {"cuda", "gpu"}

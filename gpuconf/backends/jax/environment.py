@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconf.environ import Change
+from gpuconf.basics.environment import Change
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from gpuconf.backends.entrances import ENTRANCES
+from gpuconf.backends.wrapping import ENTRANCES
 from gpuconf.errors import TooLateError
 
 _GPU_BACKENDS = {"cuda", "gpu", "rocm"}

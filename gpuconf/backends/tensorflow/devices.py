@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from gpuconf.basics.setting import Setting
+from gpuconf.basics.terminal import say
+from gpuconf.basics.units import MIB
 from gpuconf.errors import BackendError, TooLateError
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.settings import Setting
-from gpuconf.terminal import say
-from gpuconf.units import MIB
 
 Record = Callable[[Setting], None]
 _T = TypeVar("_T")

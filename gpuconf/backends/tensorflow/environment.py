@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuconf.environ import Change
+from gpuconf.basics.environment import Change
+from gpuconf.basics.units import MIB
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
-from gpuconf.units import MIB
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:

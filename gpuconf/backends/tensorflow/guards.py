@@ -27,15 +27,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuconf.backends import keras_backend
-from gpuconf.backends.plan_source import PlanSource
+from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.tensorflow import devices, readback
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
 from gpuconf.backends.tensorflow.setting_guards import SettingGuards
-from gpuconf.callsite import CallSite, user_call_site
+from gpuconf.basics.callsite import CallSite, user_call_site
+from gpuconf.basics.setting import Setting
+from gpuconf.basics.terminal import say
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.settings import Setting
-from gpuconf.terminal import say
 
 
 class Guards:

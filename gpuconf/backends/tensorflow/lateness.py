@@ -6,7 +6,7 @@ import sys
 from typing import NamedTuple
 
 from gpuconf.backends.jax import lateness as jax
-from gpuconf.hardware import cuda_driver
+from gpuconf.machine.cards import cuda_driver
 
 
 class DeviceEvidence(NamedTuple):

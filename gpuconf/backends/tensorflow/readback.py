@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gpuconf.basics.setting import Setting
+from gpuconf.basics.units import MIB, sized
 from gpuconf.planner import GpuPlan
-from gpuconf.settings import Setting
-from gpuconf.units import MIB, sized
 
 
 def of_context(context: Any) -> dict[str, int]:

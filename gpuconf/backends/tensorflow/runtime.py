@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuconf.backends import keras_session
-from gpuconf.backends.plan_source import PlanSource
+from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.tensorflow import lateness
 from gpuconf.backends.tensorflow.guards import Guards
 from gpuconf.errors import TooLateError

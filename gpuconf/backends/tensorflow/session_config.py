@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from gpuconf.backends.tensorflow.devices import logical_limits_mib
 from gpuconf.backends.tensorflow.readback import visible_indices
-from gpuconf.carried.sizes import listed, scaled_to, share_of
+from gpuconf.basics.units import MIB, sized
+from gpuconf.injected.sizes import listed, scaled_to, share_of
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.units import MIB, sized
 
 
 class HeldToPlan(NamedTuple):

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from gpuconf.backends.tensorflow.environment import GROWTH
 from gpuconf.backends.tensorflow.session_config import HeldToPlan
-from gpuconf.carried.sizes import listed, scaled_to
+from gpuconf.basics.setting import Setting
+from gpuconf.basics.units import MIB
+from gpuconf.injected.sizes import listed, scaled_to
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.settings import Setting
-from gpuconf.units import MIB
 
 
 class Guarded(Protocol):

@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpuconf.backends.entrances import call_through, is_watched
 from gpuconf.backends.torch.environment import UNCACHED, options_of
-from gpuconf.callsite import user_call_site
-from gpuconf.carried.sizes import exact_share
+from gpuconf.backends.wrapping import call_through, is_watched
+from gpuconf.basics.callsite import user_call_site
+from gpuconf.basics.setting import Setting
+from gpuconf.basics.terminal import say
+from gpuconf.basics.units import MIB, sized
+from gpuconf.injected.sizes import exact_share
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.settings import Setting
-from gpuconf.terminal import say
-from gpuconf.units import MIB, sized
 
 Record = Callable[[Setting], None]
 

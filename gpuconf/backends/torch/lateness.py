@@ -6,9 +6,9 @@ from typing import Any
 
 from gpuconf.backends.suspects import likely_line
 from gpuconf.backends.torch.caps import limits_of
+from gpuconf.basics.units import sized
 from gpuconf.errors import TooLateError
 from gpuconf.planner import Plan
-from gpuconf.units import sized
 
 # Calls that always initialize CUDA; others do so if they name a device.
 _MAKERS = frozenset(

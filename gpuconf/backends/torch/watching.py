@@ -6,15 +6,15 @@ import os
 from types import ModuleType
 from typing import Any
 
-from gpuconf.backends.entrances import ENTRANCES, call_before, is_watched
-from gpuconf.backends.plan_source import PlanSource
+from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.torch import caps, lateness
 from gpuconf.backends.torch.environment import options_of
 from gpuconf.backends.torch.options import unknown_options
+from gpuconf.backends.wrapping import ENTRANCES, call_before, is_watched
+from gpuconf.basics.setting import Setting
 from gpuconf.errors import BackendError
 from gpuconf.planner import Plan
 from gpuconf.profile import Profile
-from gpuconf.settings import Setting
 
 _BOUND = "torch memory limit bound"
 
@@ -65,7 +65,7 @@ def _before_start(cuda: Any, source: PlanSource) -> None:
     is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
     if cuda.is_initialized() or is_initializing:
         return
-    from gpuconf.carried.places import card_of_rank
+    from gpuconf.injected.places import card_of_rank
 
     plans: list[Plan] = []
     source.bind(plans.append)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from gpuconf.batching.data.host_data import HostData, host_data
 from gpuconf.batching.data.rows import SampleRows, is_rows
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import KerasFamily
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.families import KerasFamily
 
 
 class Training(NamedTuple):

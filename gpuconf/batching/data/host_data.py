@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from gpuconf.arguments import whole_number
+from gpuconf.basics.arguments import whole_number
+from gpuconf.basics.units import MIB
 from gpuconf.batching.card import current_card
 from gpuconf.batching.data.rows import SampleRows, is_rows
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.batches import PER_EXAMPLE
-from gpuconf.keras_api.stepping import building_by
-from gpuconf.pipeline_calls import ending_early
-from gpuconf.units import MIB
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.batches import PER_EXAMPLE
+from gpuconf.support.keras_api.stepping import building_by
+from gpuconf.support.pipeline_calls import ending_early
 
 # Up to this total size, the samples are copied to a tensor on the host, as Keras does at any size.
 # For larger samples the steps take longer, so the time for reading them in Python is negligible.

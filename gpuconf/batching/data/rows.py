@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
+from gpuconf.support.keras_api import nests
 
 
 class SampleRows:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from gpuconf.batching.parts import Undoable
 from gpuconf.batching.steps.forward import Gradients
 from gpuconf.errors import BackendError
-from gpuconf.keras_api.families import family_on_any_backend
+from gpuconf.support.keras_api.families import family_on_any_backend
 
 
 class GradientSums(Protocol):

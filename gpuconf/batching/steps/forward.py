@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpuconf.batching.steps import part_losses
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.compiled import computed_loss, forward, loss_tracker
-from gpuconf.keras_api.operations import operations
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.compiled import computed_loss, forward, loss_tracker
+from gpuconf.support.keras_api.operations import operations
 
 
 class Gradients(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 from gpuconf.batching.steps.forward import Computed, Gradients, computed, logged
 from gpuconf.batching.steps.kept import make_variables
 from gpuconf.batching.steps.part_losses import saying_why
-from gpuconf.keras_api.stepping import compiled
+from gpuconf.support.keras_api.stepping import compiled
 
 
 class GradientParts:

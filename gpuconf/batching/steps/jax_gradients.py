@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from gpuconf.batching.steps.forward import Gradients, computed, logged
 from gpuconf.batching.steps.kept import kept
 from gpuconf.batching.steps.part_losses import saying_why
-from gpuconf.keras_api import nests
+from gpuconf.support.keras_api import nests
 
 Values = dict[str, list[Any]]
 

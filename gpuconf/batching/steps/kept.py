@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpuconf.batching.failures import attempt
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.compiled import compiled_parts, loss_tracker
-from gpuconf.keras_api.layers import layers_of
-from gpuconf.keras_api.variables import build_optimizer
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.compiled import compiled_parts, loss_tracker
+from gpuconf.support.keras_api.layers import layers_of
+from gpuconf.support.keras_api.variables import build_optimizer
 
 Made = TypeVar("Made")
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
 from typing import Any
 
+from gpuconf.basics.terminal import say
 from gpuconf.batching.failures import attempt, explain_beside, let_go
 from gpuconf.batching.steps.forward import Gradients, evaluated_part
 from gpuconf.batching.steps.jax_gradients import (
@@ -22,11 +23,10 @@ from gpuconf.batching.steps.jax_gradients import (
 )
 from gpuconf.batching.steps.kept import kept
 from gpuconf.batching.steps.part_losses import saying_why
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import family_on_any_backend
-from gpuconf.keras_api.layers import layers_of
-from gpuconf.keras_api.stepping import Step, calling
-from gpuconf.terminal import say
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.families import family_on_any_backend
+from gpuconf.support.keras_api.layers import layers_of
+from gpuconf.support.keras_api.stepping import Step, calling
 
 
 class JaxEngine:

@@ -6,16 +6,16 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from typing import Any
 
+from gpuconf.basics.terminal import say
 from gpuconf.batching.steps.forward import Gradients, evaluated_part
 from gpuconf.batching.steps.gradients import GradientParts
 from gpuconf.batching.steps.kept import kept, make_optimizer_variables, make_variables
 from gpuconf.batching.steps.part_losses import saying_why
 from gpuconf.batching.steps.state import Reader, UndoableState, learnt_state, small_state
 from gpuconf.batching.steps.update import GuardedUpdate, update_function
-from gpuconf.keras_api.families import family_of
-from gpuconf.keras_api.jit import is_compiled
-from gpuconf.keras_api.stepping import Step, compiled, stepping, without_optionals
-from gpuconf.terminal import say
+from gpuconf.support.keras_api.families import family_of
+from gpuconf.support.keras_api.jit import is_compiled
+from gpuconf.support.keras_api.stepping import Step, compiled, stepping, without_optionals
 
 _WITHOUT_XLA = (
     "fit, evaluate and predict run this model without XLA, in spite of its jit_compile=True: "

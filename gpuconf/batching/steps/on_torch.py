@@ -17,10 +17,10 @@ from gpuconf.batching.steps.forward import (
 from gpuconf.batching.steps.part_losses import saying_why
 from gpuconf.batching.steps.state import UndoableState, learnt_state
 from gpuconf.batching.steps.update import GuardedUpdate
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import family_on_any_backend
-from gpuconf.keras_api.stepping import Step, calling
-from gpuconf.keras_api.variables import changed_by_calls
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.families import family_on_any_backend
+from gpuconf.support.keras_api.stepping import Step, calling
+from gpuconf.support.keras_api.variables import changed_by_calls
 
 
 class TorchEngine:

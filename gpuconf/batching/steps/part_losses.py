@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.compiled import mask_of, output_trackers, trackers_of
-from gpuconf.keras_api.operations import operations
-from gpuconf.keras_api.variables import component
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.compiled import mask_of, output_trackers, trackers_of
+from gpuconf.support.keras_api.operations import operations
+from gpuconf.support.keras_api.variables import component
 
 _MEAN = {"sum_over_batch_size", "mean", "auto"}
 _WEIGHTED_MEAN = "mean_with_sample_weight"

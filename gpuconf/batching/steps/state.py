@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from gpuconf.batching.steps.kept import kept
-from gpuconf.keras_api.variables import component, optimizer_variables
+from gpuconf.support.keras_api.variables import component, optimizer_variables
 
 # From about this number on, one call of a function that reads all variables is faster than separate
 # reads (on a CPU, TensorFlow 2.21).  Creating it takes half a millisecond per variable.

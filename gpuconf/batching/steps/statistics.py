@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.keras_api.layers import layers_of
-from gpuconf.keras_api.variables import component
-from gpuconf.terminal import say
+from gpuconf.basics.terminal import say
+from gpuconf.support.keras_api.layers import layers_of
+from gpuconf.support.keras_api.variables import component
 
 
 class MovingStatistics:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from gpuconf.basics.terminal import say
 from gpuconf.batching.failures import OutOfMemory, attempt, explain_beside
 from gpuconf.batching.first_size import size_for
 from gpuconf.batching.parts import even
@@ -17,9 +18,8 @@ from gpuconf.batching.steps.engines import Engine
 from gpuconf.batching.steps.forward import Gradients
 from gpuconf.batching.steps.part_losses import LossTrackers
 from gpuconf.batching.steps.statistics import MovingStatistics
-from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import has_own_step
-from gpuconf.terminal import say
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.families import has_own_step
 
 
 class TrainStep:

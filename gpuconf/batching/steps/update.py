@@ -10,15 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from gpuconf.basics.terminal import say
+from gpuconf.basics.units import sized
 from gpuconf.batching.card import current_card, free_cached
 from gpuconf.batching.failures import attempt, explain_beside, let_go
 from gpuconf.batching.steps.forward import Gradients
 from gpuconf.batching.steps.kept import kept
 from gpuconf.batching.steps.state import HeldValues, ReadsVariables
-from gpuconf.keras_api.families import family_of
-from gpuconf.keras_api.variables import size_bytes
-from gpuconf.terminal import say
-from gpuconf.units import sized
+from gpuconf.support.keras_api.families import family_of
+from gpuconf.support.keras_api.variables import size_bytes
 
 
 class GuardedUpdate:

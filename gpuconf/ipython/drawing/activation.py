@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from gpuconf.basics.setting import Setting
 from gpuconf.ipython.drawing.plan import gpus_markup, profile_line
-from gpuconf.report import Activation
-from gpuconf.reporting.html import (
+from gpuconf.session.activation import Activation
+from gpuconf.support.reporting.html import (
     Markup,
     fragment,
     paragraph,
     preformatted,
     tag,
 )
-from gpuconf.settings import Setting
 
 _STYLES = {"ok": "green", "pending": "dim", "differs": "bold yellow"}
 

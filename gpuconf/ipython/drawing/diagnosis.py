@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.diagnosis.diagnosis import Diagnosis, Proposal
-from gpuconf.diagnosis.tables import tables_of
-from gpuconf.diagnosis.text import STYLES, evidence_lines, fact_rows, headline, lines_of
-from gpuconf.messages.causes import PAGE_OF_CAUSE
-from gpuconf.reporting.html import (
+from gpuconf.commands.explain.diagnosis import Diagnosis, Proposal
+from gpuconf.commands.explain.tables import tables_of
+from gpuconf.commands.explain.text import STYLES, evidence_lines, fact_rows, headline, lines_of
+from gpuconf.support.failures.causes import PAGE_OF_CAUSE
+from gpuconf.support.reporting.html import (
     Markup,
     folded,
     fragment,
@@ -43,7 +43,7 @@ def exception_text(diagnosis: Diagnosis) -> str:
 
 
 def blocks_of(diagnosis: Diagnosis, source: str | None) -> list[Markup]:
-    """The report, with the answer first; ``source`` is as for `gpuconf.diagnosis.text`."""
+    """The report, with the answer first; ``source`` is as for `gpuconf.commands.explain.text`."""
     style = STYLES.get(diagnosis.severity, "bold green")
     blocks = [paragraph(headline(diagnosis), style)]
     shown = list(evidence_lines(diagnosis.evidence, source, verbose=False))

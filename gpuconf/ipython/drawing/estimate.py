@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.footprint.budget import Budget, card_lines, limit_lines
-from gpuconf.footprint.memory_estimate import Advice, MemoryEstimate
-from gpuconf.footprint.peak_sum import PASSING, RESIDENT, peak_figures, peak_kinds, peak_sum
-from gpuconf.footprint.text import (
+from gpuconf.basics.units import sized
+from gpuconf.commands.estimate.budget import Budget, card_lines, limit_lines
+from gpuconf.commands.estimate.memory_estimate import Advice, MemoryEstimate
+from gpuconf.commands.estimate.peak_sum import PASSING, RESIDENT, peak_figures, peak_kinds, peak_sum
+from gpuconf.commands.estimate.text import (
     headline,
     modelled,
     phase_lines,
@@ -15,7 +16,7 @@ from gpuconf.footprint.text import (
     report,
     table_cells,
 )
-from gpuconf.reporting.html import (
+from gpuconf.support.reporting.html import (
     BarPart,
     Markup,
     bar,
@@ -27,8 +28,7 @@ from gpuconf.reporting.html import (
     tag,
     to_paste,
 )
-from gpuconf.reporting.lines import Line, Table
-from gpuconf.units import sized
+from gpuconf.support.reporting.lines import Line, Table
 
 
 def html_of(estimate: MemoryEstimate) -> str:

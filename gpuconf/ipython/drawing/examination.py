@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.doctor.page import headline
-from gpuconf.doctor.report import CardReport, MemoryBar, Report
-from gpuconf.doctor.text import TextLayout, finding_lines, lines_of
-from gpuconf.reporting.html import (
+from gpuconf.commands.doctor.page import headline
+from gpuconf.commands.doctor.report import CardReport, MemoryBar, Report
+from gpuconf.commands.doctor.text import TextLayout, finding_lines, lines_of
+from gpuconf.support.reporting.html import (
     BARS,
     BarPart,
     Markup,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from gpuconf.holdings.document import CardHoldings, Holdings
-from gpuconf.holdings.text import (
+from gpuconf.commands.ps.document import CardHoldings, Holdings
+from gpuconf.commands.ps.text import (
     MEANINGS,
     bar_row,
     lines_of,
@@ -16,8 +16,8 @@ from gpuconf.holdings.text import (
     remark_lines,
     waiting_columns,
 )
-from gpuconf.reporting.columns import Column
-from gpuconf.reporting.html import (
+from gpuconf.support.reporting.columns import Column
+from gpuconf.support.reporting.html import (
     BARS,
     BarPart,
     Markup,
@@ -27,8 +27,8 @@ from gpuconf.reporting.html import (
     preformatted,
     table_markup,
 )
-from gpuconf.reporting.lines import Table
-from gpuconf.reporting.memory_bars import BarLayout
+from gpuconf.support.reporting.lines import Table
+from gpuconf.support.reporting.memory_bars import BarLayout
 
 
 def html_of(holdings: Holdings) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuconf.cli.plan import (
+from gpuconf.basics.setting import Setting
+from gpuconf.commands.cli.plan import (
     environment_lines,
     gpu_lines,
     notes_of,
     report_lines,
     rule_lines,
 )
-from gpuconf.machine_plan import environment_for
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.reporting.html import (
+from gpuconf.session.plan_here import environment_for
+from gpuconf.support.reporting.html import (
     BarPart,
     Markup,
     bar,
@@ -22,8 +23,7 @@ from gpuconf.reporting.html import (
     paragraph,
     preformatted,
 )
-from gpuconf.reporting.lines import Line, line_of
-from gpuconf.settings import Setting
+from gpuconf.support.reporting.lines import Line, line_of
 
 
 def html_of(plan: Plan) -> str:

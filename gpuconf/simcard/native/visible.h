@@ -9,7 +9,7 @@
  * while it stays unique ("GPU-01").  The first invalid entry (negative, too large, unknown,
  * ambiguous, or of the other kind than the first) ends the list; a repeat empties it.
  * Sources: CUDA C++ Programming Guide, "CUDA Environment Variables"; PyTorch's imitation of the
- * driver (pytorch#90543).  gpuconf/hardware/visible_devices.py reads the variable alike. */
+ * driver (pytorch#90543).  gpuconf/machine/cards/visible_devices.py reads the variable alike. */
 int visible_gpus(const char *list, uint32_t count, uint32_t gpus[CARD_MAX_GPUS]);
 
 #endif

@@ -5,7 +5,7 @@ import os
 
 import tensorflow as tf
 
-from gpuconf.hardware import read_inventory
+from gpuconf.machine.cards import read_inventory
 
 
 def held_mib():

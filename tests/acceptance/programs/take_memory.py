@@ -11,7 +11,7 @@ import sys
 
 import numpy
 
-from gpuconf.hardware import read_inventory
+from gpuconf.machine.cards import read_inventory
 
 FRAMEWORK = os.environ["FRAMEWORK"]
 MIB = 1 << 20

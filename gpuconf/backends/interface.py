@@ -1,0 +1,28 @@
+"""The interface through which framework guards reach the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gpuconf.basics.setting import Setting
+from gpuconf.planner import Plan
+
+
+class PlanSource(Protocol):
+    """The source of the plan: gpuconf.session.binding.Binding."""
+
+    def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
+        """Put the plan in effect and call ``apply`` with it; raise if that is not possible.
+
+        With ``only_lists`` no device is created yet.
+        """
+
+    def use(self, uuids: Sequence[str]) -> None:
+        """Count this process on the GPUs that it is about to use; raise if that is not allowed."""
+
+    def release(self) -> None:
+        """Release the leases: this process uses no GPU."""
+
+    def record(self, setting: Setting) -> None:
+        """Record a setting's outcome."""

@@ -1,0 +1,60 @@
+"""The functions of each framework that create devices, and wrappers that run before them."""
+
+from __future__ import annotations
+
+from gpuconf.basics.records import NamedTuple
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Entrance(NamedTuple):
+    """A module of the framework, a class in it or None, and the functions to wrap."""
+
+    module: str
+    functions: tuple[str, ...]
+    of_class: str | None = None
+
+
+ENTRANCES = {
+    "tensorflow": Entrance(
+        "tensorflow.python.eager.context",
+        ("_initialize_physical_devices", "ensure_initialized"),
+        "Context",
+    ),
+    # torch's C++ code looks up this name in the module, and so do most of torch's own files.
+    "torch": Entrance("torch.cuda", ("_lazy_init",)),
+    # The last function before XLA's variables are read; in older JAX, the one before it.
+    "jax": Entrance("jax._src.xla_bridge", ("discover_pjrt_plugins", "backends")),
+}
+
+
+def is_watched(owner: object, name: str) -> bool:
+    """Whether the function ``name`` of ``owner`` has been wrapped here."""
+    return hasattr(getattr(owner, name), "of_gpuconf")
+
+
+def call_before(owner: object, name: str, before: Callable[[], None]) -> None:
+    """Wrap the function ``name`` of ``owner`` so that ``before`` runs ahead of each call."""
+
+    def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        before()
+        return original(*args, **kwargs)
+
+    call_through(owner, name, around)
+
+
+def call_through(owner: object, name: str, around: Callable[..., Any]) -> None:
+    """Wrap the function ``name`` of ``owner``; ``around`` receives it and its arguments."""
+    import functools  # only loaded when a framework is imported
+
+    original: Callable[..., Any] = getattr(owner, name)
+
+    @functools.wraps(original)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        return around(original, *args, **kwargs)
+
+    watched.of_gpuconf = True  # type: ignore[attr-defined]
+    setattr(owner, name, watched)

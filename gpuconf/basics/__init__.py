@@ -1,0 +1,1 @@
+"""The ground that every part stands on: units, terminal, environment variables, JSON."""

@@ -1,0 +1,290 @@
+"""``gpuconf demo``: run the same training with and without gpuconf, on a real or simulated GPU."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import gpuconf.commands.demo
+from gpuconf.basics.units import MIB, sized
+from gpuconf.commands.cli.output import Output
+from gpuconf.commands.demo import report
+from gpuconf.commands.demo.card_choice import CardChoice, choose_card
+from gpuconf.commands.demo.quick import (
+    TENSOR,
+    quick_after_lines,
+    quick_before_lines,
+    quick_holds,
+    run_quick_half,
+)
+from gpuconf.commands.demo.runner import ProgramDiedError, Runner, ScriptRun
+from gpuconf.commands.demo.story import PROFILE, Progress, holds, run_half
+from gpuconf.errors import MissingDependencyError
+from gpuconf.machine.cards import Gpu, Inventory
+from gpuconf.machine.leases.folder import VARIABLE as LEASES_VARIABLE
+from gpuconf.machine.leases.view import read_with_leases
+from gpuconf.profile import load_profile
+from gpuconf.session.plan_here import plan_for
+from gpuconf.simcard import (
+    CardSpec,
+    bridge_for_command,
+    check_gpu_build,
+    simulated_card,
+)
+from gpuconf.support.reporting.lines import Line
+
+# context_bytes is what a CUDA context takes on real cards; see configs/half-card.yaml.
+SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, context_bytes=450 * MIB)
+_WIDTH = 100
+_NEEDED = {
+    "tensorflow": (
+        "the demo runs TensorFlow, which is not installed",
+        "pip install tensorflow, or `tensorflow[and-cuda]` for a GPU",
+    ),
+    "sklearn": (
+        "the demo trains on the digits that come with scikit-learn, which is not installed",
+        "pip install scikit-learn; or, without it: gpuconf demo --quick",
+    ),
+}
+_HALVES = ("Without gpuconf", f"with `import gpuconf.auto` on top, GPUCONF_PROFILE={PROFILE}")
+_SIMULATED = (
+    "On a simulated card: {card} by the desktop.\n"
+    "Real: TensorFlow, its GPU device{real}. Simulated: the driver and the card, where a CUDA "
+    "context counts {context}. {absent}"
+)
+_REAL_NUMBERS = ", its memory allocator, and the numbers, which its CPU kernels compute"
+_NO_NUMBERS = " and its memory allocator"
+_NO_XLA = (
+    "Not there: cuDNN's workspaces and XLA (functions run op by op), so the peak would differ on "
+    "a real GPU."
+)
+_NO_TRAINING = "Nothing is computed: `gpuconf demo` without --quick trains a network."
+_PROGRAMS = Path(gpuconf.commands.demo.__file__).with_name("programs")
+# NVML ignores CUDA_VISIBLE_DEVICES, so the card is found by its UUID or index.
+_READ_FREE = """
+import json, sys
+from gpuconf.machine.cards import match_uuid, read_inventory
+gpus = read_inventory().gpus
+found = match_uuid(sys.argv[1], gpus) or [gpu for gpu in gpus if str(gpu.index) == sys.argv[1]]
+print(json.dumps(found[0].free_bytes if found else None))
+"""
+
+
+class _Scene(NamedTuple):
+    """Where the demo runs: a title, the card, and an environment that shows only that card."""
+
+    title: str
+    environ: dict[str, str]
+    gpu: Gpu
+
+    def free_bytes(self) -> int | None:
+        """Return the free memory that NVML reports now to a process on this card."""
+        asked = subprocess.run(
+            [sys.executable, "-c", _READ_FREE, self.gpu.uuid or str(self.gpu.index)],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        free = json.loads(asked.stdout)
+        return None if free is None else int(free)
+
+
+# Prints the demo, and returns the runs if they did not go as expected.
+_Tell = Callable[[_Scene, Runner, Output], list[ScriptRun]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Set this command's description and add its arguments."""
+    parser.description = (
+        "Train a small network on handwritten digits, twice at once on a crowded "
+        "card, without and with `import gpuconf.auto`. On a real GPU, the first that "
+        "CUDA_VISIBLE_DEVICES shows, that takes all of the card's free memory for about a minute. "
+        "If other programs compute on it, or there is no GPU, a simulated card is used: "
+        "TensorFlow's real GPU device and allocator over a stand-in driver. Its CPU kernels "
+        "compute."
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--simulated", action="store_true", help="use the simulated card even if there is a GPU"
+    )
+    where.add_argument(
+        "--real",
+        action="store_true",
+        help="use the GPU even if other programs compute on it: they may run out of memory",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"run {TENSOR} instead of a training, twice at once, without and with the line; "
+        "needs no scikit-learn and, on the simulated card, no C++ compiler",
+    )
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Run both halves; exit 0 if the runs went as expected, 1 if not."""
+    try:
+        _check_installed(["tensorflow"] if options.quick else list(_NEEDED))
+        simulated = CardChoice(None, "it was asked for")
+        choice = simulated if options.simulated else _real_card(output, even_if_used=options.real)
+        tell = _tell_quickly if options.quick else _tell
+        with _scene(choice, output.progress, computes=not options.quick) as scene:
+            return _play(scene, output, tell)
+    except MissingDependencyError as error:
+        _tell_what_cannot_be_shown(error, output)
+        return error.exit_code
+
+
+def _check_installed(modules: Iterable[str]) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            missing, hint = _NEEDED[module]
+            raise MissingDependencyError(missing, hint=hint)
+
+
+def _play(scene: _Scene, output: Output, tell: _Tell) -> int:
+    titles = report.lines_of(scene.title.splitlines())
+    output.lines((line._replace(style="bold") for line in titles), width=_width(output))
+    runner = Runner(sys.executable, scene.environ, programs=(_PROGRAMS,))
+    try:
+        unexpected = tell(scene, runner, output)
+    except ProgramDiedError as error:
+        output.note(error.run.log[-2000:])
+        raise
+    finally:
+        runner.close()
+    if unexpected:
+        output.note("the runs did not go as expected; the ends of the logs:")
+    for run in unexpected:
+        output.note(run.log[-2000:])
+    return 1 if unexpected else 0
+
+
+def _tell(scene: _Scene, runner: Runner, output: Output) -> list[ScriptRun]:
+    """Run the full demo; return the runs if they did not go as expected."""
+    before = run_half(runner, scene.free_bytes, output.progress, profile=None)
+    _section(output, _HALVES[0], report.before_lines(before))
+    after = run_half(runner, scene.free_bytes, output.progress, profile=PROFILE)
+    _section(output, f"The same scripts {_HALVES[1]}", report.after_lines(after, before))
+    why = report.why_lines(before.left_bytes, before.second, _arithmetic(scene.gpu))
+    _section(output, "Why", why)
+    runs = [run for half in (before, after) for run in (half.first, half.second, half.ninety)]
+    return [] if holds(before, after) else runs
+
+
+def _tell_quickly(scene: _Scene, runner: Runner, output: Output) -> list[ScriptRun]:
+    """Run the short demo; return the runs if they did not go as expected."""
+    before = run_quick_half(runner, scene.free_bytes, output.progress, profile=None)
+    _section(output, _HALVES[0], quick_before_lines(before))
+    after = run_quick_half(runner, scene.free_bytes, output.progress, profile=PROFILE)
+    _section(output, f"The same script {_HALVES[1]}", quick_after_lines(after))
+    why = report.why_lines(before.left_bytes, before.second, _arithmetic(scene.gpu))
+    _section(output, "Why", why)
+    runs = [run for half in (before, after) for run in (half.first, half.second)]
+    return [] if quick_holds(before, after) else runs
+
+
+def _section(output: Output, heading: str, lines: list[str]) -> None:
+    output.line()
+    output.lines([Line(heading, "bold", 0), *report.lines_of(lines)], width=_width(output))
+
+
+def _width(output: Output) -> int:
+    """Return the terminal's width, at most _WIDTH; always _WIDTH without a terminal."""
+    return min(_WIDTH, output.width or _WIDTH)
+
+
+def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
+    """Choose the caller's own GPU; if there is none, print the reason."""
+    choice = choose_card(read_with_leases(), os.environ, even_if_used=even_if_used)
+    if choice.gpu is None:
+        output.note(f"not on a real GPU: {choice.because}")
+    return choice
+
+
+@contextmanager
+def _scene(choice: CardChoice, progress: Progress, *, computes: bool = True) -> Iterator[_Scene]:
+    """Yield the real card of ``choice``, or a simulated one, with the bridge if it ``computes``."""
+    cleared = _without_our_variables(os.environ)
+    if choice.gpu is not None:
+        title = f"On this machine's GPU {choice.gpu.index}: {_describe(choice.gpu)}"
+        # Under `gpuconf.simcard run` this machine's GPU is a simulated one, described by these
+        # variables.
+        kept = ("GPUCONF_SIMCARD_", LEASES_VARIABLE)  # leases belong to the card
+        given = {k: v for k, v in os.environ.items() if k.startswith(kept)}
+        yield _Scene(title, {**cleared, **given, **choice.variables}, choice.gpu)
+        return
+    bridge = None
+    if computes:
+        bridge = bridge_for_command([sys.executable], environ=os.environ, progress=progress)
+    else:
+        check_gpu_build([sys.executable], os.environ)
+    with simulated_card(SPEC) as card:
+        gpu = Gpu(
+            index=0,
+            name=SPEC.name,
+            uuid=card.uuid(),
+            total_bytes=SPEC.total_bytes,
+            free_bytes=card.free_bytes(),
+            used_bytes=SPEC.used_bytes,
+            compute_capability=_capability(),
+        )
+        title = _SIMULATED.format(
+            card=_describe(gpu),
+            context=sized(SPEC.context_bytes),
+            real=_REAL_NUMBERS if computes else _NO_NUMBERS,
+            absent=_NO_XLA if computes else _NO_TRAINING,
+        )
+        yield _Scene(title, card.environment(cleared, bridge=bridge), gpu)
+
+
+def _describe(gpu: Gpu) -> str:
+    if gpu.total_bytes is None or gpu.used_bytes is None:
+        return gpu.name or "unnamed"
+    return f"{gpu.name}, {sized(gpu.total_bytes)}, of which {sized(gpu.used_bytes)} are used"
+
+
+def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without variables that would change how the scripts behave."""
+    ours = ("GPUCONF_", "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_", "TF_CPP_")
+    kept = {name: value for name, value in environ.items() if not name.startswith(ours)}
+    return {**kept, "KERAS_BACKEND": "tensorflow"}
+
+
+def _capability() -> tuple[int, int]:
+    major, minor = SPEC.compute_capability.split(".")
+    return int(major), int(minor)
+
+
+def _arithmetic(gpu: Gpu) -> tuple[str, ...]:
+    plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
+    return plan.gpus[0].arithmetic if plan.gpus else ()
+
+
+def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) -> None:
+    """Print the plan without TensorFlow or a compiler: its effect cannot be shown here."""
+    gpu = Gpu(
+        index=0,
+        name="a card",
+        total_bytes=SPEC.total_bytes,
+        free_bytes=SPEC.total_bytes - SPEC.used_bytes,
+        compute_capability=_capability(),
+    )
+    output.prose(f"Nothing can be run: {error.message}.")
+    output.prose(
+        "So this demo cannot show a program that takes the whole card, a second one that runs out "
+        "of memory beside it, or both running with a limit each. It can show what would be set:"
+    )
+    used = f"of which {sized(SPEC.used_bytes)} are used by others"
+    heading = f"{PROFILE} on a card of {sized(SPEC.total_bytes)}, {used}"
+    _section(output, heading, [f"   {line}" for line in _arithmetic(gpu)])
+    output.error(error)

@@ -1,0 +1,142 @@
+"""The options of ``gpuconf estimate``: the step, the limit, and the output format."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.support.command_line import card_size_argument, positive, size_argument
+
+_OF_TENSORFLOW = {
+    "probe": "a probe reads TensorFlow's allocator",
+    "plot": "a compiled step is one block of memory, of which there is no course to draw",
+    "workspace-limit": "the cap is TensorFlow's",
+}
+_PRECISIONS = ("float16", "bfloat16")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the step, the limit and the output format."""
+    add = parser.add_argument
+    add("--batch-size", type=positive, metavar="N",
+        help="samples in one step (default: the script's, else 32)")  # fmt: skip
+    add("--inference", action="store_true", help="a step of predict() instead of fit()")
+    add("--optimizer", metavar="NAME", help="for example adam or sgd (default: the model's own)")
+    add("--loss", metavar="NAME", help="for example mse (default: the model's own)")
+    add("--mixed-precision", type=_precision, nargs="?", const="float16", metavar="TYPE",
+        help="compute in float16 (the default here) or bfloat16")  # fmt: skip
+    jit = parser.add_mutually_exclusive_group()
+    jit.add_argument("--jit", action="store_true", default=None,
+        help="estimate the step as XLA compiles it (default: as Keras decides where there is a "
+        "GPU)")  # fmt: skip
+    jit.add_argument("--no-jit", dest="jit", action="store_false", default=None,
+        help="estimate it op by op")  # fmt: skip
+    add("--card", type=card_size_argument, metavar="SIZE",
+        help="assume a GPU with this much memory and no other program on it: sets the limit, "
+        "unless one is given, and what XLA compiles for (default: this machine's GPU; without one, "
+        "XLA assumes 24GiB)")  # fmt: skip
+    add("--input-shape", type=_shape, action="append", metavar="SHAPE",
+        help="shape of one sample, such as 224,224,3, if the model leaves it open; repeat for each "
+        "input")  # fmt: skip
+    limit = parser.add_mutually_exclusive_group()
+    limit.add_argument("--limit", type=size_argument, metavar="SIZE",
+        help="the memory limit, such as 6GiB: also find the largest batch that fits")  # fmt: skip
+    limit.add_argument("--profile", metavar="PROFILE",
+        help="the limit that this profile sets on this machine's GPU now")  # fmt: skip
+    add("--no-growth", action="store_true",
+        help="assume that the framework takes its whole limit at once (default: with "
+        "allow_growth, or what the profile says)")  # fmt: skip
+    add("--workspace-limit", type=size_argument, metavar="SIZE",
+        help="the largest workspace of one convolution (default: the profile's "
+        "cudnn_workspace_limit; else what CPU kernels take, and none under XLA)")  # fmt: skip
+    add("--advice", action="store_true",
+        help="show what each change would save (default: only if it does not fit)")  # fmt: skip
+    add("--probe", action="store_true", help="calibrate with two small real steps")
+    add("--plot", metavar="FILE",
+        help="draw memory over a step and by layer, as FILE.png or FILE.svg")  # fmt: skip
+    add("-v", "--verbose", action="store_true", help="show every layer")
+    add("--json", action="store_true", help="print one JSON document")
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that cannot be combined."""
+    from gpuconf.commands.estimate.scripts.running import is_script
+
+    if options.arguments and not is_script(options.target):
+        raise UsageError(
+            f"what follows -- is for a script, and {options.target} is not one",
+            hint="gpuconf estimate train.py -- --epochs 3",
+        )
+    if options.card == 0:
+        raise UsageError("--card 0B: a GPU has memory", hint="--card 8GiB")
+    for option, size, hint in (
+        ("--limit", options.limit, "--limit 6GiB"),
+        ("--workspace-limit", options.workspace_limit, "--workspace-limit 1B counts next to none"),
+    ):
+        if size == 0:
+            raise UsageError(f"{option} 0B: a limit is at least a byte", hint=hint)
+    if options.probe and is_script(options.target):
+        raise UsageError(
+            "--probe makes steps of a model that a function or a file gives, not of a script",
+            hint=f"gpuconf rehearse --card 8GiB -- python {shlex.quote(options.target)}",
+        )
+    if options.inference:
+        for name in ("optimizer", "loss"):
+            if getattr(options, name) is not None:
+                raise UsageError(
+                    f"--{name} is for training, and --inference for what needs none",
+                    hint="leave one of them out",
+                )
+
+
+def check_for_backend(options: argparse.Namespace, backend: str) -> None:
+    """Raise UsageError for options that need TensorFlow's individual operations."""
+    if options.jit is False:
+        raise UsageError(
+            f"--no-jit is for KERAS_BACKEND=tensorflow, not {backend}: there only a compiled step "
+            "can be estimated",
+            hint="leave --no-jit out",
+        )
+    for name, why in _OF_TENSORFLOW.items():
+        if getattr(options, name.replace("-", "_")):
+            raise UsageError(
+                f"--{name} is for KERAS_BACKEND=tensorflow, not {backend}: {why}",
+                hint=f"leave --{name} out",
+            )
+
+
+def step_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of :func:`gpuconf.estimate` for the step and the allocator."""
+    from gpuconf.commands.estimate.memory_limit import allocator_options
+
+    shapes = options.input_shape
+    return {
+        "optimizer": options.optimizer,
+        "loss": options.loss,
+        "training": not options.inference,
+        "jit": options.jit,
+        "card": options.card,
+        "mixed_precision": options.mixed_precision,
+        "input_shape": shapes[0] if shapes is not None and len(shapes) == 1 else shapes,
+        **allocator_options(
+            options.profile, no_growth=options.no_growth, workspace_limit=options.workspace_limit
+        ),
+    }
+
+
+def _precision(text: str) -> str:
+    if text not in _PRECISIONS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither float16 nor bfloat16 (put TARGET before it)"
+        )
+    return text
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    parts = text.strip("()[] ").rstrip(",").replace("x", ",").split(",")
+    sizes = [part.strip() for part in parts]
+    if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape, such as 224,224,3")
+    return tuple(map(int, sizes))

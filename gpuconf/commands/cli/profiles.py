@@ -1,0 +1,166 @@
+"""``gpuconf profiles``: list, show and check profiles, and print their JSON Schema for editors."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+
+import yaml
+
+from gpuconf.basics.terminal import printable
+from gpuconf.commands.cli.documents import (
+    CheckedProfile,
+    ListedProfile,
+    ProfilesDocument,
+    ShownProfile,
+)
+from gpuconf.commands.cli.output import Output
+from gpuconf.errors import ProfileError, ProfileNotFoundError
+from gpuconf.profile import (
+    ProfileEntry,
+    check_profile,
+    chosen_profile,
+    find_profile,
+    json_schema,
+    list_profiles,
+    load_profile,
+    profile_as_dict,
+    refused_if_found,
+)
+from gpuconf.profile.search import is_path
+from gpuconf.support.reporting.lines import Table
+from gpuconf.support.reporting.problems import problem_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Set this command's description and add its arguments."""
+    parser.description = (
+        "A profile is a small YAML file that says which GPUs a program may see and "
+        "how much of each it may take. These commands list, show and check them; without an "
+        "action they are listed."
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=run_list)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
+    listing = actions.add_parser(
+        "list",
+        help="list every profile that can be found",
+        description="List every profile that can be found: the project's, yours, and those that "
+        "gpuconf ships; and which one is in force here.",
+    )
+    listing.add_argument("--json", action="store_true", help="print one JSON document")
+    listing.set_defaults(command=run_list)
+    show = actions.add_parser(
+        "show",
+        help="print a profile with all it inherits",
+        description="Print a profile as it will be used, with all that it inherits merged in. "
+        "What is printed is itself a profile.",
+    )
+    show.add_argument("name", metavar="NAME", help="a profile's name, or a path to one")
+    show.add_argument("--json", action="store_true", help="print one JSON document")
+    show.set_defaults(command=run_show)
+    check = actions.add_parser(
+        "check",
+        help="check a profile file; exits 2 on a bad one",
+        description="Check a profile and report everything that is wrong with it, by line and "
+        "column. Exits 0 if it is good, 2 if not.",
+    )
+    check.add_argument("file", metavar="FILE", help="the file, or a profile's name")
+    check.add_argument("--json", action="store_true", help="print one JSON document")
+    check.set_defaults(command=run_check)
+    schema = actions.add_parser(
+        "schema",
+        help="print the JSON Schema, for editors",
+        description="Print the JSON Schema of profiles, with which an editor completes and checks "
+        "them.",
+    )
+    schema.set_defaults(command=run_schema)
+
+
+def run_list(options: argparse.Namespace, output: Output) -> int:
+    """Print every profile, in order of precedence."""
+    del options
+    entries = list_profiles()
+    if output.as_json:
+        output.document(ProfilesDocument(tuple(map(_listed, entries))))
+        return 0
+    rows = []
+    for entry in entries:
+        remark = entry.description or ""
+        if entry.is_shadowed:
+            remark = f"(hidden by a nearer one) {remark}"
+        if entry.error is not None:
+            remark = f"broken: {entry.error.message}"
+        rows.append((printable(entry.name), entry.origin, " ".join(remark.split())))
+    output.table(Table(("NAME", "FROM", "WHAT FOR"), rows))
+    choice = chosen_profile()
+    missing = "" if _can_be_found() else ", but there is no such profile"
+    output.note(f"in force here: {choice.profile}, because {choice.because}{missing}")
+    return 0
+
+
+def _can_be_found() -> bool:
+    """Whether the profile in force exists."""
+    try:
+        location = find_profile()
+        return location.origin == "shipped" or os.path.exists(location.path)
+    except ProfileNotFoundError:
+        return False
+
+
+def _listed(entry: ProfileEntry) -> ListedProfile:
+    error = None if entry.error is None else problem_of(entry.error)
+    return ListedProfile(*entry[:-1], error=error)
+
+
+def run_show(options: argparse.Namespace, output: Output) -> int:
+    """Print a profile with all inherited keys."""
+    profile = load_profile(options.name)
+    if output.as_json:
+        output.document(ShownProfile(profile.name, profile.source, profile_as_dict(profile)))
+        return 0
+    output.line(f"# {profile.source}", "dim")
+    output.line(yaml.safe_dump(profile_as_dict(profile), sort_keys=False, width=90).rstrip())
+    return 0
+
+
+def run_check(options: argparse.Namespace, output: Output) -> int:
+    """Check a file: print its errors to stderr and exit 2, or print that it is ok."""
+    errors = check_profile(options.file)
+    # A valid profile given by name was already checked with the rights of a found file.
+    refused = [] if errors or not is_path(options.file) else refused_if_found(options.file)
+    if output.as_json:
+        output.document(
+            CheckedProfile(
+                file=options.file,
+                ok=not errors,
+                errors=tuple(map(problem_of, errors)),
+                refused_if_found=tuple(map(problem_of, refused)),
+            )
+        )
+    elif not errors:
+        output.line(f"{options.file}: ok")
+    for error in () if output.as_json else errors:
+        output.error(error)
+    if refused and not output.as_json:
+        output.note(_unless_named(refused))
+    return 2 if errors else 0
+
+
+def _unless_named(refused: list[ProfileError]) -> str:
+    """Return the note for a file that is valid if named explicitly, but refused if found."""
+    file = refused[0].file or ""
+    keys = ", ".join(f"{error.key} in line {error.line}" for error in refused)
+    return (
+        f"note: ok where GPUCONF_PROFILE names the file. Where gpuconf finds it in a project, it "
+        f"refuses {keys} until: gpuconf trust {printable(shlex.quote(os.path.abspath(file)))}"
+    )
+
+
+def run_schema(options: argparse.Namespace, output: Output) -> int:
+    """Print the JSON Schema of a profile."""
+    del options
+    output.line(json.dumps(json_schema(), indent=2))
+    return 0

@@ -1,0 +1,74 @@
+"""Both halves of the story, run on a card, as data; report.py formats them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpuconf.commands.demo.runner import Runner, ScriptRun
+
+TRAIN, NINETY = "train_digits.py", "ninety_percent.py"
+PROFILE = "half-card"
+_TRAINS = "Epoch 1/"  # printed by Keras at the start of training
+
+Progress = Callable[[str], None]
+FreeBytes = Callable[[], int | None]
+
+
+class Half(NamedTuple):
+    """One half: the first training, the second one beside it, and the script that asks for 90 %.
+
+    ``free_bytes`` were free before, ``left_bytes`` once the first had started to train; None if the
+    card reports no figures.
+    """
+
+    first: ScriptRun
+    second: ScriptRun
+    ninety: ScriptRun
+    free_bytes: int | None
+    left_bytes: int | None
+
+    @property
+    def both_trained_s(self) -> float:
+        """The number of seconds in which both were training; 0 if they never overlapped."""
+        spans = [run.result["trained"] for run in (self.first, self.second) if run.result]
+        if len(spans) < 2:
+            return 0.0
+        together_s: float = min(end for _, end in spans) - max(start for start, _ in spans)
+        return max(0.0, together_s)
+
+
+def run_half(
+    runner: Runner, free_bytes: FreeBytes, progress: Progress, *, profile: str | None
+) -> Half:
+    """Run the three scripts; with ``profile``, as copies with one more line.
+
+    The second training starts when the first has started to train, and the first holds its memory
+    until the second has ended.  Without gpuconf the third script runs alone, since nothing can run
+    beside the first; with gpuconf it runs beside the first.
+    """
+    here = "with gpuconf" if profile else "without gpuconf"
+    before = free_bytes()
+    progress(f"{here}: {TRAIN} starts")
+    with runner.holding(TRAIN, profile=profile, sign=_TRAINS) as ended:
+        left = free_bytes()
+        progress(f"{here}: a second {TRAIN} starts beside it")
+        second = runner.run(TRAIN, profile=profile)
+        if profile is not None:
+            progress(f"{here}: {NINETY} starts beside the first")
+            ninety = runner.run(NINETY, profile=profile)
+    if profile is None:
+        progress(f"{here}: {NINETY} starts alone")
+        ninety = runner.run(NINETY)
+    return Half(ended[0], second, ninety, before, left)
+
+
+def learned(run: ScriptRun) -> bool:
+    """Whether a training finished and classifies more than half of the unseen digits correctly."""
+    return run.code == 0 and run.result is not None and run.result["accuracy"] > 0.5
+
+
+def holds(before: Half, after: Half) -> bool:
+    """Whether the runs went as described in the README."""
+    trained = all(learned(run) for run in (before.first, after.first, after.second))
+    return trained and before.second.code != 0 and after.ninety.code == 0

@@ -1,0 +1,114 @@
+"""The profile: which one applies, its plan on this machine, and what overrides it."""
+
+from __future__ import annotations
+
+import shlex
+
+from gpuconf.basics.units import sized
+from gpuconf.commands.doctor.checks.check import Check, fail, ok, skip, warn
+from gpuconf.commands.doctor.facts import Facts
+from gpuconf.commands.doctor.finding import Finding
+from gpuconf.errors import GpuconfError, ProfileError, ShortageError
+from gpuconf.planner import Plan
+
+
+def _choice(facts: Facts) -> Finding:
+    profile = facts.profile
+    error = profile.profile_error
+    if error is not None:
+        hint = (f"hint: {error.hint}",) if error.hint else ()
+        where = f"{error.location}: " if isinstance(error, ProfileError) and error.location else ""
+        return fail(
+            f"the profile that applies is refused: {where}{error.message}",
+            *hint,
+            f"it applies because {profile.because}",
+            fix=_cure(error, profile.wanted),
+        )
+    if profile.name is None:
+        return skip("the profile is not known")
+    if profile.notes:
+        return warn(
+            f"profile {profile.name} applies, and another user may have written it",
+            *[note.text for note in profile.notes],
+            fix=profile.notes[0].command,
+        )
+    return ok(f"profile {profile.name} applies, because {profile.because}", profile.source or "")
+
+
+def _cure(error: GpuconfError, wanted: str) -> str:
+    """The command that fixes a rejected profile."""
+    if error.command is not None:
+        return f"{error.command}   # once you have read it"
+    if isinstance(error, ProfileError) and error.file:
+        return f"gpuconf profiles check {shlex.quote(wanted)}"
+    return "gpuconf profiles list"
+
+
+def _plan(facts: Facts) -> Finding:
+    profile = facts.profile
+    error = profile.plan_error
+    if error is not None:
+        lines = error.message.splitlines()
+        hint = (f"hint: {error.hint}",) if error.hint else ()
+        if isinstance(error, ShortageError) and error.wait_s is not None:
+            return warn(
+                f"programs have to wait with this profile right now: {lines[0]}",
+                *[line.strip() for line in lines[1:]],
+                fix="gpuconf ps   # shows who holds the card, and who waits",
+            )
+        return fail(
+            f"programs cannot start with this profile right now: {lines[0]}",
+            *[line.strip() for line in lines[1:]],
+            *hint,
+            fix="gpuconf ps   # find and stop what is using the GPU"
+            if isinstance(error, ShortageError)
+            else f"gpuconf plan {shlex.quote(profile.wanted)}",
+        )
+    if profile.plan is None:
+        return skip("there is no profile to plan with")
+    return _judge(profile.plan, facts)
+
+
+def _judge(plan: Plan, facts: Facts) -> Finding:
+    name = plan.profile.name
+    if plan.hides_gpus:
+        if facts.has_gpu and plan.profile.gpus.kind != "none" and plan.visible:
+            return warn(
+                f"under profile {name} programs would run on the CPU, though a GPU is here",
+                *plan.notes,
+                fix=f"gpuconf plan {shlex.quote(facts.profile.wanted)}",
+            )
+        return ok(f"under profile {name} programs run on the CPU", *plan.notes)
+    if not plan.gpus:
+        return skip(f"profile {name}: no card reports its memory", *plan.notes)
+    shares = [
+        f"GPU {gpu.gpu.index} {'no limit' if gpu.limit_bytes is None else sized(gpu.limit_bytes)}"
+        for gpu in plan.gpus
+    ]
+    sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.sums]
+    return ok(f"a program may take: {', '.join(shares)}", *sums, *plan.notes)
+
+
+def _environment(facts: Facts) -> Finding:
+    profile = facts.profile
+    if profile.plan is None:
+        return skip("there is no plan that variables could undo")
+    undone = [setting for setting in profile.settings if setting.why_not is not None]
+    if not undone:
+        return ok(f"no variable of yours undoes what profile {profile.name} asks for")
+    variables = dict.fromkeys(each.variable for each in undone if each.variable is not None)
+    return warn(
+        f"variables of yours undo what profile {profile.name} asks for: "
+        f"{', '.join(variables or [setting.name for setting in undone])}",
+        *map(str, undone),
+        fix=f"unset {' '.join(variables)}"
+        if variables
+        else f"gpuconf plan {shlex.quote(profile.wanted)}",
+    )
+
+
+CHECKS = (
+    Check("profile.choice", "the profile that applies, and why, is sound", _choice),
+    Check("profile.plan", "the profile can be carried out on this machine now", _plan),
+    Check("profile.environment", "no variable undoes what the profile asks for", _environment),
+)

@@ -1,0 +1,215 @@
+"""Required order: `import gpuconf.auto` first, and settings before the devices they affect."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpuconf.commands.doctor.source import makers
+from gpuconf.commands.doctor.source.flow import CodeEvent, CodePath
+from gpuconf.commands.doctor.source.growth import (
+    ONE_OF_BOTH,
+    growth_and_limit,
+    growth_for_all,
+    one_gpu_only,
+)
+from gpuconf.commands.doctor.source.script import (
+    LISTS_GPUS,
+    SETS_GROWTH,
+    SETS_LIMIT,
+    SETS_VISIBLE,
+    Script,
+    ScriptProblem,
+    argument,
+    first_in,
+    imported_modules,
+    imports_tensorflow,
+)
+from gpuconf.commands.doctor.source.unedited import in_one_line
+
+_SETTINGS = {
+    SETS_GROWTH: "set_memory_growth",
+    SETS_LIMIT: "set_logical_device_configuration",
+    SETS_VISIBLE: "set_visible_devices",
+}
+_MAKERS = {"TensorFlow": makers.TENSORFLOW, "PyTorch": makers.TORCH_STARTS, "JAX": makers.JAX}
+# The behaviour of gpuconf/backends/torch if PyTorch has already started CUDA.
+_CAPPED_LATE = (
+    "PyTorch is capped only from here on, and where it sees other GPUs or holds more than the "
+    "limit, TooLateError is raised"
+)
+_OTHER_FRAMEWORKS = ("jax", "torch", "flax")
+
+
+def missing_auto(script: Script) -> Iterator[ScriptProblem]:
+    """``source.auto_missing``: a script uses a framework, but no profile applies to it."""
+    imports = [
+        node for node in ast.walk(script.tree) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    if any(script.starts_gpuconf(node) for node in ast.walk(script.tree)):
+        return
+    for node in sorted(imports, key=lambda each: each.lineno):
+        roots = {module.partition(".")[0] for module in imported_modules(node)}
+        if imports_tensorflow(node) or roots & set(_OTHER_FRAMEWORKS):
+            yield ScriptProblem(
+                "source.auto_missing",
+                "ok",
+                node,
+                "no profile applies to the script, since it does not import gpuconf.auto (this is "
+                "not an error)",
+                (
+                    f"to have one: `import gpuconf.auto` {script.first_place}, before keras and "
+                    "every framework; or call gpuconf.configure() there",
+                    f"or without editing it: {in_one_line(script.source.filename)}",
+                ),
+                None,
+            )
+            return
+
+
+def late_auto(script: Script) -> Iterator[ScriptProblem]:
+    """``source.auto_late``: our line comes after TensorFlow's import, or a framework's devices."""
+    for line in script.lines:
+        for index in range(line.own_from, len(line.steps)):
+            node = line.steps[index].node
+            if not script.starts_gpuconf(node) or script.uses_gpuconf_before(line, index):
+                continue
+            if (late := _late_for(script, line, index)) is not None:
+                framework, made = late
+                where = f"{script.place(made.node)} ({_short(made.node)})"
+                what = f"{framework}'s devices exist before it"
+                yield _late_auto(script, node, "fail", what, where)
+            elif (step := _imported_before(line, index)) is not None:
+                where = f"{script.place(step.node)} ({_short(step.node)})"
+                what = "TensorFlow is imported before it"
+                yield _late_auto(script, node, "warn", what, where)
+
+
+def _late_auto(script: Script, node: ast.AST, status: str, what: str, where: str) -> ScriptProblem:
+    our_line = ast.unparse(node)
+    is_fail = status == "fail"
+    why = "variables read at import stay as they were"
+    if is_fail:
+        why = _CAPPED_LATE if what.startswith("PyTorch") else "so it raises TooLateError"
+    return ScriptProblem(
+        "source.auto_late",
+        "fail" if is_fail else "warn",
+        node,
+        f"`{our_line}` comes too late: {what}",
+        (f"{where}; {why}",),
+        f"{our_line}  # {script.first_place}, before keras and every framework",
+    )
+
+
+def _late_for(script: Script, line: CodePath, index: int) -> tuple[str, CodeEvent] | None:
+    """The framework that has already created its devices, and where."""
+    for framework, names in _MAKERS.items():
+        if (made := _made_before(script, line, index, names)) is not None:
+            return framework, made
+    return None
+
+
+def _imported_before(line: CodePath, index: int) -> CodeEvent | None:
+    found = [step for step in line.steps[:index] if imports_tensorflow(step.node)]
+    return first_in(line, index, found)
+
+
+def _made_before(
+    script: Script, line: CodePath, index: int, names: frozenset[str] = makers.TENSORFLOW
+) -> CodeEvent | None:
+    found = [step for step in line.steps[:index] if makers.is_maker(script, step.node, names)]
+    return first_in(line, index, found)
+
+
+def early_devices(script: Script) -> Iterator[ScriptProblem]:
+    """``source.devices_early``: devices are created before the settings that they should get."""
+    # A fix must not repeat what another finding has called wrong.
+    instead = {problem.node: growth_for_all(script) for problem in one_gpu_only(script)}
+    instead |= {problem.node: ONE_OF_BOTH for problem in growth_and_limit(script)}
+    for line in script.lines:
+        for index in range(line.own_from, len(line.steps)):
+            node = line.steps[index].node
+            name = script.names.of(node.func) if isinstance(node, ast.Call) else ""
+            if name not in _SETTINGS or not isinstance(node, ast.Call):
+                continue
+            if name != SETS_VISIBLE and script.uses_gpuconf_before(line, index):
+                continue  # gpuconf's guards handle the call, and the plan applies
+            made = _made_before(script, line, index)
+            if made is not None:
+                fix = instead.get(node) or _moved(script, node, name)
+                yield _too_late(script, node, made, name, fix)
+
+
+def _too_late(
+    script: Script, node: ast.Call, made: CodeEvent, name: str, fix: str
+) -> ScriptProblem:
+    maker = made.node
+    assert isinstance(maker, ast.Call)  # guaranteed by is_maker
+    is_silent = script.names.of(maker.func) in makers.TENSORFLOW_SILENT
+    outcome = "is ignored without a word" if is_silent else "raises RuntimeError"
+    return ScriptProblem(
+        "source.devices_early",
+        "fail",
+        node,
+        f"{_SETTINGS[name]} {outcome}: the devices exist already",
+        (f"made at {script.place(maker)} ({_short(maker)})",),
+        f"# above the line that makes the devices:\n# {_short(maker)}\n{fix}",
+    )
+
+
+def _moved(script: Script, node: ast.Call, name: str) -> str:
+    """The setting, moved above the maker together with its loop and the variables that it needs."""
+    moved: ast.AST = node
+    for each in script.above(node):
+        if isinstance(each, ast.For) and len(ast.unparse(each).splitlines()) <= 3:
+            moved = each
+        if isinstance(each, ast.stmt) and not isinstance(each, ast.Expr):
+            break
+    needed = _definitions(script, moved)
+    if needed is not None:
+        return "\n".join([*needed, ast.unparse(moved)])
+    if name == SETS_GROWTH:
+        return growth_for_all(script)
+    gpus = f'{script.tf}.config.list_physical_devices("GPU")'
+    device = argument(node, 0, "device" if name == SETS_LIMIT else "devices")
+    if not isinstance(device, ast.Name) or (rest := _definitions(script, node, device)) is None:
+        return ast.unparse(node)
+    if name == SETS_LIMIT:
+        lines = [*rest, f"for {device.id} in {gpus}:", f"    {ast.unparse(node)}"]
+    else:
+        lines = [*rest, f"{device.id} = {gpus}", ast.unparse(node)]
+    return "\n".join(lines)
+
+
+def _definitions(
+    script: Script, node: ast.AST, known: ast.Name | None = None, *, depth: int = 0
+) -> list[str] | None:
+    """The assignments of the variables in ``node``; None if one is unknown."""
+    found: list[str] = []
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    own |= {known.id} if known is not None else set()
+    for variable in dict.fromkeys(each.id for each in names):
+        values = script.values_of(variable)
+        if variable in own or not values:  # an import, or a builtin
+            continue
+        value = next((each for each in values if _lists_gpus(script, each)), values[0])
+        is_plain = value is not None and script.is_assigned(variable, value)
+        is_one = len(values) == 1 or _lists_gpus(script, value)
+        before = _definitions(script, value, depth=depth + 1) if value and depth < 3 else None
+        if value is None or not is_plain or not is_one or before is None:
+            return None
+        found += [*before, f"{variable} = {ast.unparse(value)}"]
+    return list(dict.fromkeys(found))
+
+
+def _lists_gpus(script: Script, value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Call) and script.names.of(value.func) == LISTS_GPUS
+
+
+def _short(node: ast.AST) -> str:
+    """The statement or call in one line; a long one without its arguments."""
+    text = ast.unparse(node)
+    if isinstance(node, ast.Call) and (len(text) > 70 or "\n" in text):
+        return f"{ast.unparse(node.func)}(...)"
+    return text.partition("\n")[0]

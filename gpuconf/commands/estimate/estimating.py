@@ -1,0 +1,231 @@
+"""``gpuconf.estimate``: the GPU memory that a Keras model needs, without a GPU and without data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gpuconf.machine.cards
+from gpuconf.basics.arguments import memory_size, whole_number
+from gpuconf.basics.units import sized
+from gpuconf.commands.estimate.advice import advice_for
+from gpuconf.commands.estimate.collecting import no_collecting
+from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
+from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, policy_named
+from gpuconf.commands.estimate.largest_batch import largest_batch
+from gpuconf.commands.estimate.memory_estimate import MemoryEstimate, Peak
+from gpuconf.commands.estimate.phases import phases_of
+from gpuconf.commands.estimate.replay import Limit, Replay, layer_rows, replay, timeline
+from gpuconf.commands.estimate.scripts.step_function import StepFunction
+from gpuconf.commands.estimate.step import CONSTANT, WORKSPACE, Step
+from gpuconf.commands.estimate.subject import Subject, check_backend
+from gpuconf.commands.estimate.traced_steps import Progress, TracedSteps
+from gpuconf.commands.estimate.xla.compiler import Compiler
+from gpuconf.support.keras_api.families import family_on_any_backend
+
+_MUCH_WORKSPACE = 0.2  # of the peak
+_MARGIN = 0.04  # of a limit: earlier allocations change the peak by a few per cent
+
+
+def estimate(
+    model: Any,
+    batch_size: int = 32,
+    *,
+    optimizer: Any = None,
+    loss: Any = None,
+    training: bool = True,
+    jit: bool | None = None,
+    mixed_precision: bool | str | None = None,
+    input_shape: Any = None,
+    data: Any = None,
+    limit: int | str | None = None,
+    card: int | str | None = None,
+    allow_growth: bool = True,
+    workspace_limit: int | str | None = None,
+    phases: bool = False,
+    advise: bool | None = False,
+    progress: Progress | None = None,
+) -> MemoryEstimate:
+    """Estimate the GPU memory used by one step of ``fit`` or ``predict``.
+
+    Traces the model's real ``train_step`` (or ``predict_step``) for a batch of this size, and
+    replays its tensors in a simulation of TensorFlow's allocator, which JAX also uses.  If Keras
+    would compile the step with XLA on a GPU, and always on JAX, XLA compiles it for a GPU like this
+    machine's, or for an assumed one, and the memory block that XLA lays out is replayed.  Nothing
+    is computed.  The model is unchanged afterwards, except that a model without weights is built.
+
+    ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
+    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``, by default the model's
+    policy.  ``input_shape`` is the shape of one sample, without the batch; it is required if the
+    model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
+    ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
+
+    ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
+    largest batch that fits is then computed too.  With ``allow_growth`` (set by gpuconf's profiles,
+    off by default in TensorFlow) memory is allocated in regions, which adds some 5 % through
+    fragmentation.  ``workspace_limit``, also a size, caps the workspace of one convolution, as
+    ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` does on a GPU; by default it is the workspace of the CPU
+    kernels.
+
+    ``phases`` adds the memory as a formula of the batch size.  ``advise`` adds the savings of
+    possible changes; None adds them only if the batch does not fit.  Both need more traces.
+    ``progress`` is called with a line of text before each trace.
+
+    ``jit`` sets whether XLA compiles the step.  The default is what Keras would choose with a GPU:
+    yes for ``jit_compile="auto"``, unless a layer cannot be compiled.  (A model compiled without a
+    GPU does not record an explicit False; pass ``jit=False`` in that case.)  ``card`` is the memory
+    of the GPU that XLA compiles for; XLA stays below it if it can.
+
+    Raises UsageError for an object that is not a model, cannot be traced, or leaves a shape open.
+    Raises BackendError for Keras on PyTorch, if JAX cannot compile for CUDA, and with ``jit=True``
+    if TensorFlow's XLA cannot compile; MissingDependencyError if something for that is missing.
+    """
+    family = family_on_any_backend(model)
+    check_backend(family.backend)
+    policy, target = policy_named(mixed_precision), compile_target(card)
+    choice = EstimateChoice(training, optimizer, loss, policy, jit, target)
+    most_workspace = bytes_of("workspace_limit", workspace_limit)
+    wanted = whole_number("batch_size", batch_size)
+    with Compiler(
+        target, workspace_bytes=most_workspace, must_compile=bool(jit), progress=progress
+    ) as compiler:
+        subject = Subject(model, family, choice, input_shape, data, most_workspace, compiler)
+        estimated = estimate_subject(
+            *(subject, wanted),
+            limit=limit,
+            allow_growth=allow_growth,
+            phases=phases,
+            advise=advise,
+            progress=progress,
+        )
+    return with_compilers_note(estimated, compiler)
+
+
+def compile_target(card: int | str | None) -> CompileTarget:
+    """Return the GPU that XLA compiles for, this machine's or a common one, of size ``card``."""
+    target = target_of(gpuconf.machine.cards.read_inventory(processes=False))
+    size = bytes_of("card", card)
+    return target if size is None else target._replace(total_bytes=size, is_here=False)
+
+
+def with_compilers_note(estimated: MemoryEstimate, compiler: Compiler) -> MemoryEstimate:
+    """Return the estimate; if XLA could not compile the step, the first note says why."""
+    if compiler.failed is None:
+        return estimated
+    reason = str(compiler.failed).replace("\n  hint: ", "; hint: ")
+    note = f"counted without XLA, which Keras uses on a GPU and which takes other memory: {reason}"
+    return estimated._replace(notes=(note, *estimated.notes))
+
+
+@no_collecting()
+def estimate_subject(
+    subject: Subject | StepFunction,
+    batch_size: int,
+    *,
+    limit: int | str | None,
+    allow_growth: bool,
+    phases: bool,
+    advise: bool | None,
+    progress: Progress | None = None,
+) -> MemoryEstimate:
+    """Estimate anything that can be traced at any batch size; options as for `estimate`."""
+    limit_bytes = bytes_of("limit", limit)
+    steps = TracedSteps(subject, progress)
+    estimated = _estimated(steps, batch_size, limit_bytes, allow_growth, phases=phases)
+    if advise or (advise is None and estimated.fits is False):
+        allocator = _safe_limit(limit_bytes, allow_growth)
+        found = advice_for(steps, estimated, allocator, allow_growth=allow_growth)
+        estimated = estimated._replace(advice=found)
+    return estimated
+
+
+def _estimated(
+    steps: TracedSteps,
+    batch_size: int,
+    limit_bytes: int | None,
+    allow_growth: bool,
+    *,
+    phases: bool,
+) -> MemoryEstimate:
+    """Return the estimate at one batch size, with the largest batch if there is a limit."""
+    step = steps.trace(batch_size)
+    other = None
+    if (phases or limit_bytes is not None) and not steps.subject.is_of_one_batch_size:
+        other = steps.trace(batch_size * 2)
+    estimated = _of_replay(step, other, replay(step, allow_growth=allow_growth))
+    allocator = _safe_limit(limit_bytes, allow_growth)
+    if allocator is None:
+        return estimated
+    largest = largest_batch(steps.trace, step, other, allocator)
+    return estimated._replace(limit_bytes=limit_bytes, largest_batch=largest)
+
+
+def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:
+    """Return the limit under which a batch must run to count as fitting."""
+    if limit_bytes is None:
+        return None
+    return Limit(limit_bytes, allow_growth, math.ceil(limit_bytes * _MARGIN))
+
+
+def _of_replay(step: Step, other: Step | None, replayed: Replay) -> MemoryEstimate:
+    at = step.operations[replayed.peak]
+    rows = layer_rows(step, replayed)
+    asked = step.resident_bytes + sum(step.pieces[number].size_bytes for number in replayed.live)
+    return MemoryEstimate(
+        batch_size=step.batch_size,
+        peak_bytes=replayed.peak_bytes,
+        resident_bytes=step.resident_bytes,
+        setting=step.setting,
+        peak=Peak(at.name, at.layer, at.part),
+        layers=rows,
+        phases=phases_of(step, other) if other is not None else (),
+        timeline=timeline(step, replayed),
+        workspace_bytes=_live_bytes(step, replayed, WORKSPACE),
+        constant_bytes=_live_bytes(step, replayed, CONSTANT),
+        rounding_bytes=max(0, replayed.step_bytes - asked),
+        notes=(*step.notes, *_on_workspace(step, replayed), *_on_beginning(replayed)),
+        building_bytes=_more_at_first(replayed) if _is_built_at_peak(replayed) else 0,
+        first_step_bytes=0 if _is_built_at_peak(replayed) else _more_at_first(replayed),
+    )
+
+
+def _more_at_first(replayed: Replay) -> int:
+    """Return how much the peak exceeds that of later steps."""
+    return replayed.peak_bytes - replayed.step_bytes
+
+
+def _is_built_at_peak(replayed: Replay) -> bool:
+    return replayed.built_bytes > max(replayed.first_step_bytes, replayed.step_bytes)
+
+
+def _on_beginning(replayed: Replay) -> tuple[str, ...]:
+    """Return a note if the peak occurs while the model is built, not in a step."""
+    if not _is_built_at_peak(replayed):
+        return ()
+    size = max(replayed.first_step_bytes, replayed.step_bytes)
+    return (
+        "the peak is where the model is built: the random values of its largest weight take twice "
+        f"as much again; the step takes {sized(size)} at most",
+    )
+
+
+def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
+    """Return a note if the workspace allowance is large."""
+    size = _live_bytes(step, replayed, WORKSPACE)
+    if size < _MUCH_WORKSPACE * replayed.peak_bytes:
+        return ()
+    return (
+        f"{sized(size)} of the peak are the workspace of a convolution, as TensorFlow's "
+        "CPU kernels and so the simulated card need it; on a GPU cuDNN does with less where it "
+        "must: see --workspace-limit",
+    )
+
+
+def bytes_of(name: str, size: int | str | None) -> int | None:
+    """Convert an option's size to bytes; None stays None."""
+    return None if size is None else memory_size(name, size, hint=f'{name}="6GiB"')
+
+
+def _live_bytes(step: Step, replayed: Replay, kind: str) -> int:
+    live = (step.pieces[number] for number in replayed.live)
+    return sum(piece.size_bytes for piece in live if piece.kind == kind)

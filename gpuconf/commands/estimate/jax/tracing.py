@@ -1,0 +1,75 @@
+"""The memory of a Keras model's step on JAX: variables, the batch, and XLA's single block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gpuconf.machine.cards
+from gpuconf.commands.estimate.compile_target import described_capability, target_of
+from gpuconf.commands.estimate.jax.compiling import CompiledStep, compiled_step
+from gpuconf.commands.estimate.keras_models.data import Batch, Spec
+from gpuconf.commands.estimate.keras_models.layer_calls import LayerCalls, variables_of
+from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice
+from gpuconf.commands.estimate.step import COMPILED, DATA, WHOLE, Operation, Piece, Step
+from gpuconf.errors import BackendError
+from gpuconf.support.keras_api import nests
+from gpuconf.support.keras_api.families import KerasFamily
+from gpuconf.support.keras_api.variables import bytes_of
+
+# This step's batch, and the next one, which Keras moves to the GPU while the step runs
+# (JAXEpochIterator in keras/src/backend/jax/trainer.py).
+_BATCHES = 2
+_NO_WORKSPACE = (
+    "convolutions take a workspace that cuDNN chooses on the GPU: it is not in these figures"
+)
+_NEAREST = "compiled as for compute capability {}.{}, the nearest that gpuconf knows"
+
+
+def trace(
+    model: Any, family: KerasFamily, batch: Batch, batch_size: int, choice: EstimateChoice
+) -> Step:
+    """Compile ``train_step`` or ``predict_step`` for a batch of these specs into a :class:`Step`.
+
+    Raises the errors of :func:`compiled_step`, and BackendError for a model that is not compiled.
+    """
+    if model.run_eagerly or not model.jit_compile:
+        raise BackendError(
+            f"{type(model).__name__} runs operation by operation on JAX, and an estimate is what "
+            "XLA says of a compiled step",
+            hint='compile(..., jit_compile="auto"), and not run_eagerly=True',
+        )
+    target = choice.target or target_of(gpuconf.machine.cards.read_inventory(processes=False))
+    calls = LayerCalls(model, family)
+    with calls.noted(lambda: _NoGraph):
+        compiled = compiled_step(model, batch, training=choice.training, target=target)
+    known = variables_of(model, calls.by_variable(), training=choice.training)
+    name = "train_step" if choice.training else "predict_step"
+    notes = [f"compiled by XLA for {target}; nothing was run"]
+    if (described := described_capability(target)) != target.compute_capability:
+        notes.append(_NEAREST.format(*described))
+    if compiled.has_convolutions:
+        notes.append(_NO_WORKSPACE)
+    return Step(
+        batch_size,
+        known.variables,
+        (Operation(f"jit({name})", "XLA", WHOLE),),
+        tuple(_pieces(batch, compiled)),
+        {path: type(layer).__name__ for path, layer in calls.layers.items()},
+        tuple(notes),
+    )
+
+
+class _NoGraph:
+    """A graph without operations, since XLA's operations have no layer."""
+
+    version = 0
+
+
+def _pieces(batch: Batch, compiled: CompiledStep) -> Iterator[Piece]:
+    """Yield the batches, the results, and the block with everything else, all live at once."""
+    specs: list[Spec] = nests.leaves((batch.inputs, batch.targets, batch.weights))
+    for spec in specs * _BATCHES:
+        yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)
+    for size_bytes in (compiled.output_bytes, compiled.temp_bytes):
+        yield Piece(size_bytes, 0, 0, COMPILED)

@@ -1,0 +1,135 @@
+"""The memory limit for an estimate: as given, or as a profile sets it on this machine now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuconf.basics.units import sized
+from gpuconf.commands.estimate.budget import Budget
+from gpuconf.commands.estimate.compile_target import target_of
+from gpuconf.errors import UsageError
+from gpuconf.machine.cards import Inventory, read_inventory
+from gpuconf.machine.cards.reserve import CONTEXT_BYTES, reserve_bytes
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.profile import load_profile
+from gpuconf.session.plan_here import plan_for
+
+_HINT = "give the limit itself: --limit 6GiB"
+
+
+def limit_and_budget(
+    limit_bytes: int | None,
+    profile: str | None,
+    *,
+    card_bytes: int | None = None,
+    read: Callable[[], Inventory] | None = None,
+    backend: str = "tensorflow",
+) -> tuple[int | None, Budget]:
+    """Return the bytes that TensorFlow or JAX may use, None for no limit, and their source.
+
+    ``card_bytes`` is the memory of a card that is not present; without a limit or a profile, the
+    limit is what the framework takes of it by default.  ``read`` returns the machine's GPUs, by
+    default from NVML, with the leases of others if the profile sets a limit.
+
+    Raises UsageError if a profile gives no limit here or nothing is left of the card, and the
+    errors of a plan.
+    """
+    if profile is not None:
+        return limit_of_plan(plan_for(load_profile(profile), read=read), backend)
+    inventory = (read or read_inventory)()
+    if limit_bytes is None and card_bytes is not None:
+        return _of_empty_card(card_bytes, target_of(inventory).compute_capability[0], backend)
+    gpu = next(iter(inventory.gpus), None)
+    return limit_bytes, Budget("--limit" if limit_bytes is not None else None, gpu=gpu)
+
+
+def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
+    """Return what a framework may use of the plan's first GPU; raise UsageError without a limit."""
+    name = plan.profile.name
+    if not plan.gpus:
+        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be asked"
+        raise UsageError(f"profile {name} gives no limit here: {reason}", hint=_HINT)
+    first = plan.gpus[0]
+    source = f"profile {name}, GPU {first.gpu.index}"
+    arithmetic = first.arithmetic
+    if first.logical_devices_bytes and backend == "tensorflow":
+        return first.logical_devices_bytes[0], Budget(
+            f"{source}, its first logical device", arithmetic, first.gpu
+        )
+    if first.limit_bytes is not None:
+        return first.limit_bytes, Budget(source, arithmetic, first.gpu)
+    if backend == "jax":
+        return _jax_without_limit(first, name)
+    return _without_limit(first, name)
+
+
+def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
+    """Return what JAX takes by default; if less is free, XLA retries with nine tenths."""
+    gpu = plan.gpu
+    if gpu.free_bytes is None or gpu.total_bytes is None:
+        raise UsageError(
+            f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
+        )
+    available = gpu.free_bytes - CONTEXT_BYTES
+    line = f"75 % of {sized(gpu.total_bytes)}, or less where less is free"
+    source = f"profile {name} sets no limit, GPU {gpu.index}"
+    limit_bytes = min(gpu.total_bytes * 3 // 4, max(available, 0))
+    return limit_bytes, Budget(source, (*plan.arithmetic, line), gpu)
+
+
+def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
+    """Return what TensorFlow takes by default of a GPU's free memory."""
+    gpu = plan.gpu
+    if gpu.free_bytes is None or gpu.compute_capability is None:
+        raise UsageError(
+            f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
+        )
+    available = gpu.free_bytes - CONTEXT_BYTES
+    reserve = reserve_bytes(available, gpu.compute_capability[0])
+    line = (
+        f"{sized(gpu.free_bytes)} free - {sized(CONTEXT_BYTES)} context - {sized(reserve)} reserve"
+    )
+    source = f"profile {name} sets no limit, GPU {gpu.index}"
+    return max(available - reserve, 0), Budget(source, (*plan.arithmetic, line), gpu)
+
+
+def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tuple[int, Budget]:
+    """Return what a framework takes of a card that no other program uses."""
+    card, context = sized(card_bytes), sized(CONTEXT_BYTES)
+    available = card_bytes - CONTEXT_BYTES
+    if available <= 0:
+        raise _nothing_left(card, f"the CUDA context takes {context}")
+    source = "--card, with no other program on it"
+    if backend == "jax":
+        return min(card_bytes * 3 // 4, available), Budget(source, (f"75 % of {card}",))
+    reserve = reserve_bytes(available, capability_major)
+    if available <= reserve:
+        raise _nothing_left(
+            card, f"the CUDA context takes {context}, and TensorFlow reserves {sized(reserve)}"
+        )
+    line = f"{card} - {context} context - {sized(reserve)} reserve"
+    return available - reserve, Budget(source, (line,))
+
+
+def _nothing_left(card: str, why: str) -> UsageError:
+    return UsageError(
+        f"nothing is left of a card of {card}: {why}",
+        hint="give a larger --card, or say what may be used: --limit 6GiB",
+    )
+
+
+def allocator_options(
+    profile: str | None, *, no_growth: bool, workspace_limit: int | None
+) -> dict[str, Any]:
+    """Return the allocator's settings from the options, else from the profile.
+
+    These are ``allow_growth`` and ``workspace_limit`` of :func:`gpuconf.estimate`.
+    """
+    found = load_profile(profile) if profile is not None else None
+    growth = found.memory.allow_growth if found is not None else None
+    of_profile = found.tensorflow.cudnn_workspace_limit if found is not None else None
+    return {
+        "allow_growth": False if no_growth else growth is not False,
+        "workspace_limit": of_profile if workspace_limit is None else workspace_limit,
+    }

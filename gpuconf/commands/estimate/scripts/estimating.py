@@ -1,0 +1,78 @@
+"""Estimates the training that a script was about to start."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from gpuconf.commands.estimate.estimating import (
+    bytes_of,
+    compile_target,
+    estimate,
+    estimate_subject,
+    with_compilers_note,
+)
+from gpuconf.commands.estimate.memory_estimate import MemoryEstimate
+from gpuconf.commands.estimate.scripts.step_function import StepFunction
+from gpuconf.commands.estimate.scripts.training import Training
+from gpuconf.commands.estimate.xla.compiler import Compiler
+from gpuconf.errors import UsageError
+
+# Options of `estimate` that change a model, but cannot change a function.
+_OF_A_MODEL = ("optimizer", "loss", "mixed_precision", "input_shape")
+
+
+def estimate_training(found: Training, batch_size: int, **options: Any) -> MemoryEstimate:
+    """Return the estimate at this batch size; options as for :func:`gpuconf.estimate`.
+
+    Raises UsageError for an option that a script's own step does not support.
+    """
+    if isinstance(found.subject, StepFunction):
+        return _of_function(found.subject, batch_size, **options)
+    for name in ("optimizer", "loss"):
+        options[name] = options[name] or getattr(found, name)
+    if options["jit"] is None:
+        options["jit"] = found.jit
+    data = found.data if options["input_shape"] is None else None
+    return _of_whole_set(estimate(found.subject, batch_size, data=data, **options), found.examples)
+
+
+def _of_whole_set(estimated: MemoryEstimate, examples: int | None) -> MemoryEstimate:
+    """Add a note if the largest batch would exceed the number of examples."""
+    largest = estimated.largest_batch
+    if examples is None or largest is None or largest < examples:
+        return estimated
+    note = f"fit() is given {examples} samples: all of them fit in one batch"
+    return estimated._replace(notes=(*estimated.notes, note))
+
+
+def _of_function(
+    step: StepFunction,
+    batch_size: int,
+    *,
+    training: bool,
+    workspace_limit: int | str | None = None,
+    jit: bool | None = None,
+    card: int | str | None = None,
+    **options: Any,
+) -> MemoryEstimate:
+    refused = [name for name in _OF_A_MODEL if options.pop(name) is not None]
+    refused += [] if training else ["inference"]
+    if refused:
+        raise UsageError(
+            f"--{refused[0].replace('_', '-')} is for a model, and the script trains with a step "
+            "of its own",
+            hint="change it in the script, or name the function that makes the model",
+        )
+    most = bytes_of("workspace_limit", workspace_limit)
+    step = dataclasses.replace(step, workspace_limit_bytes=most)
+    options = {"allow_growth": True, **options}
+    if not (step.is_compiled if jit is None else jit):
+        return estimate_subject(step, batch_size, **options)
+    target = compile_target(card)
+    with Compiler(
+        target, workspace_bytes=most, must_compile=bool(jit), progress=options.get("progress")
+    ) as compiler:
+        step = dataclasses.replace(step, compiler=compiler)
+        estimated = estimate_subject(step, batch_size, **options)
+    return with_compilers_note(estimated, compiler)

@@ -1,0 +1,142 @@
+"""The memory of one training or inference step: what is allocated when, and for how long.
+
+This is the interface between the frameworks and the rest.  A tracer for TensorFlow or JAX creates a
+:class:`Step`; all later code is independent of the framework.  Times are positions in the sequence
+of the step's operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
+
+from gpuconf.basics.json_shape import FieldRule, json_shape
+
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
+WHOLE = "whole"  # a step that XLA compiled into one
+Part = Annotated[str, FieldRule(enum=(FORWARD, BACKWARD, UPDATE, WHOLE))]
+# The purposes of a piece of memory.
+WEIGHTS, OPTIMIZER_STATE, OTHER_STATE = "weights", "optimizer state", "other state"
+ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
+DATA, CONSTANT, WORKSPACE = "data", "constant", "workspace"
+COMPILED = "compiled step"  # activations, gradients and temporaries in one block, laid out by XLA
+ROUNDING = "rounding"  # in the allocator: chunks larger than requested
+BUILDING = "building"  # random values while a weight is created, beyond a step's memory
+FIRST_STEP = "first step"  # memory that only the first step takes
+
+
+class Variable(NamedTuple):
+    """A weight or another variable, which is live before, during and after the step.
+
+    ``layer`` is the path of its layer; for optimizer state, that of the weight's layer.
+    """
+
+    name: str
+    size_bytes: int
+    kind: str
+    layer: str | None = None
+    shape: tuple[int, ...] = ()
+
+
+class Operation(NamedTuple):
+    """A point in time: an operation, its layer, and its part of the step."""
+
+    name: str
+    kind: str
+    part: str
+    layer: str | None = None
+
+
+class Piece(NamedTuple):
+    """A tensor's memory from operation ``first`` to operation ``last``, inclusive.
+
+    A piece that ``goes_on_from`` another reuses the memory of the piece with that number, which
+    ended just before: the result of an operation that overwrites its input.  A piece that
+    ``becomes`` the variable with that number provides its memory from then on, and the variable's
+    old memory is freed.
+    """
+
+    size_bytes: int
+    first: int
+    last: int
+    kind: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    goes_on_from: int | None = None
+    becomes: int | None = None
+
+
+class Share(NamedTuple):
+    """A layer's bytes in the block of a compiled step when the block is fullest.
+
+    ``is_kept`` is set for results of the forward pass that the backward pass needs.
+    """
+
+    layer: str | None
+    is_kept: bool
+    size_bytes: int
+
+
+@json_shape(hidden=("notes",))
+class TraceSetting(NamedTuple):
+    """What was traced: the mode, optimizer and precision."""
+
+    training: bool
+    """Whether it is a step of fit(), not of predict()."""
+    jit: bool
+    """Whether XLA compiled it."""
+    precision: str
+    """Keras's dtype policy, such as mixed_float16."""
+    optimizer: str | None
+    """The optimizer's name; None for inference."""
+    loss: str | None
+    """The loss's name; None without one."""
+    backend: str
+    """Keras's backend."""
+    framework: str
+    """The versions, such as ``tensorflow 2.21.0, keras 3.15.1``."""
+    notes: tuple[str, ...] = ()
+
+
+class Step(NamedTuple):
+    """The result of a tracer; ``pieces`` are in the order of their allocation.
+
+    ``layers`` maps paths to layer classes.  ``notes`` describe assumptions and omissions.
+    ``spare_bytes`` is memory that the framework may use additionally when memory is short.
+    ``shares`` divide the block of a compiled step among layers.  ``late`` maps variables that get
+    their own memory only in the first step to the position at which they do.  In an ``is_compiled``
+    step this happens last, when all pieces exist.  ``origin`` belongs to the tracer, which uses it
+    to create the same step at other batch sizes without a full trace.
+    """
+
+    batch_size: int
+    variables: tuple[Variable, ...]
+    operations: tuple[Operation, ...]
+    pieces: tuple[Piece, ...]
+    layers: Mapping[str, str] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+    setting: TraceSetting | None = None
+    spare_bytes: int = 0
+    shares: tuple[Share, ...] = ()
+    late: Mapping[int, int] = MappingProxyType({})
+    is_compiled: bool = False
+    origin: Any = None
+
+    @property
+    def resident_bytes(self) -> int:
+        """The requested size of all variables."""
+        return sum(variable.size_bytes for variable in self.variables)
+
+
+def with_workspaces_up_to(step: Step, limit_bytes: int | None) -> Step:
+    """Return the step with each workspace capped at the limit; None for no limit."""
+    if limit_bytes is None:
+        return step
+    pieces = tuple(
+        piece._replace(size_bytes=min(piece.size_bytes, limit_bytes))
+        if piece.kind == WORKSPACE
+        else piece
+        for piece in step.pieces
+    )
+    return step._replace(pieces=pieces)

@@ -1,0 +1,83 @@
+"""The Diagnosis of ``gpuconf explain``: the cause and its evidence, and the proposed changes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from gpuconf.basics.json_shape import Count, json_shape
+from gpuconf.basics.json_values import plain
+from gpuconf.support.failures.causes import CAUSES, OF_GPU_MEMORY, CauseId, Severity
+from gpuconf.support.failures.reading import Evidence, LogFacts
+from gpuconf.support.reporting.text import text_of
+
+
+class Proposal(NamedTuple):
+    """A change: the action, the reason, and something to paste."""
+
+    title: str
+    """The action."""
+    reason: str
+    """The reason, with the arithmetic if there is any."""
+    kind: Literal["profile", "code", "command", "batch"]
+    """The language of ``paste``: profile is YAML, code and batch are Python, command is shell."""
+    paste: str
+    """The text to paste; may have several lines."""
+
+
+@json_shape(computed=("title",))
+class Diagnosis(NamedTuple):
+    """The cause of a failure in a log or an exception, its severity, and the proposed changes.
+
+    docs/explain.md describes each cause.
+    """
+
+    cause: CauseId
+    """The root cause."""
+    severity: Severity
+    """failure: the run failed; silent-cpu-fallback: it continues on the CPU; warning-only: it
+    continued; not-gpu: not a GPU problem.
+    """
+    also: tuple[CauseId, ...] = ()
+    """Further causes, in log order."""
+    evidence: tuple[Evidence, ...] = ()
+    """The lines that show the cause."""
+    consequences: tuple[Evidence, ...] = ()
+    """The lines of follow-up and unrelated errors."""
+    notes: tuple[Evidence, ...] = ()
+    """Harmless lines that look bad."""
+    facts: LogFacts = LogFacts()
+    """Facts in the log other than the cause."""
+    proposals: tuple[Proposal, ...] = ()
+    """The proposed changes, most promising first."""
+    line_count: Count = 0
+    """The number of lines in the log; 0 for a TF_BFC_MEMORY_DUMP file."""
+
+    @property
+    def title(self) -> str:
+        """The cause's title, for people."""
+        return CAUSES[self.cause].title
+
+    @property
+    def is_about_memory(self) -> bool:
+        """Whether the cause is about GPU memory."""
+        return self.cause in OF_GPU_MEMORY
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, as printed by ``gpuconf explain --json``."""
+        document: dict[str, Any] = plain(self)
+        return document
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks."""
+        from gpuconf.basics import display
+
+        return display.html_of(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """Text for IPython."""
+        from gpuconf.basics import display
+
+        printer.text(display.text_of(self))

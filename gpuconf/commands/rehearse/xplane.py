@@ -1,0 +1,129 @@
+"""Read memory events from the trace files (``*.xplane.pb``) of TensorFlow's own profiler.
+
+The message is XSpace of ``tsl/profiler/protobuf/xplane.proto``, whose field numbers have not
+changed since 2020.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from gpuconf.support.protobuf_wire import WireError, fields, signed, text, varint
+
+Value = int | float | str
+
+
+class Event(NamedTuple):
+    """One event: its name, its time, and its statistics by name.
+
+    ``time_ns`` counts from the start of the profile, as in TensorFlow's file; ``duration_ns`` is
+    0 for an instant.
+    """
+
+    name: str
+    time_ns: int
+    duration_ns: int
+    stats: dict[str, Value]
+
+
+class TraceError(ValueError):
+    """An incomplete trace file, as left by a process that was killed while writing it."""
+
+
+def read_events(data: bytes, wanted: Collection[str], *, prefix: str = "\0") -> list[Event]:
+    """The events of ``data`` whose name is in ``wanted`` or begins with ``prefix``, by time.
+
+    Raises TraceError for bytes that are truncated or not a trace.
+    """
+    view = memoryview(data)
+    try:
+        events = [
+            event
+            for number, plane in fields(view)
+            if number == 1 and isinstance(plane, memoryview)
+            for event in _plane_events(plane, wanted, prefix)
+        ]
+    except (WireError, struct.error) as error:
+        raise TraceError(f"not a whole trace file: {error}") from error
+    return sorted(events, key=lambda event: event.time_ns)
+
+
+def _plane_events(plane: memoryview, wanted: Collection[str], prefix: str) -> Iterator[Event]:
+    lines, events, stats = [], {}, {}
+    for number, value in fields(plane):
+        if not isinstance(value, memoryview):
+            continue
+        if number == 3:
+            lines.append(value)
+        elif number == 4:
+            identity, name = _metadata(value)
+            if name in wanted or name.startswith(prefix):
+                events[identity] = name
+        elif number == 5:
+            identity, name = _metadata(value)
+            stats[identity] = name
+    if events:
+        for line in lines:
+            yield from _line_events(line, events, stats)
+
+
+def _metadata(entry: memoryview) -> tuple[int, str]:
+    """An entry of the maps ``event_metadata`` and ``stat_metadata``: (id, name)."""
+    key, name = 0, ""
+    for number, value in fields(entry):
+        if number == 1 and isinstance(value, int):
+            key = value
+        elif number == 2 and isinstance(value, memoryview):
+            for inner, raw in fields(value):
+                if inner == 2 and isinstance(raw, memoryview):
+                    name = text(raw)
+    return key, name
+
+
+def _line_events(line: memoryview, names: dict[int, str], stats: dict[int, str]) -> Iterator[Event]:
+    start_ns = 0
+    found = []
+    for number, value in fields(line):
+        if number == 3 and isinstance(value, int):
+            start_ns = value
+        elif number == 4 and isinstance(value, memoryview):
+            found.append(value)
+    for event in found:
+        # The name's number is the first field, so most events are skipped here.
+        name = names.get(varint(event, 1)[0]) if len(event) > 1 and event[0] == 0x08 else None
+        if name is not None:
+            yield _event(event, name, start_ns, stats)
+
+
+def _event(event: memoryview, name: str, start_ns: int, stats: dict[int, str]) -> Event:
+    offset_ps = duration_ps = 0
+    known: dict[str, Value] = {}
+    for number, value in fields(event):
+        if number == 2 and isinstance(value, int):
+            offset_ps = value
+        elif number == 3 and isinstance(value, int):
+            duration_ps = value
+        elif number == 4 and isinstance(value, memoryview):
+            key, stat = _stat(value, stats)
+            known[key] = stat
+    return Event(name, start_ns + offset_ps // 1000, duration_ps // 1000, known)
+
+
+def _stat(stat: memoryview, names: dict[int, str]) -> tuple[str, Value]:
+    key, found = "", 0
+    for number, value in fields(stat):
+        if number == 1 and isinstance(value, int):
+            key = names.get(value, "")
+        elif number == 2 and isinstance(value, memoryview):
+            return key, float(struct.unpack("<d", value)[0])
+        elif number == 5 and isinstance(value, memoryview):
+            return key, text(value)
+        elif number == 4 and isinstance(value, int):
+            found = signed(value)
+        elif number == 7 and isinstance(value, int):  # text that is stored once, as a name
+            return key, names.get(value, "")
+        elif isinstance(value, int):
+            found = value
+    return key, found

@@ -1,0 +1,1 @@
+"""What is on this machine: cards, leases of programs, and what schedulers assign."""

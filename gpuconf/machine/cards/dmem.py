@@ -1,0 +1,73 @@
+"""The kernel's limit on each card's memory for this process's control group: cgroup v2's dmem.
+
+Available in Linux 6.14 and newer (Documentation/admin-guide/cgroup-v2.rst, "DMEM").  Each file has
+one line per region: ``drm/0000:03:00.0/vram0 4294967296`` from drivers in the kernel tree, and
+``nvidia/<PCI address>/vidmem`` from NVIDIA's driver since R615 (docs.nvidia.com/dynamo, "Per-GPU
+Compute and Memory Limits with MPS").  ``max`` means no limit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from gpuconf.basics.patterns import Pattern
+from gpuconf.machine.cards.inventory import Cap, Gpu, Inventory
+
+_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+_OWN_GROUP = Pattern(r"^0::/(.*)$", multiline=True)
+_CARD_MEMORY = Pattern(r".*?/([0-9a-f:]+\.[0-9a-f])/(?:vidmem|vram)\d*")
+
+_NUMBER = Pattern(r"[0-9]{1,20}")  # 64 bits; int() raises for thousands of digits
+
+
+def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
+    """Add the kernel's caps to the GPUs of ``inventory``; tests pass a file tree as ``root``."""
+    found = [each for folder in _groups(root) for each in _caps(folder)]
+    if not found:
+        return inventory
+    return inventory._replace(gpus=tuple(_capped(gpu, found) for gpu in inventory.gpus))
+
+
+def _capped(gpu: Gpu, found: list[tuple[str, Cap]]) -> Gpu:
+    """Add its card's caps to ``gpu``; a MIG instance gets all caps of its card."""
+    # NVML writes the PCI domain with eight digits, the kernel with four.
+    address = (gpu.pci_bus_id or "").lower().lstrip("0")
+    caps = tuple(cap for card, cap in found if card.lstrip("0") == address)
+    instances = tuple(_capped(each, found) for each in gpu.mig_instances)
+    return gpu._replace(caps=caps, mig_instances=instances)
+
+
+def _groups(root: str) -> Iterator[str]:
+    """Yield the folder of this process's group and of each parent; the caps of all apply."""
+    own = _OWN_GROUP.search(_text(os.path.join(root, "proc/self/cgroup")))
+    # A group outside this process's namespace reads as /../other; then only the mount is visible.
+    names = [] if own is None or ".." in own[1] else [*filter(None, own[1].split("/"))]
+    for mount in _MOUNTS:
+        for length in range(len(names), -1, -1):
+            yield os.path.join(root, mount, *names[:length])
+
+
+def _caps(folder: str) -> Iterator[tuple[str, Cap]]:
+    """Yield the caps of one group, each with the PCI address of its card."""
+    limits = _regions(os.path.join(folder, "dmem.max"))
+    used = _regions(os.path.join(folder, "dmem.current")) if limits else {}
+    for region, limit in limits.items():
+        card = _CARD_MEMORY.fullmatch(region.lower())
+        if card and _NUMBER.fullmatch(limit):
+            current = used.get(region, "")
+            in_use = int(current) if _NUMBER.fullmatch(current) else 0
+            yield card[1], Cap("dmem.max", int(limit), in_use)
+
+
+def _regions(path: str) -> dict[str, str]:
+    lines = (line.rpartition(" ") for line in _text(path).splitlines())
+    return {region: value for region, _, value in lines}
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

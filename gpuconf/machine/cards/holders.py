@@ -1,0 +1,190 @@
+"""Who holds a GPU's memory: the driver's process list, and what /proc knows about each process.
+
+    inventory = read_inventory()
+    processes = read_processes(inventory)
+    for gpu in inventory.gpus:
+        holders_of(gpu, processes)
+
+`import gpuconf.auto` does not load this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from gpuconf.basics.records import NamedTuple
+from gpuconf.basics.state_note import read_note
+from gpuconf.basics.terminal import printable
+from gpuconf.machine.cards.inventory import Gpu, GpuProcess, Inventory
+
+_WITH_A_VALUE = ("-W", "-X")  # Python options that take a value
+
+
+class Process(NamedTuple):
+    """A process as /proc shows it.  Unknown is None.
+
+    ``user`` is the owner's name, and ``is_ours`` whether that is the current user.  ``started`` is
+    in seconds since 1970.  ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.
+    ``profile`` is the gpuconf profile in its initial environment, set by its user or by gpuconf in
+    a parent process; None also if it may not be read.  ``program`` is the script that Python runs,
+    or else the command's name.
+    """
+
+    pid: int
+    name: str | None = None
+    user: str | None = None
+    is_ours: bool | None = None
+    started: float | None = None
+    state: str | None = None
+    parent: int | None = None
+    profile: str | None = None
+    program: str | None = None
+
+
+class Holder(NamedTuple):
+    """A process with memory on one GPU.  Unknown is None.
+
+    ``used_bytes`` is None if the driver does not report it (WSL2).  ``kind`` is compute, or
+    graphics for a process that draws a display.  ``process`` is None if /proc does not show the
+    process, for example one outside this container.
+    """
+
+    pid: int
+    name: str | None = None
+    used_bytes: int | None = None
+    kind: str = "compute"
+    process: Process | None = None
+
+
+def holders_of(gpu: Gpu, processes: Mapping[int, Process]) -> tuple[Holder, ...] | None:
+    """Return who holds memory on ``gpu``, largest first; None if the driver does not say."""
+    if gpu.processes is None:
+        return None
+    found = []
+    for listed in gpu.processes:
+        known = processes.get(listed.pid)
+        name = listed.name or (known.name if known else None)
+        found.append(Holder(listed.pid, name, listed.used_bytes, listed.kind, known))
+    return tuple(sorted(found, key=lambda holder: -(holder.used_bytes or 0)))
+
+
+def read_processes(
+    inventory: Inventory, *, root: str = "/", in_container: bool = False
+) -> dict[int, Process]:
+    """Return what /proc below ``root`` shows of each process that NVML lists, by its number.
+
+    In a container NVML's numbers may be the host's, and the same number here may be another
+    process: there, a process whose names do not match is omitted.  Elsewhere a mismatch means that
+    the process has renamed itself, as Ray's do.
+    """
+    proc = os.path.join(root, "proc")
+    boot = _boot_time(proc)
+    found = {}
+    for listed in _listed(inventory):
+        process = _read(listed, proc, boot=boot, is_doubtful=in_container)
+        if process is not None:
+            found[listed.pid] = process
+    return found
+
+
+def _listed(inventory: Inventory) -> Iterable[GpuProcess]:
+    for gpu in inventory.gpus:
+        for device in (gpu, *gpu.mig_instances):
+            yield from device.processes or ()
+
+
+def _read(
+    listed: GpuProcess, proc: str, *, boot: float | None, is_doubtful: bool
+) -> Process | None:
+    folder = os.path.join(proc, str(listed.pid))
+    # pid (name) state parent …; the name may itself contain spaces and brackets.
+    match = re.match(r"\d+ \((.*)\) (\S) (\d+) (.*)", _text(folder, "stat"), re.DOTALL)
+    if match is None:
+        return None
+    name, state, parent, rest = match.groups()
+    if is_doubtful and listed.name and not _same(listed.name, name, folder):
+        return None
+    fields = rest.split()
+    uid = _owner(folder)
+    return Process(
+        listed.pid,
+        name=printable(name),  # a process chooses its name, possibly with ESC sequences
+        user=None if uid is None else user_name(uid),
+        is_ours=None if uid is None else uid == os.getuid(),
+        # proc(5): field 22 of stat is the start time in clock ticks since boot.
+        started=None if boot is None else boot + int(fields[17]) / os.sysconf("SC_CLK_TCK"),
+        state=state,
+        parent=int(parent),
+        profile=_profile(folder),
+        program=program_of(_text(folder, "cmdline").split("\0")),
+    )
+
+
+def _text(folder: str, name: str) -> str:
+    """Return the text of the file; empty if it cannot be read, for example another user's."""
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _same(listed: str, name: str, folder: str) -> bool:
+    """Whether NVML's name, a path or the first words of a command, matches this process."""
+    words = _text(folder, "cmdline").split("\0")
+    known = {name, os.path.basename(words[0])}
+    with contextlib.suppress(OSError):  # another user's process
+        known.add(os.path.basename(os.readlink(os.path.join(folder, "exe"))))
+    base = os.path.basename(listed.partition(" ")[0])  # NVML's names are already escaped
+    shown = [printable(each) for each in known if each]
+    return any(base.startswith(each) or each.startswith(base) for each in shown)
+
+
+def _profile(folder: str) -> str | None:
+    pairs = (entry.partition("=") for entry in _text(folder, "environ").split("\0"))
+    environ = {name: value for name, _, value in pairs}
+    note = read_note(environ)
+    profile = environ.get("GPUCONF_PROFILE") or (note.profile if note is not None else "")
+    return printable(profile) or None
+
+
+def program_of(words: Sequence[str]) -> str | None:
+    """Return the usual name of a process with this command line; None if it has none."""
+    name = os.path.basename(words[0])
+    if re.fullmatch(r"(python|pypy)[0-9.]*", name):
+        rest = iter(words[1:])
+        for word in rest:
+            if word == "-m" or not word.startswith("-"):
+                script = next(rest, "") if word == "-m" else os.path.basename(word)
+                name = script or name
+                break
+            if word == "-c":
+                break
+            if word in _WITH_A_VALUE:
+                next(rest, None)
+    return printable(name) or None
+
+
+def _boot_time(proc: str) -> float | None:
+    match = re.search(r"^btime (\d+)", _text(proc, "stat"), re.MULTILINE)
+    return float(match[1]) if match else None
+
+
+def _owner(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_uid
+    except OSError:
+        return None
+
+
+def user_name(uid: int) -> str:
+    """Return the name of that user, or the number if it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,195 @@
+"""What is known of this machine's GPUs: plain values, any of which may be unknown."""
+
+from __future__ import annotations
+
+from gpuconf.basics.records import NamedTuple
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Literal
+
+    ProblemCode = Literal[
+        "no_binding",  # nvidia-ml-py is missing, broken, or shadowed by another package
+        "no_library",  # libnvidia-ml.so.1 cannot be loaded
+        "not_loaded",  # the driver is installed, but its kernel module is not loaded
+        "no_permission",
+        "too_old",  # the driver, for this nvidia-ml-py
+        "mismatch",  # kernel module and library have different versions
+        "lost",  # a GPU has fallen off the bus
+        "no_answer",  # NVML hangs
+        "other",
+    ]
+else:
+    ProblemCode = str  # its type in JSON
+
+
+class NvmlProblem(NamedTuple):
+    """Why NVML could not be queried: a code for programs, a sentence for people."""
+
+    code: ProblemCode
+    sentence: str
+
+
+class GpuProcess(NamedTuple):
+    """A process that holds memory on a GPU, as far as the driver knows."""
+
+    pid: int
+    used_bytes: int | None = None
+    name: str | None = None
+    kind: str = "compute"  # or "graphics"
+
+
+class CardLease(NamedTuple):
+    """GPU memory that another process has leased; see ``gpuconf.machine.leases``.
+
+    ``used_bytes`` is what that process and its children have already taken, and ``pids`` are their
+    process ids; None if unknown.  With ``is_estimate`` the driver does not report their use, and
+    ``used_bytes`` follows from the growth of the card's.  ``since`` is in seconds since 1970.
+    ``is_elsewhere`` means that ``pid`` belongs to another pid namespace, ``is_ours`` that the
+    holder belongs to the current user, and ``is_parent`` that the current process descends from it.
+    """
+
+    pid: int
+    lease_bytes: int
+    used_bytes: int | None = None
+    program: str | None = None
+    user: str | None = None
+    profile: str | None = None
+    since: float | None = None
+    is_ours: bool | None = None
+    pids: tuple[int, ...] | None = None
+    is_elsewhere: bool = False
+    is_parent: bool = False
+    is_estimate: bool = False
+
+    @property
+    def promised_bytes(self) -> int:
+        """What it may still take: all of the lease if its use is unknown."""
+        return max(0, self.lease_bytes - (self.used_bytes or 0))
+
+
+class Cap(NamedTuple):
+    """A limit on a GPU's memory that is not ours: the kernel's, for a group of processes.
+
+    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are in use by the group.
+    """
+
+    name: str
+    limit_bytes: int
+    used_bytes: int = 0
+
+
+RAY, SLURM = "ray", "slurm"
+SCHEDULERS = {RAY: "Ray", SLURM: "Slurm"}
+
+
+class Share(NamedTuple):
+    """A scheduler's assignment to this process, for each GPU that it sees.
+
+    ``part`` is the fraction of the card's memory, 1 for all of it.  ``outside_bytes`` is the memory
+    held by programs that the scheduler did not start; None if unknown.  ``assignment`` describes
+    the whole assignment, such as "0.4 of GPU 0"; different assignments have different texts.
+    """
+
+    scheduler: str
+    part: float
+    assignment: str = ""
+    outside_bytes: int | None = None
+
+
+class Gpu(NamedTuple):
+    """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
+
+    ``index`` is the number that NVML and nvidia-smi print (PCI order).  A MIG instance has its
+    card's index, and its GPU instance and compute instance in ``mig_ids``.  ``free_bytes`` is
+    NVML's figure at the time of the query.  ``total_bytes`` excludes the driver's own reserve, if
+    the driver reports it (see ``gpuconf.machine.cards.nvml``).  ``own_bytes`` is the memory held by
+    the planning process itself, which it may use again.  ``is_exclusive`` means that the card
+    accepts one process at a time.
+
+    ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for
+    this GPU ahead of the current one.  ``caps`` are the kernel's limits for this process's group.
+    ``share`` is what a scheduler has assigned of it.  With ``is_unified`` the GPU uses the host's
+    memory: total and free are the host's, and what is in use is unknown.
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is unused here
+    uuid: str | None = None
+    name: str | None = None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    used_bytes: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    display_active: bool | None = None
+    pci_bus_id: str | None = None
+    mig_enabled: bool | None = None
+    mig_instances: tuple[Gpu, ...] = ()
+    processes: tuple[GpuProcess, ...] | None = None
+    mig_ids: tuple[int, int] | None = None
+    own_bytes: int = 0
+    is_exclusive: bool | None = None
+    leases: tuple[CardLease, ...] = ()
+    ahead: int = 0
+    caps: tuple[Cap, ...] = ()
+    share: Share | None = None
+    is_unified: bool = False
+
+    @property
+    def identity(self) -> object:
+        """A value that stays the same between two queries, even if the driver reports no UUID."""
+        return self.uuid or (self.index, self.mig_ids)
+
+    @property
+    def promised_bytes(self) -> int:
+        """The part of the free memory that others may still take under their leases."""
+        return sum(lease.promised_bytes for lease in self.leases)
+
+    @property
+    def unleased(self) -> tuple[GpuProcess, ...]:
+        """The processes that hold memory without a lease.
+
+        Where a holder's processes are unknown, a nameless one in the driver's list may be it.
+        """
+        leasing = {lease.pid for lease in self.leases if not lease.is_elsewhere}
+        leasing |= {pid for lease in self.leases for pid in lease.pids or ()}
+        is_whole = all(lease.pids is not None for lease in self.leases)
+        others = [each for each in self.processes or () if each.pid not in leasing]
+        return tuple(each for each in others if is_whole or each.name)
+
+    @property
+    def holders(self) -> tuple[tuple[GpuProcess | None, CardLease | None], ...]:
+        """Each process with its own lease, if any, followed by the leases of unlisted processes."""
+        here = {lease.pid: lease for lease in self.leases if not lease.is_elsewhere}
+        listed = [(each, here.pop(each.pid, None)) for each in self.processes or ()]
+        others = [*here.values(), *(lease for lease in self.leases if lease.is_elsewhere)]
+        return (*listed, *((None, lease) for lease in others))
+
+    def with_own_bytes(self, pid: int) -> Gpu:
+        """Return a copy whose ``own_bytes`` is what the driver lists for the process ``pid``."""
+        held = [each.used_bytes or 0 for each in self.processes or () if each.pid == pid]
+        instances = tuple(each.with_own_bytes(pid) for each in self.mig_instances)
+        return self._replace(own_bytes=sum(held), mig_instances=instances)
+
+
+class Inventory(NamedTuple):
+    """The machine's GPUs in NVML's order, and the reason if there are none.
+
+    ``problem`` is one sentence for people, set if NVML could not be queried at all (no library, no
+    driver).  Then ``gpus`` is empty and nothing is known about the GPUs: a framework may still see
+    some (Jetson, WSL without the library).  Programs decide by ``problem_code``, never by the
+    sentence.  ``unassigned`` says that a scheduler has given this process no GPU, and ``unshared``
+    why its share of a GPU is unknown; both are for people.
+    """
+
+    gpus: tuple[Gpu, ...] = ()
+    driver_version: str | None = None
+    cuda_version: tuple[int, int] | None = None
+    problem: str | None = None
+    problem_code: ProblemCode | None = None
+    unassigned: str | None = None
+    unshared: str | None = None
+
+    @classmethod
+    def unknown(cls, problem: NvmlProblem) -> Inventory:
+        """Return the inventory of a machine whose NVML could not be queried."""
+        return cls(problem=problem.sentence, problem_code=problem.code)

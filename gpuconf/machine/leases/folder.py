@@ -1,0 +1,246 @@
+"""The ledger's folder: one that every program on this machine finds and may write to.
+
+It is ``$GPUCONF_LEASES``, else the first of `DEFAULTS` that exists and is valid, else the first
+that can be created.  It must be on a local file system, since locks on network file systems behave
+differently, and sticky, so that users cannot remove each other's leases.  XDG_RUNTIME_DIR would be
+a separate folder for each user.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from gpuconf.machine.leases.lease import UNFINISHED, next_ticket
+
+VARIABLE = "GPUCONF_LEASES"
+# One from an administrator (tmpfiles.d), Debian's, and one on every Linux with shared memory.
+DEFAULTS = ("/run/gpuconf", "/run/lock/gpuconf", "/dev/shm/gpuconf")
+MODE = 0o1777
+_OVER_A_NETWORK = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs"),
+        *("beegfs", "glusterfs", "ncpfs", "ocfs2", "gfs2", "pvfs2", "panfs", "orangefs"),
+    )
+)
+_MOUNTS = "/proc/self/mountinfo"
+_INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO in the kernel's proc_ns.h
+_INITIAL_IPC_NAMESPACE = 0xEFFFFFFF  # PROC_IPC_INIT_INO
+_CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
+
+
+class NoLedgerError(Exception):
+    """No ledger can be used; the message says why.
+
+    ``is_missing`` means that none of the folders exists, as before the first lease.
+    """
+
+    def __init__(self, reason: str, *, is_missing: bool = False) -> None:
+        super().__init__(reason)
+        self.is_missing = is_missing
+
+
+FaultCode = Literal[
+    "relative",
+    "missing",
+    "no_folder",
+    "not_sticky",
+    "closed",  # not readable
+    "read_only",
+    "network",
+]
+
+
+class FolderFault(NamedTuple):
+    """Why a path cannot be a ledger's folder: a code for programs, a sentence for people."""
+
+    path: str
+    code: FaultCode
+    sentence: str
+
+
+class LedgerFolder(NamedTuple):
+    """The ledger's folder.
+
+    ``others`` are further folders that contain leases, for example after an administrator has
+    created a better one.  ``is_private`` means that only the programs of this container see it.
+    With ``is_read_only``, others' leases can be read but none taken.
+    """
+
+    path: str
+    others: tuple[str, ...] = ()
+    is_private: bool = False
+    is_read_only: bool = False
+
+
+def find_folder(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    may_make: bool = True,
+    defaults: Sequence[str] = DEFAULTS,
+) -> LedgerFolder:
+    """Return the ledger's folder; raise NoLedgerError with the reasons if there is none.
+
+    Creates it if needed, unless ``may_make`` is False.
+    """
+    named = environ.get(VARIABLE)
+    if named:
+        _refuse_relative(named)
+        _make([named] if may_make else [])
+        fault = fault_of(named, follow_links=True)
+        if fault is not None:
+            raise NoLedgerError(fault.sentence, is_missing=fault.code == "missing")
+        return LedgerFolder(named, is_read_only=not _is_writable(named))
+    good = [path for path in defaults if problem_of(path) is None]
+    writable = [path for path in good if is_shared(path)]
+    if not writable and may_make:
+        _make(defaults)
+        # Check all of them again: another user's program may have created the next one just now.
+        good = [path for path in defaults if problem_of(path) is None]
+        writable = [path for path in good if is_shared(path)]
+    if not good and not writable:
+        faults = [fault for fault in map(fault_of, defaults) if fault is not None]
+        raise NoLedgerError(
+            "; ".join(fault.sentence for fault in faults),
+            is_missing=all(fault.code == "missing" for fault in faults),
+        )
+    path = (writable or good)[0]
+    others = tuple(each for each in good if each != path)
+    return LedgerFolder(path, others, is_private(path), is_read_only=not writable)
+
+
+def _is_writable(path: str) -> bool:
+    return os.access(path, os.W_OK)
+
+
+def is_shared(path: str) -> bool:
+    """Whether this process and others may write; otherwise root would have its own mutex there."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # removed just now
+        return False
+    return bool(mode & 0o022) and _is_writable(path)
+
+
+def _refuse_relative(named: str) -> None:
+    if not os.path.isabs(named):
+        raise NoLedgerError(f"{VARIABLE}={named} is not an absolute path")
+
+
+def _make(paths: Iterable[str]) -> None:
+    """Create the first of ``paths`` that can be created, unless another program just has."""
+    for path in paths:
+        with suppress(OSError):
+            make_sticky(path)
+        if problem_of(path) is None and is_shared(path):
+            return
+
+
+def make_sticky(path: str) -> None:
+    """Create the folder ``path``, where all users may create files but not remove each other's.
+
+    Raises OSError, such as FileExistsError.  The folder appears with its final mode, whatever the
+    umask: a process killed here leaves no folder that others cannot use.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    folder, name = os.path.split(path.rstrip("/"))
+    unfinished = f"{folder}/{UNFINISHED}{name}.{os.getpid()}.{next_ticket()}"
+    try:
+        os.mkdir(unfinished)
+        os.chmod(unfinished, MODE)
+        os.rename(unfinished, path)
+    finally:
+        with suppress(OSError):  # it was renamed
+            os.rmdir(unfinished)
+
+
+def problem_of(path: str, *, follow_links: bool = False) -> str | None:
+    """Explain to people why ``path`` cannot be a ledger's folder; None if it can."""
+    fault = fault_of(path, follow_links=follow_links)
+    return None if fault is None else fault.sentence
+
+
+def fault_of(path: str, *, follow_links: bool = False) -> FolderFault | None:
+    """Return why ``path`` cannot be a ledger's folder, write permission apart, or None."""
+    found = _fault_of(path, follow_links=follow_links)
+    return None if found is None else FolderFault(path, found[0], f"{path}{found[1]}")
+
+
+def _fault_of(path: str, *, follow_links: bool) -> tuple[FaultCode, str] | None:
+    if not os.path.isabs(path):
+        return "relative", " is not an absolute path"
+    try:
+        mode = os.stat(path, follow_symlinks=follow_links).st_mode
+    except OSError as error:
+        return "closed" if error.errno == errno.EACCES else "missing", f": {error.strerror}"
+    kind = _mount_of(path)[1]
+    faults: list[tuple[bool, FaultCode, str]] = [
+        (not stat.S_ISDIR(mode), "no_folder", " is not a folder"),
+        (
+            bool(mode & 0o022) and not mode & stat.S_ISVTX,
+            "not_sticky",
+            " is not sticky, so every user could remove another's leases",
+        ),
+        (not os.access(path, os.R_OK | os.X_OK), "closed", " may not be read"),
+        (kind in _OVER_A_NETWORK, "network", f" is on a file system of a network ({kind})"),
+    ]
+    return next(((code, words) for is_so, code, words in faults if is_so), None)
+
+
+def can_be_made(path: str) -> bool:
+    """Whether this process could create the missing folder ``path``."""
+    above = os.path.dirname(path)
+    return not os.path.lexists(path) and os.access(above, os.W_OK | os.X_OK)
+
+
+def _mount_of(path: str) -> tuple[str, str]:
+    """Return the mount point above ``path`` and its file system type; "" if unknown.
+
+    In a line of mountinfo the fifth field is the mount point; the type follows the hyphen.
+    """
+    path, found = os.path.realpath(path), ("", "")
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    except OSError:
+        return found
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].replace("\\040", " ")
+        is_above = path == point or path.startswith(point.rstrip("/") + "/")
+        if is_above and len(point) >= len(found[0]):
+            found = (point, after.split()[0])
+    return found
+
+
+def is_private(path: str) -> bool:
+    """Whether this is a container with its own folder, not one mounted from outside.
+
+    With the host's IPC namespace (docker run --ipc=host), /dev/shm is the host's.
+    """
+    point = _mount_of(path)[0]
+    is_shared = point == os.path.realpath(path) or (
+        point == "/dev/shm" and _is_namespace("ipc", _INITIAL_IPC_NAMESPACE)
+    )
+    return is_container() and not is_shared
+
+
+def is_container() -> bool:
+    """Whether this process is in a container, or in another pid namespace than the host."""
+    is_initial = _is_namespace("pid", _INITIAL_PID_NAMESPACE)
+    if is_initial is None:
+        return False
+    return not is_initial or any(os.path.exists(each) for each in _CONTAINER_FILES)
+
+
+def _is_namespace(kind: str, inode: int) -> bool | None:
+    """Whether this process's namespace of this kind has that inode; None if /proc lacks it."""
+    try:
+        return os.stat(f"/proc/self/ns/{kind}").st_ino == inode
+    except OSError:
+        return None

@@ -1,0 +1,277 @@
+"""Combine leases with NVML's figures: what each holder has taken of its lease, and may still take.
+
+    free for a lease = free - sum over the other leases of max(0, lease - what its holder uses)
+
+Under WSL2, in containers and in vGPU guests the driver does not say what each holder uses.  There
+the memory in use beyond what others used at the latest grant is attributed to the holders.
+
+The order of the queries matters: first which leases are alive, then who uses how much, then what is
+free.  A holder that takes memory in between is counted twice, which is safe; in another order it
+would not be counted at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+
+from gpuconf.basics.ancestry import exists, lineage_of, stat_of
+from gpuconf.basics.records import NamedTuple
+from gpuconf.basics.terminal import debug
+from gpuconf.machine.cards.holders import Process, read_processes, user_name
+from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess, Inventory
+from gpuconf.machine.cards.nvml import read_inventory
+from gpuconf.machine.leases.files import is_locked, read_note, users_of
+from gpuconf.machine.leases.folder import NoLedgerError, find_folder, is_container
+from gpuconf.machine.leases.lease import Lease, Owner, folder_of, innermost_pid
+from gpuconf.machine.leases.ledger import Ledger
+
+# In a lease's note, before the name of the card's folder, in bytes.
+_OTHERS = "others."  # in use without a lease
+_MOST = "most."  # what the holder may take
+
+
+class CardLeases(NamedTuple):
+    """A ledger's leases of one card, and its queue."""
+
+    granted: tuple[Lease, ...] = ()
+    waiting: tuple[Lease, ...] = ()
+
+
+class WaitingProgram(NamedTuple):
+    """A program in the queue for one card, and the minimum memory it needs.
+
+    ``owner`` is the same in the queues of several cards.  ``since`` is in seconds since 1970.
+    """
+
+    owner: Owner
+    least_bytes: int
+    program: str | None = None
+    user: str | None = None
+    profile: str | None = None
+    since: float | None = None
+    is_ours: bool | None = None
+    is_elsewhere: bool = False
+
+
+def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventory:
+    """Return the machine's GPUs with the leases on each, without the mutex: only for reading.
+
+    Without a ledger, they are returned as ``read`` reports them.
+    """
+    try:
+        ledger = Ledger(find_folder(may_make=False))
+        found = read_ledger(ledger)
+    except NoLedgerError as error:
+        inventory = read()
+        # Without GPUs there is nothing to lease; without the folder, nothing has been leased yet.
+        if inventory.gpus and not error.is_missing:
+            debug(f"leases are not counted: {error}")
+        return inventory
+    return with_leases(read(), found, ledger.owner)
+
+
+def read_ledger(
+    ledger: Ledger, *, before: int | None = None, sweep: bool = False
+) -> dict[str, CardLeases]:
+    """Return the leases of each card in ``ledger``; of those that wait, only lower tickets."""
+    return {
+        card: CardLeases(
+            tuple(ledger.leases(card, sweep=sweep)),
+            tuple(ledger.waiting(card, before, sweep=sweep)),
+        )
+        for card in ledger.cards()
+    }
+
+
+def with_leases(
+    inventory: Inventory,
+    found: Mapping[str, CardLeases],
+    reader: Owner,
+    known: Mapping[int, Process] | None = None,
+) -> Inventory:
+    """Add the leases in ``found``, read before ``inventory``, to its GPUs, as ``reader`` sees them.
+
+    ``known`` is what /proc shows of the processes that NVML lists, if that was already read.
+    """
+    if not any(any(each) for each in found.values()):
+        return inventory
+    in_container = is_container()
+    if known is None:
+        known = read_processes(inventory, in_container=in_container)
+
+    def is_here(pid: int) -> bool:
+        # In a container NVML's pids may be the host's; elsewhere /proc may hide other users'.
+        return pid in known if in_container else exists(pid)
+
+    def complete(gpu: Gpu) -> Gpu:
+        instances = tuple(map(complete, gpu.mig_instances))
+        leases = found.get(folder_of(gpu.uuid) if gpu.uuid else "", CardLeases())
+        ahead = len({each.owner for each in leases.waiting})
+        here = [each.pid for each in gpu.processes or () if is_here(each.pid)]
+        # A driver that lists nobody, though memory is in use, says nothing about the holders.
+        listed = None if gpu.used_bytes and not gpu.processes else gpu.processes
+        described = describe_leases(leases.granted, listed, here, reader)
+        described = _with_growth(described, leases.granted, gpu.used_bytes)
+        return gpu._replace(mig_instances=instances, leases=described, ahead=ahead)
+
+    return inventory._replace(gpus=tuple(map(complete, inventory.gpus)))
+
+
+def describe_leases(
+    granted: tuple[Lease, ...],
+    processes: tuple[GpuProcess, ...] | None,
+    here: Collection[int] | None,
+    reader: Owner,
+) -> tuple[CardLease, ...]:
+    """Describe each lease of a card, with what its holder uses by the driver's process list.
+
+    ``here`` are those of the processes that are known to be in this pid namespace; None for all.  A
+    holder that is none of them may be one of the others.  A holder in a namespace below this one, a
+    container's, is identified by its pid there.
+    """
+    owners = _Owners([each.owner for each in granted], reader)
+    for each in granted:
+        owners.add_users(users_of(each), each.owner)
+    ours = [each for each in processes or () if here is None or each.pid in here]
+    is_whole = processes is not None and len(ours) == len(processes)
+    used: dict[Owner, list[GpuProcess]] = {}
+    if is_whole:
+        used = {each.owner: [] for each in granted if not owners.is_elsewhere(each.owner)}
+    for listed in ours:
+        owner = owners.of(listed.pid)
+        if owner is not None:
+            used[owner] = [*used.get(owner, ()), listed]
+    parents = _parents_of(reader.pid) if granted else set()
+    return tuple(_described(each, used.get(each.owner), reader, parents) for each in granted)
+
+
+def note_of_use(most: Mapping[Gpu, int | None]) -> dict[str, str]:
+    """Return what the note of a new lease says of each GPU, for readers of a silent driver.
+
+    It is what is in use there without a lease, and ``most``, the bytes that the holder may take.
+    """
+    note = {}
+    for gpu, most_bytes in most.items():
+        if gpu.used_bytes is not None and gpu.uuid is not None:
+            others = gpu.used_bytes - sum(each.used_bytes or 0 for each in gpu.leases)
+            note[f"{_OTHERS}{folder_of(gpu.uuid)}"] = str(max(0, others))
+            note[f"{_MOST}{folder_of(gpu.uuid)}"] = str(most_bytes)
+    return note
+
+
+def _with_growth(
+    described: tuple[CardLease, ...], granted: tuple[Lease, ...], used_bytes: int | None
+) -> tuple[CardLease, ...]:
+    """Attribute the use that the driver does not, by the note of the latest lease that has one.
+
+    It goes first to the holders that may take most beyond their leases, so that what the others
+    have reserved stays theirs.  What processes without a lease have begun to use since counts too.
+    """
+    others = {lease: size for lease in granted if (size := _noted(lease, _OTHERS)) is not None}
+    if used_bytes is None or not others or all(each.used_bytes is not None for each in described):
+        return described
+    latest = max(others, key=lambda lease: lease.ticket)
+    growth = used_bytes - others[latest] - sum(each.used_bytes or 0 for each in described)
+    rest, found = max(0, growth), dict(zip(granted, described, strict=True))
+    most = {lease: max(_noted(lease, _MOST) or 0, lease.size_bytes) for lease in granted}
+    for lease in sorted(granted, key=lambda lease: (lease.size_bytes - most[lease], lease.ticket)):
+        if found[lease].used_bytes is None:
+            used = min(rest, most[lease])
+            found[lease] = found[lease]._replace(used_bytes=used, is_estimate=growth > 0)
+            rest -= used
+    return tuple(found.values())
+
+
+def _noted(lease: Lease, name: str) -> int | None:
+    figure = read_note(lease).get(f"{name}{os.path.basename(lease.folder)}", "")
+    return int(figure) if figure.isdecimal() else None
+
+
+def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[WaitingProgram, ...]:
+    """Describe the queue for a card, in order, without programs that have just ended."""
+    return tuple(
+        WaitingProgram(
+            each.owner,
+            each.size_bytes,
+            *_note_of(each),
+            is_elsewhere=each.owner.namespace != reader.namespace,
+        )
+        for each in waiting
+        if is_locked(each.path)
+    )
+
+
+class _Owners:
+    """The holders of a card's leases, and which of them a process belongs to."""
+
+    def __init__(self, owners: Collection[Owner], reader: Owner) -> None:
+        self._reader = reader
+        self._here = {each.pid: each for each in owners if not self.is_elsewhere(each)}
+        self._elsewhere = {(e.pid, e.start): e for e in owners if self.is_elsewhere(e)}
+
+    def add_users(self, pids: Collection[int], owner: Owner) -> None:
+        """Assign processes that compute within a lease, whoever started them, to its holder."""
+        self._here.update((pid, owner) for pid in pids if pid)
+
+    def is_elsewhere(self, owner: Owner) -> bool:
+        """Whether its pid belongs to another pid namespace than the reader's."""
+        return owner.namespace != self._reader.namespace
+
+    def of(self, pid: int) -> Owner | None:
+        """Return the holder that ``pid`` is or descends from; None for others, and for the reader.
+
+        The reader's own memory is its own, even if a parent of it holds a lease.
+        """
+        for each in lineage_of(pid):
+            if each in self._here:
+                return self._here[each]
+            fields = None if each in (0, 1, self._reader.pid) else stat_of(each)
+            if fields is None:
+                return None
+            inner = innermost_pid(each) if self._elsewhere else None
+            if inner is not None and (inner, int(fields[19])) in self._elsewhere:
+                return self._elsewhere[inner, int(fields[19])]
+        return None
+
+
+def _described(
+    lease: Lease, used: list[GpuProcess] | None, reader: Owner, parents: set[int]
+) -> CardLease:
+    sizes = [None] if used is None else [each.used_bytes for each in used]
+    known = [size for size in sizes if size is not None]
+    return CardLease(
+        lease.owner.pid,
+        lease.size_bytes,
+        sum(known) if len(known) == len(sizes) else None,
+        *_note_of(lease),
+        pids=None if used is None else tuple(each.pid for each in used),
+        is_elsewhere=lease.owner.namespace != reader.namespace,
+        is_parent=lease.owner.namespace == reader.namespace and lease.owner.pid in parents,
+    )
+
+
+def _parents_of(pid: int) -> set[int]:
+    """Return the processes that ``pid`` descends from."""
+    return set(lineage_of(pid)) - {pid}
+
+
+class _Note(NamedTuple):
+    """What the lease's file says about its holder."""
+
+    program: str | None
+    user: str | None
+    profile: str | None
+    since: float | None
+    is_ours: bool | None
+
+
+def _note_of(lease: Lease) -> _Note:
+    note = read_note(lease)
+    try:
+        file = os.stat(lease.path, follow_symlinks=False)
+    except OSError:  # it has just been released
+        return _Note(note.get("program"), None, note.get("profile"), None, None)
+    user = user_name(file.st_uid)  # the owner of a file cannot be faked
+    ours = file.st_uid == os.getuid()
+    return _Note(note.get("program"), user, note.get("profile"), file.st_mtime, ours)

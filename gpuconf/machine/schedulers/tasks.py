@@ -1,0 +1,48 @@
+"""Which scheduler started a process: Ray workers and Slurm steps can be recognized in /proc.
+
+Ray gives each worker the command line ``ray::Model.train``, and Slurm gives the parent of each
+step's tasks ``slurmstepd: [12.0]``.  Every user can read both, unless /proc is mounted with
+``hidepid``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpuconf.basics.ancestry import lineage_of, stat_of, words_of
+from gpuconf.machine.cards.inventory import RAY, SLURM, Gpu
+
+_VSIZE = 20  # index of the address space size in the fields of `stat_of`
+_TITLES = {RAY: re.compile(r"ray::\S"), SLURM: re.compile(r"slurmstepd: \[[^\]]+\]")}
+
+
+def is_task_of(pid: int, scheduler: str) -> bool:
+    """Whether ``scheduler`` has started ``pid`` or one of its ancestors as a task.
+
+    Not so for a program in a terminal, nor for Ray's own driver.
+    """
+    titles = ((words_of(each) or [""])[0] for each in lineage_of(pid))
+    return any(map(_TITLES[scheduler].match, titles))
+
+
+def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:
+    """Return the bytes of ``gpu`` that neither tasks of ``scheduler`` nor ``own_pid`` hold.
+
+    None if NVML has no figures.  Memory that the driver does not attribute to a process (WSL,
+    containers) counts as held outside.  Memory of a process that is ending does not: it will soon
+    be free, and the process no longer has a command line that could name its scheduler.
+    """
+    if gpu.total_bytes is None or gpu.free_bytes is None:
+        return None
+    inside = sum(
+        each.used_bytes or 0
+        for each in gpu.processes or ()
+        if each.pid == own_pid or is_task_of(each.pid, scheduler) or _is_ending(each.pid)
+    )
+    return max(0, gpu.total_bytes - gpu.free_bytes - inside)
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether a process has released its address space: it is exiting, or a zombie."""
+    fields = stat_of(pid)
+    return fields is not None and fields[_VSIZE] == "0"

@@ -1,0 +1,106 @@
+"""What other programs' leases leave of a GPU, and the lease for a limit, with the lines to show."""
+
+from __future__ import annotations
+
+from gpuconf.basics.units import sized
+from gpuconf.machine.cards.inventory import CardLease, Gpu
+from gpuconf.planner.plan import GpuPlan, Plan, label
+from gpuconf.profile.model import GpuRules, MemoryRules, Profile
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MOST_SHOWN = 4
+
+
+def wants_leases(profile: Profile) -> bool:
+    """Whether ``profile`` may lease some GPU: it has a limit there, and lease is on."""
+    rules = [each for _, each in profile.per_gpu]
+    rules.append(GpuRules(profile.memory, profile.virtual_devices))
+    return profile.gpus.kind != "none" and any(
+        each.memory.lease is not False and _has_limit(each) for each in rules
+    )
+
+
+def _has_limit(rules: GpuRules) -> bool:
+    memory = rules.memory
+    limits = (memory.per_process_gpu_memory_fraction, memory.memory_limit)
+    others = (*limits, memory.keep_free, memory.context)
+    is_shared = memory.share not in (None, "none")
+    return is_shared or bool(rules.virtual_devices) or any(each is not None for each in others)
+
+
+def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
+    """Return notes for a program about its limits: reduced by others' leases, or missing."""
+    notes = []
+    for plan in planned:
+        cut = plan.uncut_limit_bytes
+        if cut is not None and plan.limit_bytes is not None and plan.limit_bytes < cut:
+            notes.append(
+                f"limit on {label(plan.gpu)} reduced from {sized(cut)} to "
+                f"{sized(plan.limit_bytes)}: other processes have reserved "
+                f"{sized(plan.gpu.promised_bytes)} that they do not use yet"
+            )
+    if profile.memory.on_shortage.action != "fail" and not wants_leases(profile):
+        rules = [profile.memory, *(each.memory for _, each in profile.per_gpu)]
+        if all(each.at_least is None for each in rules):
+            notes.append(
+                f"on_shortage does nothing in profile {profile.name}, which has neither a limit "
+                "nor at_least (`extends: shared-desktop` has both)"
+            )
+    return notes
+
+
+def is_within(bound: Plan, made: Plan) -> bool:
+    """Whether ``bound`` uses the same GPUs as ``made``, and no more of any."""
+    if bound.hides_gpus or made.hides_gpus or len(bound.gpus) != len(made.gpus):
+        return bound.hides_gpus and made.hides_gpus
+    return all(
+        ours.gpu.identity == theirs.gpu.identity
+        and (ours.limit_bytes or 0) <= (theirs.limit_bytes or 0)
+        for ours, theirs in zip(bound.gpus, made.gpus, strict=True)
+    )
+
+
+def is_leased(gpu: Gpu, memory: MemoryRules) -> bool:
+    """Whether leases apply to ``gpu``: as the profile says, or else if it is not exclusive."""
+    return not gpu.is_exclusive if memory.lease is None else memory.lease
+
+
+def free_for_lease(gpu: Gpu, memory: MemoryRules) -> int | None:
+    """Return the free memory minus what others may still take under leases; None if unknown."""
+    if gpu.free_bytes is None:
+        return None
+    free = gpu.free_bytes + gpu.own_bytes
+    return free - gpu.promised_bytes if is_leased(gpu, memory) else free
+
+
+def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
+    """Return a line for each lease of others, the largest promise first."""
+    if not is_leased(gpu, memory):
+        return []
+    leases = sorted(gpu.leases, key=lambda lease: -lease.promised_bytes)
+    lines = [_line(lease) for lease in leases[:_MOST_SHOWN]]
+    rest = leases[_MOST_SHOWN:]
+    if rest:
+        promised = sum(lease.promised_bytes for lease in rest)
+        more = "1 more lease" if len(rest) == 1 else f"{len(rest)} more leases"
+        lines.append(f"{more}: {sized(promised)} not used yet")
+    return lines
+
+
+def _line(lease: CardLease) -> str:
+    part = "an unknown part in use, so all of it counts"
+    if lease.used_bytes is not None:
+        about = "about " if lease.is_estimate else ""
+        used, rest = sized(lease.used_bytes), sized(lease.promised_bytes)
+        part = f"{about}{used} in use, {rest} not used yet"
+    return f"reserved by {holder(lease)}: {sized(lease.lease_bytes)}, {part}"
+
+
+def holder(lease: CardLease) -> str:
+    """Describe who holds a lease."""
+    program = f" {lease.program}" if lease.program else ""
+    who = f"pid {lease.pid}{program}" + (f" ({lease.user})" if lease.user else "")
+    return f"{who}, which started this program" if lease.is_parent else who

@@ -1,0 +1,87 @@
+"""A scheduler's share as a limit: the assigned fraction of what all its programs may use.
+
+    share × (total - held by others - keep_free) - context
+
+Others are programs that the scheduler did not start: the display, a notebook, its own driver.  All
+shares of a card, each with a CUDA context, therefore fit next to them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gpuconf.basics.units import MIB, sized
+from gpuconf.machine.cards.inventory import RAY, SCHEDULERS, SLURM, Gpu
+from gpuconf.planner.context import context_bytes
+from gpuconf.planner.plan import GpuPlan, label
+from gpuconf.profile.model import GpuRules
+
+# How to request a larger share, at least {part} of the GPU, from each scheduler.
+_ASK = {
+    SCHEDULERS[RAY]: "num_gpus={part}",
+    SCHEDULERS[SLURM]: "--gres=shard:N for {part} of the GPU",
+}
+
+
+def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
+    """Return the bytes of the share of ``gpu`` and the line that explains them; None for no share.
+
+    If figures are unknown, only the line is returned.
+    """
+    share = gpu.share
+    if share is None:
+        return None, None
+    name = f"{share.scheduler}'s share {share.part:.4g}"
+    keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
+    if gpu.total_bytes is None or share.outside_bytes is None or keep is None or context is None:
+        return None, f"{name}: dropped, the card's figures are unknown"
+    of_all = int(share.part * (gpu.total_bytes - share.outside_bytes - keep))
+    term = of_all // rules.processes - context
+    parts = [f"{_mib(gpu.total_bytes)} total"]
+    off = ((share.outside_bytes, "held by others"), (keep, "keep_free"))
+    parts += [f"- {_mib(size)} {what}" for size, what in off if size]
+    whole = f"({' '.join(parts)})" if len(parts) > 1 else parts[0]
+    each = f" / {rules.processes} processes" if rules.processes > 1 else ""
+    return term, f"{name} × {whole}{each} - {_mib(context)} context = {_mib(term)}"
+
+
+def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
+    """Return a hint if the share of ``gpu`` leaves less than 1 MiB after a CUDA context.
+
+    None if it leaves more, or if even the whole card would not.
+    """
+    share, (term, _) = gpu.share, share_term(gpu, rules)
+    if share is None or term is None or term >= MIB:
+        return None
+    keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
+    together = (gpu.total_bytes or 0) - (share.outside_bytes or 0) - (keep or 0)
+    needed = ((context or 0) + MIB) * rules.processes
+    if needed > together:
+        return None
+    part = f"{math.ceil(100 * needed / together) / 100:g}"
+    return (
+        f"{share.scheduler}'s share is smaller than a CUDA context; ask for a larger one: "
+        f"{_ASK[share.scheduler].format(part=part)} at least"
+    )
+
+
+def _keep_free_bytes(gpu: Gpu, rules: GpuRules) -> int | None:
+    keep_free = rules.memory.keep_free
+    return 0 if keep_free is None else keep_free.of(gpu.total_bytes)
+
+
+def share_notes(planned: Sequence[GpuPlan]) -> list[str]:
+    """Return the limit of each shared GPU and the line that explains it, for a worker's log."""
+    notes = []
+    for plan in planned:
+        if plan.gpu.share is None or plan.limit_bytes is None:
+            continue
+        name = f"{plan.gpu.share.scheduler}'s share"
+        line = next((each for each in plan.arithmetic if each.startswith(name)), name)
+        notes.append(f"limit {_mib(plan.limit_bytes)} on {label(plan.gpu)}: {line}")
+    return notes
+
+
+def _mib(size_bytes: int) -> str:
+    return sized(size_bytes, cut=True)

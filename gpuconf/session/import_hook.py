@@ -1,0 +1,306 @@
+"""Run a function right after a module is imported, before the importer receives it.
+
+``on_import("tensorflow", hook)`` calls ``hook(module)`` once the module's own code has run.  This
+covers ``from tensorflow.python.x import y`` and Keras's lazy imports, because all of them import
+the top package first.  If the module is already imported, the hook is called at once.  If another
+thread is importing it, the module is left alone, and :func:`unmet` lists it.
+
+It fails closed: if a hook raises, the import raises, on this and every later attempt, so that a
+notebook cell that is rerun does not continue without limits.  The module and all its submodules are
+removed from ``sys.modules``; otherwise ``from tensorflow.python.x import y`` would find the
+submodule there and never import the top package.  They are kept aside.  The next import brings them
+back without running their code again (C++ libraries do not survive that) and calls the hook. The
+same applies to hooked modules imported along the way: the Keras that TensorFlow has imported is
+unavailable while TensorFlow is refused.
+
+The hook is called outside any lock of ours, and the module's real loader is back in place before
+its code runs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from gpuconf.basics.locks import local
+from gpuconf.basics.records import NamedTuple
+from gpuconf.errors import with_short_tracebacks
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Protocol
+
+    Hook = Callable[[ModuleType], None]
+
+    class _Loader(Protocol):
+        def create_module(self, spec: ModuleSpec) -> ModuleType | None: ...
+
+        def exec_module(self, module: ModuleType) -> None: ...
+
+
+class _Hooks(NamedTuple):
+    """The functions called for a module, before and after its code runs."""
+
+    after: Hook
+    before: Callable[[], None]
+
+
+class _HookedLoader:
+    """Replaces a module's loader for one import: runs the code, then the hook."""
+
+    def __init__(self, loader: _Loader, hooks: ImportHooks) -> None:
+        self._loader = loader
+        self._hooks = hooks
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        create = getattr(self._loader, "create_module", None)  # missing in loaders with load_module
+        return self._hooks.refused(spec.name) or (create(spec) if create else None)
+
+    @with_short_tracebacks
+    def exec_module(self, module: ModuleType) -> None:
+        name, spec = module.__name__, module.__spec__
+        there = self._hooks.imported()
+        if spec is not None:
+            spec.loader = self._loader  # type: ignore[assignment]  # typeshed wants the ABC
+        module.__loader__ = self._loader  # type: ignore[assignment]
+        self._hooks.run_before(name)
+        if not self._hooks.bring_back(name, module):
+            self._hooks.begin(name)
+            try:
+                self._run_code(module)
+            finally:
+                self._hooks.end(name)
+        try:
+            self._hooks.run(name, sys.modules.get(name, module))
+        except BaseException:
+            # importlib now removes the module from sys.modules, unless this is a reload; the next
+            # import goes through the finder and the hook again.
+            if getattr(spec, "_initializing", False):
+                self._hooks.refuse(name, module, along=self._hooks.imported() - there)
+            raise
+
+    def _run_code(self, module: ModuleType) -> None:
+        if hasattr(self._loader, "exec_module"):
+            self._loader.exec_module(module)
+            return
+        # A Python 2 style loader creates the module itself, unless it finds one.
+        self._loader.load_module(module.__name__)  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> object:
+        # get_resource_reader, get_source, is_package, …: everything the real loader has.
+        if name == "_loader":  # not set yet, for example while being copied
+            raise AttributeError(name)
+        return getattr(self._loader, name)
+
+
+class _Refused(NamedTuple):
+    """A module whose code has run, but whose import was refused.
+
+    ``aside`` holds the modules of its name and below, and those of the modules in ``along``.
+    """
+
+    module: ModuleType
+    aside: dict[str, ModuleType]
+    along: frozenset[str] = frozenset()
+
+
+class _Finding(local):
+    """The names this thread is looking for; other finders may call us while we call them."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+
+class ImportHooks:
+    """The finder on ``sys.meta_path``, and the hooks by module name."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, _Hooks] = {}
+        self._finding = _Finding()
+        self._running: set[str] = set()
+        self.met: set[str] = set()
+        self._refused: dict[str, _Refused] = {}
+        self._refused_along: dict[str, str] = {}
+
+    def set(self, name: str, hook: Hook, before: Callable[[], None] = lambda: None) -> None:
+        self._hooks[name] = _Hooks(hook, before)
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def drop(self, name: str) -> None:
+        self._hooks.pop(name, None)
+
+    def run_before(self, name: str) -> None:
+        hooks = self._hooks.get(name)
+        if hooks is not None:
+            hooks.before()
+
+    def run(self, name: str, module: ModuleType) -> None:
+        hooks = self._hooks.get(name)
+        if hooks is None:
+            return
+        self.met.add(name)
+        try:
+            hooks.after(module)
+        except BaseException:
+            self.met.discard(name)
+            raise
+
+    def unmet(self) -> list[str]:
+        """Return the hooked modules that are imported, fully or partly, without a call of their
+        hook.
+        """
+        return [
+            name
+            for name in self._hooks
+            if name in sys.modules and name not in self.met and name not in self._running
+        ]
+
+    def keep_first(self, name: str) -> None:
+        """If ``name`` is hooked and about to be imported, make sure this finder is asked first.
+
+        Insert before removing: another thread may be iterating over the list and must not miss a
+        finder.
+        """
+        if name not in self._hooks and name.partition(".")[0] not in self._hooks:
+            return
+        path = sys.meta_path
+        if not path or path[0] is self or self not in path:
+            return
+        path.insert(0, self)
+        del path[path.index(self, 1)]
+
+    def imported(self) -> frozenset[str]:
+        """Return the hooked modules that are imported or being imported."""
+        return frozenset(name for name in self._hooks if name in sys.modules)
+
+    def refuse(self, name: str, module: ModuleType, *, along: frozenset[str]) -> None:
+        """Move ``name``, ``along`` and everything below them out of ``sys.modules`` for later."""
+        packages = along | {name}
+        gone = [known for known in list(sys.modules) if known.partition(".")[0] in packages]
+        aside = {known: sys.modules[known] for known in gone}
+        for known in gone:
+            if known != name:  # importlib removes that one itself
+                del sys.modules[known]
+        self._refused[name] = _Refused(module, aside, along)
+        self._refused_along.update(dict.fromkeys(along, name))
+
+    def refused(self, name: str) -> ModuleType | None:
+        """Return the module whose code has run but whose import was refused; None if there is none.
+
+        If it was refused along with another module, import that one first: either its hook raises
+        again, or both come back.
+        """
+        if name in self._refused_along:
+            import importlib
+
+            importlib.import_module(self._refused_along[name])
+            self._refused[name] = _Refused(sys.modules[name], {})
+        entry = self._refused.get(name)
+        return None if entry is None else entry.module
+
+    def bring_back(self, name: str, module: ModuleType) -> bool:
+        """Undo the last refusal if it was of ``module``; otherwise return False."""
+        entry = self._refused.get(name)
+        if entry is None or entry.module is not module:
+            return False
+        del self._refused[name]
+        sys.modules.update(entry.aside)
+        for other in entry.along:
+            del self._refused_along[other]
+        return True
+
+    def begin(self, name: str) -> None:
+        """Record that the code of module ``name`` starts running, and its hook has not been called
+        yet.
+        """
+        self._running.add(name)
+
+    def end(self, name: str) -> None:
+        """Record that the code of module ``name`` has finished."""
+        self._running.discard(name)
+
+    def is_running(self, name: str) -> bool:
+        return name in self._running
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        ours = name in self._hooks or name in self._refused or name in self._refused_along
+        if not ours or name in self._finding.names:
+            return None
+        self._finding.names.add(name)
+        try:
+            spec = self._find_elsewhere(name, path, target)
+        finally:
+            self._finding.names.discard(name)
+        if spec is None or spec.loader is None:
+            return None
+        spec.loader = _HookedLoader(spec.loader, self)  # type: ignore[assignment]
+        return spec
+
+    def _find_elsewhere(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        for finder in list(sys.meta_path):
+            find_spec = getattr(finder, "find_spec", None)
+            spec = None if finder is self or find_spec is None else find_spec(name, path, target)
+            if spec is not None:
+                return spec  # type: ignore[no-any-return]
+        return None
+
+
+_hooks = ImportHooks()
+
+
+def on_import(name: str, hook: Hook, *, before: Callable[[], None] = lambda: None) -> None:
+    """Call ``hook(module)`` after the module ``name`` is imported, or now if it already is.
+
+    ``before`` is called right before the module's code runs.  A second call for the same name
+    replaces both.  The import raises whatever they raise.
+    """
+    _hooks.set(name, hook, before)
+    module = sys.modules.get(name)
+    if module is not None and not _hooks.is_running(name) and is_whole(name):
+        before()
+        _hooks.run(name, module)
+
+
+def forget(name: str) -> None:
+    """Remove the hook for ``name``."""
+    _hooks.drop(name)
+
+
+def is_running(name: str) -> bool:
+    """Whether the code of module ``name`` is running now, before its hook."""
+    return _hooks.is_running(name)
+
+
+def is_whole(name: str) -> bool:
+    """Whether the module is imported and its code has run to the end."""
+    module = sys.modules.get(name)
+    if name in _hooks.met:  # the import may still be in progress, since the hook is part of it
+        return module is not None
+    # LazyLoader modules run their code on the first attribute access.
+    if module is None or type(module).__name__ == "_LazyModule":
+        return False
+    return not getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+def unmet() -> list[str]:
+    """Return the hooked modules that bypassed their hook or are doing so; see :func:`is_whole`."""
+    return _hooks.unmet()
+
+
+def keep_first(name: str) -> None:
+    """Before an import of ``name``, move our finder ahead of any that were inserted before it."""
+    _hooks.keep_first(name)
+
+
+def meet(name: str) -> None:
+    """Call the hook of a module that bypassed it."""
+    module = sys.modules.get(name)
+    if module is not None:
+        _hooks.run(name, module)

@@ -1,0 +1,256 @@
+"""This process's leases, which are taken while the plan is made and the ledger's mutex is held.
+
+If memory is short and the profile says to wait, the process joins the queue of each acceptable
+card.  The first in the queue checks the card; the others check those ahead of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from gpuconf.basics.terminal import say
+from gpuconf.errors import ShortageError
+from gpuconf.machine.cards import Gpu, Inventory, read_inventory
+from gpuconf.machine.leases.folder import VARIABLE, LedgerFolder, NoLedgerError, find_folder
+from gpuconf.machine.leases.lease import Lease, folder_of, next_ticket
+from gpuconf.machine.leases.ledger import Ledger
+from gpuconf.machine.leases.view import note_of_use, read_ledger, read_with_leases, with_leases
+from gpuconf.planner import Plan
+from gpuconf.session.plan_here import REPORT_EVERY_S, wait_for_plan, waited_in_vain, waiting_line
+
+Make: TypeAlias = Callable[[Callable[[], Inventory]], Plan]
+
+_FIRST_LOOKS_EVERY_S = 0.5  # for the card, since this queries the driver
+_LOOK_EVERY_S = 0.2  # for the queue, multiplied by the number of programs ahead
+_LONGEST_PAUSE_S = 2.0
+
+
+class OwnLeases:
+    """What this process has leased on each card; others see ``program`` as the holder."""
+
+    def __init__(
+        self,
+        *,
+        program: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._program = program
+        self._ledger: Ledger | None = None
+        self._superseded: list[object] = []
+
+    def plan(self, make: Make, *, profile: str) -> Plan:
+        """Return the plan from ``make``, and take the leases that it asks for.
+
+        ``make`` receives a function that reads the GPUs with the leases on them, and raises
+        ShortageError if they have too little memory; if the profile allows, this waits.  An
+        unusable ledger stops nothing: no lease is taken, and a note reports it.  The plan is then
+        made with NVML's free memory, less the leases that can be read.
+        """
+        try:
+            about = {"program": self._program or _own_program(), "profile": profile}
+            try:
+                return self._planned_in_turn(make, about)
+            except NoLedgerError:
+                if not self._has_lost_its_ledger():
+                    raise
+            return self._planned_in_turn(make, about)  # in the queue of a new one
+        except NoLedgerError as error:
+            note = (
+                f"could not reserve GPU memory: {error}. Two programs that start at the same time "
+                "may now use the same memory; see `gpuconf doctor leases`"
+            )
+        plan = wait_for_plan(lambda: make(_read_without_line))
+        return plan._replace(notes=(*plan.notes, note)) if _sizes(plan) else plan
+
+    def snapshot(self) -> list[object]:
+        """Return the leases held now, for :meth:`take_back_to`."""
+        return [] if self._ledger is None else self._ledger.snapshot()
+
+    def file_of(self, uuid: str) -> str | None:
+        """Return the lease file of that GPU; None if there is none."""
+        held = () if self._ledger is None else self._ledger.held
+        name = folder_of(uuid)
+        return next((each.path for each in held if os.path.basename(each.folder) == name), None)
+
+    def take_back_to(self, held: list[object]) -> bool:
+        """Release the leases taken since; return whether all of ``held`` still exist."""
+        self._superseded = []
+        if self._ledger is None:
+            return True
+        self._ledger.take_back_to(held)
+        return all(each in self._ledger.snapshot() for each in held)
+
+    def supersede(self) -> None:
+        """Mark the leases held now for release by :meth:`settle`."""
+        self._superseded = self.snapshot()
+
+    def settle(self) -> None:
+        """Release the leases from before the latest plan, which is now in force."""
+        if self._superseded and self._ledger is not None:
+            kept = [each for each in self._ledger.snapshot() if each not in self._superseded]
+            self._ledger.release_but(kept)
+        self._superseded = []
+
+    def after_fork(self) -> None:
+        """Reset the state in a forked child, which holds no lease: the parent keeps its own."""
+        self._superseded = []
+        if self._ledger is not None:
+            self._ledger.after_fork()
+
+    def _has_lost_its_ledger(self) -> bool:
+        """Whether the ledger's folder was removed; if so, drop the leases held in it."""
+        if self._ledger is None or os.path.isdir(self._ledger.folder.path):
+            return False
+        self._ledger.release_but([])
+        return True
+
+    def _planned_in_turn(self, make: Make, note: Mapping[str, str]) -> Plan:
+        if self._ledger is None or not self._ledger.snapshot():
+            self._ledger = Ledger(find_folder())  # look again: an old folder may have been removed
+        ledger = self._ledger
+        if ledger.owner.pid != os.getpid():  # forked by C code, which calls no Python fork handlers
+            ledger.after_fork()
+        ledger.adopt()
+        before, turn = ledger.snapshot(), _Turn(self._clock, ledger.held)
+        try:
+            while True:
+                with ledger.mutex.held():
+                    ticket = turn.ticket
+                    try:
+                        plan = make(functools.partial(_read, ledger, ticket))
+                    except ShortageError as error:
+                        short = error
+                        turn.refuse(error)
+                        if not turn.is_queued:
+                            ledger.take(turn.wanted, note, ticket, waiting=True, keep=before)
+                            turn.is_queued = True
+                    else:
+                        # Figures first: a long note is cut at its end.
+                        use = note_of_use({each.gpu: each.most_bytes for each in plan.gpus})
+                        ledger.take(_sizes(plan), {**use, **note}, ticket, keep=before)
+                        self._superseded = before
+                        turn.say_end()
+                        return _noted(plan, ledger.folder)
+                turn.say_now_and_then(short)
+                self._pause(ledger, turn)
+        except BaseException:
+            ledger.take_back_to(before)
+            raise
+
+    def _pause(self, ledger: Ledger, turn: _Turn) -> None:
+        """Sleep until no program is ahead of us in the queue of some card, or time is up."""
+        pause = _FIRST_LOOKS_EVERY_S
+        while (left_s := turn.left_s()) > 0:
+            self._sleep(min(pause, left_s))
+            ahead = min((len(ledger.waiting(card, turn.ticket)) for card in turn.wanted), default=0)
+            if not ahead:
+                return
+            pause = min(_LOOK_EVERY_S * ahead, _LONGEST_PAUSE_S)
+
+
+class _Turn:
+    """A program's place in the queue, and how long it has been there."""
+
+    def __init__(self, clock: Callable[[], float], held: Iterable[Lease]) -> None:
+        self._clock = clock
+        # A program that holds a lease has had its turn, so programs that came later are not ahead
+        # of it.  It gets the next number, because the new lease's file needs another name.
+        tickets = [each.ticket + 1 for each in held if not each.is_waiting]
+        self._ticket = min(tickets, default=None)
+        self._started = clock()
+        self._say_next_at = self._started
+        self._wait_s = 0.0
+        self.wanted: dict[str, int] = {}
+        self.is_queued = False
+
+    @property
+    def ticket(self) -> int:
+        """Its ticket, drawn under the mutex at its first request, so that it gives the order of
+        arrival.
+        """
+        if self._ticket is None:
+            self._ticket = next_ticket()
+        return self._ticket
+
+    def left_s(self) -> float:
+        """Return the seconds that it may still wait."""
+        return self._started + self._wait_s - self._clock()
+
+    def refuse(self, error: ShortageError) -> None:
+        """Record what it waits for; raise ``error`` if it may not wait, or no longer."""
+        if error.wait_s is None:
+            raise error
+        self._wait_s = error.wait_s
+        if self.left_s() <= 0:
+            raise waited_in_vain(error) from None
+        if not self.wanted:
+            self.wanted = {folder_of(uuid): size for uuid, size in error.wanted.items()}
+
+    def say_end(self) -> None:
+        """Print one line after a wait."""
+        if self.is_queued:
+            say(f"waited {self._clock() - self._started:.0f} s, and continues")
+
+    def say_now_and_then(self, error: ShortageError) -> None:
+        """Print one line at once, and then one every ten minutes."""
+        now = self._clock()
+        if now >= self._say_next_at:
+            self._say_next_at = now + REPORT_EVERY_S
+            say(waiting_line(error, self.left_s()))
+
+
+def _read_without_line() -> Inventory:
+    """Read the GPUs for a program that cannot join the queue; nobody is ahead of it."""
+    inventory = read_with_leases()
+    return inventory._replace(gpus=tuple(_without_line(gpu) for gpu in inventory.gpus))
+
+
+def _without_line(gpu: Gpu) -> Gpu:
+    instances = tuple(map(_without_line, gpu.mig_instances))
+    return gpu._replace(ahead=0, mig_instances=instances)
+
+
+def _read(ledger: Ledger, ticket: int) -> Inventory:
+    """Read the GPUs with the leases on them: live holders first, then NVML."""
+    found = read_ledger(ledger, before=ticket, sweep=True)
+    return with_leases(read_inventory(), found, ledger.owner)
+
+
+def _sizes(plan: Plan) -> dict[str, int]:
+    """Return the bytes that the plan leases on each card, by the name of the card's folder."""
+    return {
+        folder_of(each.gpu.uuid): each.lease_bytes
+        for each in plan.gpus
+        if each.lease_bytes is not None and each.gpu.uuid is not None
+    }
+
+
+def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
+    """Add a note to ``plan`` if programs outside this container cannot see its leases."""
+    if not folder.is_private or not _sizes(plan):
+        return plan
+    note = (
+        f"leases are shared only within this container: {folder.path} is its own "
+        f"(docs/sharing.md says how to share the machine's; {VARIABLE}={folder.path} says that "
+        "this is meant)"
+    )
+    return plan._replace(notes=(*plan.notes, note))
+
+
+def _own_program() -> str:
+    """Return the name of this process's script, or of its interpreter."""
+    script = str(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    if os.path.basename(script) == "__main__.py":  # python -m PACKAGE
+        script = os.path.dirname(script)
+    program = os.path.basename(script)
+    if program in ("", "-c"):
+        program = os.path.basename(sys.executable or "")  # None in a program that embeds Python
+    return program

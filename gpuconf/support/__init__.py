@@ -1,0 +1,1 @@
+"""What several commands stand on, and `import gpuconf.auto` does not."""

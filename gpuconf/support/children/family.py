@@ -1,0 +1,167 @@
+"""A command with all processes that descend from it, wherever they have moved, and how to end them.
+
+A process group is not enough: ``timeout`` creates its own, and ``setsid`` a session.  So this
+process becomes the subreaper of what it starts.  A process whose parent has ended becomes our child
+instead of init's, and the tree below us contains all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from gpuconf.support.children.signals import ended_in_order, held_back
+
+MARK_VARIABLE = "GPUCONF_FAMILY"  # the families of a process, outermost first: "a:b"
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+_POLL_S = 0.01
+# A process in the middle of disk or driver work ends only after it.
+_PATIENCE_S = 20.0
+
+
+class ProcessFamily:
+    """The processes of one command, as a context manager that ends all of them on exit.
+
+    Timeouts, errors, Ctrl-C, SIGTERM and SIGHUP all exit it.  It uses only SIGKILL, which works on
+    a stopped process and cannot be ignored.  It kills this process's children in sessions that did
+    not exist before, everything below them, and processes with the mark.  Children that others
+    started in this process are left alone, even if they are orphaned.  Afterwards ``is_gone`` is
+    False if a process did not end within ``patience_s`` seconds.
+    """
+
+    _living: ClassVar[set[str]] = set()  # the families of this process that have not ended
+
+    def __init__(self, *, patience_s: float = _PATIENCE_S) -> None:
+        self._patience_s = patience_s
+        self._mark = uuid.uuid4().hex
+        self._started: dict[int, subprocess.Popen[bytes]] = {}
+        self._old_sessions: set[int] = set()
+        self._context = contextlib.ExitStack()
+        self.is_gone = True
+
+    def __enter__(self) -> ProcessFamily:
+        self._old_sessions = {process.session for process in _processes()}
+        self._context.enter_context(ended_in_order())
+        self._context.enter_context(_subreaper())
+        self._context.callback(ProcessFamily._living.discard, self._mark)
+        ProcessFamily._living.add(self._mark)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._context, held_back():
+            self.end()
+
+    def start(
+        self, command: Sequence[str], environ: Mapping[str, str], **streams: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start the command in its own session; ``streams`` are options of Popen.
+
+        Raises OSError if it cannot be started.
+        """
+        marks = [*_marks_in(environ.get(MARK_VARIABLE, "")), self._mark]
+        marked = {**environ, MARK_VARIABLE: ":".join(marks)}
+        child = subprocess.Popen(list(command), env=marked, start_new_session=True, **streams)
+        self._started[child.pid] = child
+        return child
+
+    def end(self) -> None:
+        """Kill every process of the family, and wait until none is left."""
+        deadline = time.monotonic() + self._patience_s
+        # Search once more after the last one: another may have started during the search.
+        while members := self._members():
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                if pid in self._started:
+                    self._started[pid].poll()
+                else:
+                    with contextlib.suppress(ChildProcessError):
+                        os.waitpid(pid, os.WNOHANG)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL_S)
+        self.is_gone = not members
+
+    def _members(self) -> set[int]:
+        """Return its processes, including zombies.
+
+        A process whose first thread has ended also looks like one, while other threads still free
+        memory.
+        """
+        processes = list(_processes())
+        if not processes:  # the children themselves are all that is known
+            return {pid for pid, child in self._started.items() if child.poll() is None}
+        found = {process.pid for process in processes if self._is_ours(process)}
+        new = found
+        while new:
+            new = {each.pid for each in processes if each.parent in new} - found
+            found |= new
+        return found
+
+    def _is_ours(self, process: _Process) -> bool:
+        """Whether it is a child of this process started by the family, or has the mark."""
+        if process.pid == os.getpid():
+            return False
+        marks = _marks_of(process.pid)
+        if self._mark in marks:
+            return True
+        is_new_child = process.parent == os.getpid() and process.session not in self._old_sessions
+        return is_new_child and not ProcessFamily._living & marks
+
+
+class _Process(NamedTuple):
+    pid: int
+    parent: int
+    session: int
+
+
+def _processes() -> Iterator[_Process]:
+    names: list[str] = []
+    with contextlib.suppress(FileNotFoundError):  # macOS has no /proc
+        names = os.listdir("/proc")
+    for name in names:
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                text = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
+                # The name in brackets may contain anything, including brackets and spaces.
+                _state, parent, _group, session = text.rpartition(")")[2].split()[:4]
+                yield _Process(int(name), int(parent), int(session))
+
+
+def _marks_of(pid: int) -> set[str]:
+    """Return the marks in a process's environment; empty if it ended or belongs to another user."""
+    with contextlib.suppress(OSError):
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            name, _, value = entry.decode(errors="replace").partition("=")
+            if name == MARK_VARIABLE:
+                return set(_marks_in(value))
+    return set()
+
+
+def _marks_in(value: str) -> list[str]:
+    return [mark for mark in value.split(":") if mark]
+
+
+@contextlib.contextmanager
+def _subreaper() -> Iterator[None]:
+    """Make orphans below this process its children; if that is impossible, the mark finds them."""
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        yield
+        return
+    before = ctypes.c_int()
+    prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)

@@ -1,0 +1,182 @@
+"""Small facts from a cause's lines: libraries, versions, Xids, matrices, a batch size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TypedDict, cast
+
+from gpuconf.support.failures import full_disk
+
+
+class Details(TypedDict, total=False):
+    """Small facts found in the lines of the cause; absent if not found."""
+
+    missing_libraries: list[str]
+    """The files that could not be loaded."""
+    xid: list[int]
+    """The Xid numbers in the driver's messages."""
+    loaded_cudnn: str
+    """The cuDNN version that was loaded."""
+    compiled_cudnn: str
+    """The cuDNN version that the framework was compiled with."""
+    kernel_driver: str
+    """The version of the kernel driver."""
+    library_driver: str
+    """The version of the driver's library."""
+    minimum_capability: str
+    """The lowest compute capability that this build supports."""
+    operation: str
+    """The operation that runs only on a GPU."""
+    multiprocessors: str
+    """The number of multiprocessors on the card that TensorFlow ignores."""
+    status: str
+    """The status of CUDA, cuDNN or cuBLAS, for example CUDA_ERROR_OUT_OF_MEMORY."""
+    matrices: str
+    """The sizes of the multiplied matrices: m, n, k."""
+    event: str
+    """The driver's text for an Xid."""
+    torch_allocated: str
+    """The memory that PyTorch had allocated, in PyTorch's size format."""
+    torch_reserved: str
+    """The memory that PyTorch had reserved, in PyTorch's size format."""
+    torch_unallocated: str
+    """The memory that PyTorch had reserved but not allocated, in PyTorch's size format."""
+    torch_limit: str
+    """The process's limit if a memory fraction was set, in PyTorch's size format."""
+    torch_process: str
+    """The memory of the whole PyTorch process, in PyTorch's size format."""
+    torch_cached: str
+    """The memory that PyTorch before 1.4 had reserved but not allocated, in its size format."""
+    torch_hint: str
+    """The setting that PyTorch's message suggests; it indicates PyTorch's version."""
+    program_total: str
+    """The total memory of the program that XLA compiled, in XLA's size format."""
+    pool_limit: str
+    """The limit of CuPy's memory pool."""
+    card_lost: str
+    """The phrase that shows that the card or its memory is failing."""
+    needed_by_library: str
+    """The missing library that a library needs which was found."""
+    map_location: str
+    """PyTorch's phrase about a file that was saved on a GPU."""
+    signal: str
+    """The signal that ended a data loader worker."""
+    perhaps_insufficient_driver: str
+    """The driver version, which may be too old."""
+    versions_differ: str
+    """The phrase that shows that the parts of the driver have different versions."""
+    shared_memory: str
+    """The phrase that mentions shared memory."""
+    container: str
+    """The container runtime's phrase about the GPU."""
+    device_refused: str
+    """The phrase with which CUDA refused the device."""
+    assertion: str
+    """The assertion that failed in a kernel."""
+    paging_file: str
+    """1455, the Windows error for a paging file that is too small."""
+    cpu_build: str
+    """The phrase that shows that the framework was built without CUDA."""
+    hidden_by: str
+    """The CUDA_VISIBLE_DEVICES setting that hides the GPUs."""
+    allocator_asked_for: str
+    """The value of TF_GPU_ALLOCATOR."""
+    freed_twice: str
+    """The check in TensorFlow's allocator that fails after a refusal in a step of XLA."""
+    slurm_step: str
+    """The job step that Slurm killed."""
+    full_folder: str
+    """The folder where a file could not be written because the disk is full."""
+    unwritten: str
+    """The kind of file that could not be written there: temporary files, checkpoint, data set,
+    events, packages or cache.
+    """
+
+
+_LISTS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("missing_libraries", re.compile(
+        r"(?:Could not load dynamic library|Couldn't open CUDA library|Could not find|"
+        r"Could not load library|Could not locate|ImportError:|OSError:|dlopen:|dlerror:) "
+        r"'?((?:lib)?[\w.-]{1,50}?(?:\.so[.\d]{0,12}|\.dll|\.dylib))\b")),
+    ("xid", re.compile(r"Xid \([^)]{1,60}\): (\d{1,3})\b")),
+)  # fmt: skip
+_SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("loaded_cudnn", re.compile(
+        r"Loaded (?:runtime )?[Cc]u[Dd][Nn][Nn] library: (\d[\d.]{0,20}\d)")),
+    ("compiled_cudnn", re.compile(r"source was compiled with:? (\d[\d.]{0,20}\d)")),
+    ("kernel_driver", re.compile(r"kernel version (\d[\d.]{0,20}\d)")),
+    ("library_driver", re.compile(r"DSO version (\d[\d.]{0,20}\d)")),
+    ("minimum_capability", re.compile(r"minimum required Cuda capability is (\d\.\d)")),
+    ("operation", re.compile(r"a simulated card cannot compute (\w{1,80})")),
+    ("operation", re.compile(
+        r"\b(\w{1,40})(?: [oO]p)?(?: is)?(?: currently)? only supports? "
+        r".{0,50}?(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)")),
+    ("multiprocessors", re.compile(r"with (?:core|multiprocessor) count: (\d{1,9})\b")),
+    ("status", re.compile(r"\b(CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_\w{1,60}|CUDA_ERROR_\w{1,60})")),
+    ("matrices", re.compile(r"(m=\d{1,19}, n=\d{1,19}, k=\d{1,19})")),
+    ("event", re.compile(
+        r"Xid [^:]{1,60}:\d\d\)?: \d{1,3}, (?:pid=[^\s,]{1,60}, )?(?:name=[^\s,]{1,60}, )?"
+        r"(.{1,120})")),
+    ("torch_allocated", re.compile(
+        r"(\d[\d.]{0,20} [KMG]iB) (?:is allocated by PyTorch|already allocated)")),
+    ("torch_reserved", re.compile(r"(\d[\d.]{0,20} [KMG]iB) reserved in total by PyTorch")),
+    ("torch_unallocated", re.compile(
+        r"(\d[\d.]{0,20} [KMG]iB) is reserved by PyTorch but unallocated")),
+    ("torch_limit", re.compile(r"(\d[\d.]{0,20} [KMG]iB) allowed")),
+    ("torch_process", re.compile(r"this process has (\d[\d.]{0,20} [KMG]iB) memory in use")),
+    ("torch_cached", re.compile(r"free; (\d[\d.]{0,20} [KMG]iB) cached")),
+    ("torch_hint", re.compile(r"[Tt]ry setting .{0,60}(max_split_size_mb|expandable_segments)")),
+    ("program_total", re.compile(r"total allocation: {1,9}(\d[\d.]{0,20}[KMGT]iB)")),
+    ("pool_limit", re.compile(r"limit set to: (\d[\d,]{0,25}) bytes")),
+    ("card_lost", re.compile(
+        r"((?:[Uu]ncorrectable ECC error|ECC_UNCORRECTABLE|fallen off the bus|GPU is lost"
+        r"|Unable to determine the device handle|GPU requires reset|RmInitAdapter failed))")),
+    ("needed_by_library", re.compile(
+        r"dynamic library '[^']{1,60}'; dlerror: (lib[\w.-]{1,60}?\.so[.\d]{0,12}): cannot open")),
+    ("map_location", re.compile(r"(deserialize object on a CUDA device)")),
+    ("signal", re.compile(r"killed by signal: (\w{1,20})")),
+    ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: (\d[\d.]{0,20}\d)")),
+    ("versions_differ", re.compile(
+        r"((?:[Dd]river/library version mismatch|API mismatch|does not match DSO version))")),
+    ("shared_memory", re.compile(r"(shared memory|\bshm\b)")),
+    ("container", re.compile(r"(could not select device driver|nvidia-container-cli)")),
+    ("device_refused", re.compile(r"(invalid device ordinal|busy or unavailable)")),
+    ("assertion", re.compile(r"Assertion [`'](.{1,200}?)[`'] failed")),
+    ("paging_file", re.compile(r"(\b1455\b)")),
+    ("cpu_build", re.compile(
+        r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA)")),
+    ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
+    ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
+    ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
+    ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
+)  # fmt: skip
+_OF_DISKS = ("full_folder", "unwritten")  # as `full_disk` returns them
+_BATCH = re.compile(r"\bbatch_size\s{0,9}=\s{0,9}(\d{1,7})\b")
+
+
+def details_in(texts: Iterable[str]) -> Details:
+    """The facts in these texts, by name; a list has each entry once."""
+    found: dict[str, object] = {}
+    whole = list(texts)
+    for name, pattern in _LISTS:
+        entries = list(dict.fromkeys(each for text in whole for each in pattern.findall(text)))
+        if entries:
+            found[name] = [int(each) for each in entries] if name == "xid" else entries
+    for name, pattern in _SINGLES:
+        match = next((hit for text in whole if (hit := pattern.search(text))), None)
+        if match is not None:
+            found[name] = match[1].rstrip(".")
+    full = full_disk.unwritten_in(whole)
+    if full is not None:
+        found.update(zip(_OF_DISKS, full, strict=True))
+    return cast(Details, {name: fact for name, fact in found.items() if fact is not None})
+
+
+def batch_size_in(texts: Iterable[str]) -> int | None:
+    """The ``batch_size=`` in a traceback's code; None if there is none."""
+    for text in texts:
+        found = _BATCH.search(text)
+        if found is not None:
+            return int(found[1])
+    return None

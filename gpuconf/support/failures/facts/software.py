@@ -1,0 +1,108 @@
+"""The software that wrote a log: framework, versions, Windows.  Proposals depend on it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from gpuconf.support.failures.facts.tensor import first_group
+from gpuconf.support.failures.log.watchers import LogLine
+from gpuconf.support.failures.worded import WordedPattern
+
+Framework = Literal["tensorflow", "jax", "torch"]
+
+# The order matters: TensorFlow's lines often appear around the messages of PyTorch and JAX, the
+# reverse is rare.
+_OF: tuple[tuple[Framework, WordedPattern], ...] = (
+    (
+        "torch",
+        WordedPattern(
+            r"\b(?:py)?torch\b|c10|aten/|when calling `cu|cuDNN error: CUDNN|CUDA out of mem",
+            re.IGNORECASE,
+        ),
+    ),
+    ("jax", WordedPattern(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
+    ("tensorflow", WordedPattern(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
+)
+# Paths and calls that do not exist since TensorFlow 2.15 and its Keras: StreamExecutor moved to
+# XLA's folders, tensorflow_core existed in 1.15 to 2.1, Keras's tensorflow_backend up to 2.3.
+_OF_OLD_TENSORFLOW = WordedPattern(
+    r"\btensorflow[/\\](?:compiler/xla/)?stream_executor[/\\]|\btensorflow_core[./]|"
+    r"tf_jenkins|\(see above for traceback\)|"
+    r"\btf\.(?:Session|ConfigProto|GPUOptions|InteractiveSession|contrib)\b|"
+    r"keras[./\\]backend[./\\]tensorflow_backend\b|\[\[Node: |\btensorflow[./\\]contrib\b|"
+    r"\btensorflow_core[.\\]|BaseCollectiveExecutor|\}\} = \w{1,60}\[|"
+    r"\bkeras[/\\]engine[/\\]|\btensorflow-gpu\b|"
+    # CUDA 10 and older, and the years before 2.15.
+    r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.(?:[5-9]|10)\.\d|"
+    r"libcudnn\.so\.[5-7]\b|"
+    r"(?:cudnn64_[5-7]|cublas64_(?:80|9\d|10|100)|cudart64_(?:80|9\d|10\d))\.dll|"
+    r"^\W{0,9}20(?:1\d|2[0-2])-\d\d-\d\d .{8,20}: [IWEF] tensorflow/"
+)
+_WINDOWS = WordedPattern(r"\.dll\b|\b[A-Za-z]:\\|WinError", re.IGNORECASE)
+_VERSION = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+a-z]\w{1,16})?)"
+_VERSIONS: tuple[tuple[str, WordedPattern], ...] = (
+    ("python", WordedPattern(
+        r"[/\\]python(3\.\d{1,2})[/\\]|\bPython (3\.\d{1,2}(?:\.\d{1,2})?)\b")),
+    ("tensorflow", WordedPattern(
+        rf"\b(?:tensorflow(?:[-_]gpu|[-_]cpu)?|TF)(?: [Vv]ersion)?(?:==|:? |-){_VERSION}",
+        re.IGNORECASE)),
+    ("keras", WordedPattern(rf"\bkeras(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("torch", WordedPattern(rf"\b(?:py)?torch(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("jax", WordedPattern(rf"\bjax(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("jaxlib", WordedPattern(rf"\bjaxlib(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("cuda", WordedPattern(r"\bCUDA [Vv]ersion:? (\d{1,2}\.\d{1,2})\b")),
+    ("cudnn", WordedPattern(r"Loaded cuDNN version (\d[\d.]{2,8})\b")),
+)  # fmt: skip
+
+
+class SoftwareReader:
+    """Watches a log for names and versions of frameworks, and for Windows paths.
+
+    ``versions`` has the first version found of each package.
+    """
+
+    parts: Sequence[str] = ()
+    phrases: Sequence[str] = (
+        "torch", "pytorch", "aten", "jax", "jaxlib", "xla bridge", "xlaruntimeerror",
+        "jaxruntimeerror", "tensorflow", "keras", "tf", "dll", "winerror", "c users", "c",
+        "python", "cuda version", "loaded cudnn version", "tensorflow gpu",
+        "libcudart so", "libcublas so", "libcudnn so", "libcufft so", "libcurand so",
+        "libcusolver so", "libcusparse so", "basecollectiveexecutor", "node",
+        "see above for traceback",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.on_windows = False
+        self.versions: dict[str, str] = {}
+        self.shows_old_tensorflow = False
+        self._mentions: Counter[Framework] = Counter()
+
+    def see(self, line: LogLine) -> None:
+        """Count the frameworks that a line names, and note the versions in it."""
+        text = line.text[:1000]
+        folded = text.casefold()
+        if not self.on_windows:
+            self.on_windows = _WINDOWS.search(text, folded) is not None
+        if not self.shows_old_tensorflow:
+            self.shows_old_tensorflow = _OF_OLD_TENSORFLOW.search(text, folded) is not None
+        for name, pattern in _OF:
+            if pattern.search(text, folded):
+                self._mentions[name] += 1
+        for package, pattern in _VERSIONS:
+            if package in self.versions:
+                continue
+            if version := first_group(pattern.search(text, folded)):
+                self.versions[package] = version
+
+    def framework(self, words: Iterable[str]) -> Framework | None:
+        """The framework of the lines that show the cause; otherwise the one named most often."""
+        text = "\n".join(words)
+        folded = text.casefold()
+        for name, pattern in _OF:
+            if pattern.search(text, folded):
+                return name
+        most = self._mentions.most_common(1)
+        return most[0][0] if most else None

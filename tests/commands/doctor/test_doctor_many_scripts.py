@@ -1,0 +1,136 @@
+"""``gpuconf doctor --script`` over files and folders, and its forms for programs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.commands.doctor.doctor_commands import Done, Job, checked, run_jobs
+from tests.programs.processes import Nvml, write_package
+
+pytestmark = pytest.mark.slow  # waits for programs
+
+GROWTH = {"TF_FORCE_GPU_ALLOW_GROWTH": "1"}
+VALUE = "TF_FORCE_GPU_ALLOW_GROWTH is set to '1', which TensorFlow ignores"
+GROWN = """import os
+os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"
+"""
+PROJECT = {
+    "bad.py": "import tensorflow as tf\nimport gpuconf.auto\n",
+    "project/fine.py": "print(1)\n",
+    "project/.venv/lib/x.py": "import",
+    "project/50%, new/grown.py": f"{GROWN}\n{GROWN}",
+    "project/a.ipynb": json.dumps(
+        {"nbformat": 4, "cells": [{"cell_type": "code", "source": GROWN}] * 2}
+    ),
+}
+(HOOK,) = yaml.safe_load(
+    (Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+)
+JOBS = {
+    "hook": Job([*shlex.split(HOOK["entry"])[1:], *HOOK["args"], "bad.py", "project/a.ipynb"]),
+    **{
+        name: Job(["doctor", *words.split()], GROWTH)
+        for name, words in {
+            "many scripts": "source --script bad.py project",
+            "many scripts, document": "--format json --script bad.py project source",
+            "annotations": "--format=github --strict source --script bad.py project",
+            "annotations of the machine": "--format=github environment.growth",
+            "sarif": "--format=sarif --script bad.py project",
+            "refused, as a document": "--format json --script missing.py",
+        }.items()
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> dict[str, Done]:
+    """What the commands above left behind, by their names; all in one process."""
+    folder = tmp_path_factory.mktemp("scripts")
+    write_package(folder, PROJECT)
+    environ = {**nvml("no_library"), "GITHUB_WORKSPACE": str(folder)}
+    return dict(zip(JOBS, run_jobs(folder, *JOBS.values(), environ=environ), strict=True))
+
+
+def test_many_scripts(done: dict[str, Done]) -> None:
+    """Files and folders in one call: findings name the file, one line says how many there are.
+
+    A word behind them that names a check and no file is a check.
+    """
+    text, document = done["many scripts"], checked(done["many scripts, document"])
+    counted = "4 files read for 13 patterns, 3 with findings"
+    assert text.code == 0
+    assert f"\n{counted}\n" in text.out
+    assert "OK  " not in text.out
+    assert f"project/50%, new/grown.py:2: {VALUE}" in text.out
+    assert {each["id"].split(".")[0] for each in document["findings"]} == {"source"}
+    grown = [each for each in document["findings"] if each["id"] == "source.growth_value"]
+    places = [[(place["line"], place["cell"]) for place in each["places"]] for each in grown]
+    assert places == [[(2, 1), (2, 2)], [(2, None), (5, None)]]
+    assert [each["summary"] for each in document["findings"] if each["id"] == "source.clean"] == [
+        counted
+    ]
+    assert json.loads(done["refused, as a document"].out)["error"]["message"].endswith(
+        "no such file"
+    )
+
+
+def test_the_hook_of_pre_commit(done: dict[str, Done]) -> None:
+    """Its words, with the files behind them: a warning fails, since nothing else is shown."""
+    assert done["hook"].code == 1
+    assert "WARN   source.auto_late  bad.py:2: " in done["hook"].out
+    assert "a.ipynb:cell 1:2" in done["hook"].out
+    assert set(HOOK["types_or"]) == {"python", "jupyter"}
+
+
+def test_annotations(done: dict[str, Done]) -> None:
+    """A line for each problem as GitHub reads them, from the checkout; the exit code as always."""
+    found = done["annotations"]
+    late, cells, grown = found.out.splitlines()
+    assert late.startswith(
+        "::warning file=bad.py,line=2,endLine=2,title=source.auto_late::`import gpuconf.auto` "
+    )
+    assert grown.startswith(
+        "::warning file=project/50%25%2C new/grown.py,line=2,endLine=2,title=source.growth_value::"
+    )
+    assert "/50%25, new/grown.py:5%0Afix" in grown
+    assert cells.startswith("::warning file=project/a.ipynb,title=source.growth_value::cell 1:2: ")
+    assert (found.code, found.err) == (1, "")
+    machine = done["annotations of the machine"]
+    assert machine.out.startswith("::warning title=environment.growth::TF_FORCE_GPU_ALLOW_GROWTH")
+    assert machine.code == 0
+
+
+def test_sarif(done: dict[str, Done]) -> None:
+    """What stands in scripts are results, with rules; the machine's problems are notifications.
+
+    The log of 462 public files was validated against the 2.1.0 schema by hand.
+    """
+    (run,) = json.loads(done["sarif"].out)["runs"]
+    rules = [each["id"] for each in run["tool"]["driver"]["rules"]]
+    assert rules == ["source.auto_late", "source.growth_value"]
+    late, cells, grown = run["results"]
+    assert {each["level"] for each in run["results"]} == {"warning"}
+    assert [rules[each["ruleIndex"]] for each in run["results"]] == [
+        each["ruleId"] for each in run["results"]
+    ]
+    (where,) = late["locations"]
+    assert where["physicalLocation"] == {
+        "artifactLocation": {"uri": "bad.py", "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": 2, "endLine": 2},
+    }
+    uri = grown["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == "project/50%25%2C%20new/grown.py"
+    assert grown["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 5
+    assert list(cells["locations"][0]["physicalLocation"]) == ["artifactLocation"]
+    assert "relatedLocations" not in cells
+    (invocation,) = run["invocations"]
+    assert (invocation["executionSuccessful"], invocation["exitCode"]) == (True, 0)
+    noted = {
+        each["descriptor"]["id"]: each["level"] for each in invocation["toolExecutionNotifications"]
+    }
+    assert noted["environment.growth"] == "warning"

@@ -1,0 +1,242 @@
+"""Runs of the probe's child -> findings, without a child."""
+
+from __future__ import annotations
+
+import signal
+from itertools import chain
+
+import pytest
+
+from gpuconf.basics.units import MIB
+from gpuconf.commands.doctor.finding import Finding
+from gpuconf.commands.doctor.live import LIVE_CHECKS
+from gpuconf.commands.doctor.live.findings import findings_of
+from gpuconf.commands.doctor.live.outcome import places_to_try_alone
+from gpuconf.commands.doctor.live.record import ChildRun, LiveRecord, Skip
+from tests.commands.doctor.live_records import (
+    STEPS,
+    TENSORFLOWS,
+    card,
+    failed,
+    passed,
+    record,
+    run,
+    up_to,
+    whole,
+)
+from tests.commands.doctor.shell_fixes import can_be_pasted
+
+_FULL = "cudaSetDevice() on GPU:1 failed. Status: out of memory"
+_TWO = (card(0), card(1))
+_IDS = [f"live.{name}" for name in STEPS]
+
+
+def by_id(*runs: ChildRun) -> dict[str, list[Finding]]:
+    """The findings by their id; each is one that `LIVE_CHECKS` knows, and can be acted on."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings_of(runs):
+        assert finding.id in LIVE_CHECKS
+        assert bool(finding.fix) == (finding.status in ("warn", "fail")), finding
+        assert finding.fix is None or can_be_pasted(finding.fix), finding.fix
+        assert "\n" not in finding.summary
+        assert not finding.summary.endswith(".")
+        found.setdefault(finding.id, []).append(finding)
+    return found
+
+
+def statuses(*runs: ChildRun) -> dict[str, list[str]]:
+    """The statuses by id."""
+    return {name: [each.status for each in found] for name, found in by_id(*runs).items()}
+
+
+def test_all_is_well() -> None:
+    """Every check has one finding, ok; seconds and memory of each card are in the detail."""
+    found = by_id(run(record(*whole(0))))
+    assert set(found) == TENSORFLOWS
+    assert {each.status for each in chain(*found.values())} == {"ok"}
+    (matmul,) = found["live.matmul"]
+    assert "0.50 s" in matmul.summary
+    assert "this process 450 MiB" in matmul.detail[0]
+    assert "tensors at most 3 MiB" in matmul.detail[0]
+
+
+@pytest.mark.parametrize("name", STEPS[1:])
+def test_a_step_that_fails(name: str) -> None:
+    """Its check fails, those before are ok, those after were not tried."""
+    made = record(*up_to(name, 0), failed(name, 0))
+    found = statuses(run(made))
+    at = _IDS.index(f"live.{name}")
+    assert [found[each] for each in _IDS] == [["ok"]] * at + [["fail"]] + [["skip"]] * (4 - at)
+    assert found["live.headroom"] == ["skip"]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_death_by_any_signal(name: str) -> None:
+    """The signal and the step in which it came are told."""
+    begun = passed(name, *(() if name == "start" else (0,)))._replace(seconds=None)
+    made = record(*up_to(name, 0), begun, over=False)
+    names = {9: "SIGKILL", 11: "SIGSEGV", 6: "SIGABRT", 40: "signal 40"}
+    for number, word in names.items():
+        (finding,) = by_id(run(made, code=-number))[f"live.{name}"]
+        assert finding.status == "fail"
+        assert word in finding.summary
+        assert f"in the {name} step" in finding.summary
+        assert ("host memory" in " ".join(finding.detail)) == (number == signal.SIGKILL)
+
+
+def test_a_crash_shows_what_was_said_last() -> None:
+    """Of the log the lines that tell are shown, not the many that do not."""
+    log = "I0000 fine\nF0000 11:11 device.cc] Check failed: stream != nullptr\nI0000 going on\n"
+    made = record(*up_to("fit", 0), passed("fit", 0)._replace(seconds=None), over=False)
+    (finding,) = by_id(run(made, log, -signal.SIGABRT))["live.fit"]
+    assert any("Check failed" in line for line in finding.detail)
+    assert not any("fine" in line for line in finding.detail)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["terminate called after throwing an instance of 'cuda::Error'", "what():  no stream"],
+        ["free(): invalid pointer"],
+        ["malloc_consolidate(): invalid chunk size"],
+        ["double free or corruption (!prev)"],
+    ],
+)
+def test_a_crash_below_python_shows_its_own_words(words: list[str]) -> None:
+    """Before what Python says of it, which is the same for all, and without Python's stack."""
+    python = ["Fatal Python error: Aborted", "", "Thread 0x1:", '  File "steps.py", line 3 in fit']
+    log = "\n".join(["I0000 fine", *words, *python])
+    made = record(*up_to("fit", 0), passed("fit", 0)._replace(seconds=None), over=False)
+    (finding,) = by_id(run(made, log, -signal.SIGABRT))["live.fit"]
+    assert list(finding.detail[1:]) == [*words, "Fatal Python error: Aborted"]
+
+
+def test_death_between_steps_and_after_the_last() -> None:
+    """Before the next step began it is that one's; after the last the last one's."""
+    between = record(*up_to("matmul", 0), over=False)
+    assert statuses(run(between, code=-11))["live.matmul"] == ["fail"]
+    (_, after) = by_id(run(record(*whole(0)), code=-11))["live.fit"]
+    assert after.status == "fail"
+    assert "after its last step" in after.summary
+
+
+def test_death_before_the_first_word() -> None:
+    """A child that could not even begin is a failed start."""
+    found = by_id(run(LiveRecord(), "ModuleNotFoundError: No module named 'gpuconf'", code=1))
+    assert found["live.start"][0].status == "fail"
+    assert "exit code 1" in found["live.start"][0].summary
+    assert "ModuleNotFoundError" in found["live.start"][0].detail[0]
+
+
+def test_a_hang() -> None:
+    """The step and the seconds; a process that not even SIGKILL ends hangs in the driver."""
+    begun = record(*up_to("context", 0), passed("context", 0)._replace(seconds=None), over=False)
+    (hung,) = by_id(run(begun, code=None))["live.context"]
+    assert "still was in the context step after 120 s" in hung.summary
+    assert "gpuconf doctor --probe --timeout 240" in (hung.fix or "")
+    (hurried,) = by_id(run(begun, code=None)._replace(timeout_s=1))["live.context"]
+    assert "--timeout 120 " in (hurried.fix or "")
+    (stuck,) = by_id(run(begun, code=None)._replace(is_stuck=True))["live.context"]
+    assert "driver" in stuck.detail[0]
+
+
+def test_nothing_to_probe() -> None:
+    """No GPU, or a profile that uses none, is one calm line; cards given up for lack a warning."""
+    calm = run(record(passed("start"))._replace(skip=Skip("no GPU here")))
+    assert by_id(calm) == {"live.start": [Finding("live.start", "skip", "no GPU here")]}
+    given_up = run(LiveRecord(skip=Skip("no GPU will do", ("225 MiB free",), is_calm=False)))
+    assert statuses(given_up) == {"live.start": ["warn"]}
+
+
+def test_a_gpu_that_nobody_knows() -> None:
+    """Neither NVML nor TensorFlow has one, though a CUDA driver is there: no GPU, calmly."""
+    made = record(failed("start", error="TensorFlow lists no GPU"), cards=(), listed=0)
+    assert statuses(run(made)) == {"live.start": ["skip"]}
+
+
+def test_a_tensorflow_without_cuda() -> None:
+    """A CPU build is told before any library is missed."""
+    made = record(failed("start"), listed=0)
+    made = made._replace(facts=(*made.facts, ("is_cuda_build", "False")))
+    (finding,) = by_id(run(made))["live.start"]
+    assert "without CUDA" in finding.summary
+
+
+@pytest.mark.parametrize("step", ["start", "context"])
+def test_keras_that_computes_elsewhere(step: str) -> None:
+    """gpuconf itself hides the cards from TensorFlow then: nothing is wrong."""
+    made = record(*up_to(step, 0), failed(step), listed=0)
+    made = made._replace(facts=(*made.facts, ("keras_backend", "jax")))
+    assert statuses(run(made)) == {"live.start": ["skip"]}
+
+
+def test_fewer_cards_and_unmet_settings_are_warnings() -> None:
+    """TensorFlow starts, and not with all that the profile says."""
+    fewer = record(*whole(0), cards=_TWO, listed=1)
+    assert statuses(run(fewer))["live.start"] == ["warn"]
+    unmet = record(*whole(0))._replace(notes=("limit of GPU:0: asked 1 MiB, got 2 MiB: because",))
+    (finding,) = by_id(run(unmet))["live.start"]
+    assert "asked 1 MiB" in finding.summary
+
+
+def test_a_broken_card_is_told_apart() -> None:
+    """Together neither gets a context; alone one does: one finding is ok, one fails."""
+    together = run(record(passed("start"), failed("context", 0, 1, error=_FULL), cards=_TWO))
+    assert places_to_try_alone(together) == (0, 1)
+    good = run(record(*whole(0), cards=_TWO), only=0)
+    bad = run(record(passed("start"), failed("context", 1, error=_FULL), cards=_TWO), only=1)
+    found = by_id(together, good, bad)
+    assert [each.status for each in found["live.context"]] == ["ok", "fail"]
+    assert found["live.context"][1].summary.startswith("GPU 1 ")
+    assert found["live.fit"][0].status == "ok"
+    assert "1 GPU" in found["live.fit"][0].summary
+
+
+def test_cards_that_work_alone_only() -> None:
+    """What fails together and works alone fails, and says so, once."""
+    together = run(record(passed("start"), failed("context", 0, 1), cards=_TWO))
+    alone = [run(record(*whole(place), cards=_TWO), only=place) for place in (0, 1)]
+    ok, fail = by_id(together, *alone)["live.context"]
+    assert ok.status == "ok"
+    assert fail.status == "fail"
+    assert "each GPU works alone" in fail.summary
+
+
+def test_only_cards_that_did_not_come_through_are_tried_again() -> None:
+    """The first card is through, the second's convolution killed the child."""
+    steps = [*whole(0, 1)[:6], passed("convolution", 1)._replace(seconds=None)]
+    died = run(record(*steps, cards=_TWO, over=False), code=-signal.SIGSEGV)
+    assert places_to_try_alone(died) == (1,)
+    found = by_id(died)
+    assert [each.status for each in found["live.convolution"]] == ["ok", "fail"]
+    assert [each.status for each in found["live.fit"]] == ["ok"]
+
+
+def test_no_second_try() -> None:
+    """Not for one card, not where all went well, not where TensorFlow does not even start."""
+    assert places_to_try_alone(run(record(failed("context", 0)))) == ()
+    assert places_to_try_alone(run(record(*whole(0, 1), cards=_TWO))) == ()
+    assert places_to_try_alone(run(record(failed("start"), cards=_TWO))) == ()
+
+
+def test_headroom_that_is_too_small() -> None:
+    """The limit and the context are nearly all that was free: a training will meet the wall."""
+    tight = card(limit=9219 * MIB)
+    (finding,) = by_id(run(record(*whole(0), cards=(tight,))))["live.headroom"]
+    assert finding.status == "warn"
+    assert "450 MiB beside its limit of 9219 MiB, which leaves 0 MiB" in finding.summary
+    assert "context: 2GiB" in (finding.fix or "")
+
+
+def test_headroom_of_a_limit_that_was_taken_at_once() -> None:
+    """Without growth the process holds its limit in the end; the rest is context and handles."""
+    at_once = card(growth=False)
+    (finding,) = by_id(run(record(*whole(0, own=8500 * MIB), cards=(at_once,))))["live.headroom"]
+    assert finding.status == "ok"
+    assert "616 MiB beside its limit of 7884 MiB, and 819 MiB are left" in finding.summary
+
+
+def test_headroom_without_a_limit() -> None:
+    """With no limit to compare with, nothing is claimed."""
+    found = by_id(run(record(*whole(0), cards=(card(limit=None),))))
+    assert found["live.headroom"][0].status == "skip"

@@ -1,0 +1,129 @@
+"""A step's exception and TensorFlow's log -> what it comes to, and what to paste."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpuconf.basics.units import GIB, MIB
+from gpuconf.commands.doctor.live.failed_step import FailedStep
+from gpuconf.commands.doctor.live.findings import findings_of
+from gpuconf.commands.doctor.live.reasons import reason_of, reason_of_unseen
+from gpuconf.commands.doctor.measured import CardMemory, StepError
+from tests.commands.doctor.live_records import card, failed, passed, record, run
+from tests.commands.doctor.shell_fixes import can_be_pasted
+
+CASES = yaml.safe_load(Path(__file__).with_name("live_reasons.yaml").read_text(encoding="utf-8"))
+_OOM = "OOM when allocating tensor with shape[16,8,14,14] and type float on GPU:0"
+
+
+def test_known_words() -> None:
+    """Each is told by its cause, and has a fix that fits it."""
+    for case in CASES["failed steps"]:
+        made = record(*([passed("context", 0)] if case["step"] != "context" else []))
+        error = StepError("InternalError", case["error"])
+        reason = reason_of(FailedStep(case["step"], error, made, case.get("log", ""), card()))
+        assert case["summary"] in reason.summary, case
+        assert case["fix"] in reason.fix, case
+        assert can_be_pasted(reason.fix), case
+        assert not reason.summary.endswith("."), case
+
+
+def test_a_gpu_that_tensorflow_does_not_list() -> None:
+    """NVML has it, TensorFlow lists none: what was written tells why."""
+    for case in CASES["no GPU listed"]:
+        error = "TensorFlow lists no GPU"
+        made = record(failed("start", error=error, kind="LookupError"), listed=0)
+        finding = findings_of([run(made, case["log"])])[0]
+        assert (finding.id, finding.status) == ("live.start", "fail"), case
+        assert case["summary"] in finding.summary, case
+        assert case["fix"] in (finding.fix or ""), case
+        assert can_be_pasted(finding.fix or ""), case
+
+
+def test_a_refusal_speaks_for_itself() -> None:
+    """gpuconf's own message is the summary and the lines, with its hint; the fix is a command."""
+    error = StepError(
+        "ShortageError", "profile x: not enough\n  0.7 × 8\n  held by pid 3", "stop 3"
+    )
+    reason = reason_of(FailedStep("start", error, record()))
+    assert reason.summary == "profile x: not enough"
+    assert reason.detail == ("0.7 × 8", "held by pid 3", "hint: stop 3")
+    assert reason.fix.startswith("gpuconf ps   #")
+    assert can_be_pasted(reason.fix)
+
+
+def test_too_late_asks_who_imports_tensorflow() -> None:
+    """The hint for scripts would send a person to a first line that is there already."""
+    error = StepError("TooLateError", "TensorFlow has already made its devices", "make it first")
+    reason = reason_of(FailedStep("start", error, record()))
+    assert "importtime" in reason.fix
+    assert can_be_pasted(reason.fix)
+    assert "make it first" not in reason.detail
+
+
+def test_wrong_numbers() -> None:
+    """They are the card's fault, and the numbers are told."""
+    error = StepError("WrongResultError", "3 of 9 numbers are wrong")
+    reason = reason_of(FailedStep("matmul", error, record()))
+    assert "wrong numbers" in reason.summary
+    assert "3 of 9 numbers are wrong" in reason.detail
+
+
+@pytest.mark.parametrize("step", ["start", "fit"])
+def test_an_import_that_fails(step: str) -> None:
+    """TensorFlow in the first step, Keras in the last; the module is named."""
+    error = StepError("ModuleNotFoundError", "No module named 'absl'")
+    reason = reason_of(FailedStep(step, error, record()))
+    assert ("Keras" if step == "fit" else "TensorFlow") in reason.summary
+    assert "absl" in reason.summary
+    assert "pip" in reason.fix
+
+
+def test_an_internal_error_of_cudnn_on_a_tight_card_is_memory() -> None:
+    """CUDNN_STATUS_INTERNAL_ERROR with little left is the same failure by another name."""
+    tight = passed("convolution", 0)._replace(before=(CardMemory(free_bytes=300 * MIB),))
+    error = StepError("UnknownError", "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR")
+    reason = reason_of(FailedStep("convolution", error, record(tight), card=card()))
+    assert "no memory is left" in reason.summary
+
+
+def test_a_small_card_gets_the_small_profile() -> None:
+    """4 GiB or less: small-laptop bounds what cuDNN may ask for."""
+    small = card()._replace(total_bytes=4 * GIB)
+    error = StepError("InternalError", "CUDNN_STATUS_ALLOC_FAILED")
+    assert "small-laptop" in reason_of(FailedStep("convolution", error, record(), card=small)).fix
+
+
+def test_a_small_limit_is_not_the_cards_fault() -> None:
+    """Out of memory under a limit far below what was free: the profile allows too little."""
+    error = StepError("ResourceExhaustedError", _OOM)
+    reason = reason_of(FailedStep("fit", error, record(), card=card(limit=100 * MIB)))
+    assert "the profile allows too little" in reason.summary
+    assert reason.fix.startswith("gpuconf plan shared-desktop")
+
+
+def test_the_telling_line_of_a_graphs_error() -> None:
+    """TensorFlow's own first line says nothing."""
+    error = StepError("ResourceExhaustedError", f"Graph execution error:\n\nDetected at\n{_OOM}")
+    reason = reason_of(FailedStep("fit", error, record(), card=card()))
+    assert reason.detail[0] == f"ResourceExhaustedError: {_OOM}"
+
+
+def test_a_roomier_card_is_named() -> None:
+    """The fix for a full card is another one, where there is one."""
+    error = StepError("InternalError", "cudaSetDevice() on GPU:0 failed. Status: out of memory")
+    full, other = card(0, free=200 * MIB), card(1)
+    reason = reason_of(FailedStep("context", error, record(), card=full, others=(other,)))
+    assert f"CUDA_VISIBLE_DEVICES={other.uuid}" in reason.fix
+
+
+def test_what_tensorrt_misses_is_no_reason() -> None:
+    """TensorFlow misses its libraries at many a start; beside others they are not named."""
+    warned = "Could not load dynamic library 'lib{0}'; dlerror: lib{0}: cannot open shared object"
+    log = "\n".join(warned.format(name) for name in ("cudnn.so.8", "nvinfer.so.7"))
+    assert reason_of_unseen(record(), log).summary == "TensorFlow cannot load libcudnn.so.8"
+    alone = reason_of_unseen(record(), warned.format("nvinfer.so.7"))
+    assert "does not say why" in alone.summary

@@ -1,0 +1,1 @@
+"""Tests of gpuconf/commands/ps: who holds what of each card, and who waits."""

@@ -1,0 +1,43 @@
+"""The watcher of a run names who computed without a place, and nobody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from gpuconf.commands.run.watcher import Watch
+from gpuconf.machine.cards import Inventory
+from gpuconf.machine.cards.inventory import Gpu, GpuProcess
+
+CARD = "GPU-00000000-0000-0000-0000-000000000000"
+
+
+def test_a_process_that_is_ending_is_not_accused(tmp_path: Path) -> None:
+    """Its locks end before the driver forgets it; one that lives on without a place is named."""
+    ended = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.DEVNULL)
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # a zombie, until it is waited for
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as alive:
+        listed = tuple(GpuProcess(child.pid, 2**20) for child in (ended, alive))
+        inventory = Inventory((Gpu(0, uuid=CARD, processes=listed),))
+        watch = Watch(os.getpid(), {CARD: str(tmp_path / "lease.1.1.1.1.1")}, lambda: inventory)
+        watch.look()
+        named = {pid for pid, _ in watch.escaped}
+    ended.wait()
+    assert named == {alive.pid}
+
+
+def test_a_daemon_is_named_by_its_environment(tmp_path: Path) -> None:
+    """Its parents have ended, but it was started with the plan; another run's is not ours."""
+    leases = [str(tmp_path / f"lease.{number}.1.1.1.1") for number in (1, 2)]
+    environs = [{"GPUCONF_RUN": f'{{"leases": {{"{CARD}": "{path}"}}}}'} for path in leases]
+    with (
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environs[0]) as ours,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environs[1]) as another,
+    ):
+        listed = tuple(GpuProcess(child.pid) for child in (ours, another))
+        inventory = Inventory((Gpu(0, uuid=CARD, processes=listed),))
+        watch = Watch(ours.pid + 2**22, {CARD: leases[0]}, lambda: inventory)  # below no such one
+        watch.look()
+        assert {pid for pid, _ in watch.escaped} == {ours.pid}

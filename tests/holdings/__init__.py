@@ -1,1 +1,0 @@
-"""Tests of gpuconf/holdings: who holds what of each card, and who waits."""

@@ -1,0 +1,151 @@
+"""Who holds a GPU: NVML's list and /proc, over trees of files and over real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuconf.basics.state_note import StateNote, encode, this_process
+from gpuconf.basics.terminal import printable
+from gpuconf.basics.units import GIB, MIB
+from gpuconf.machine.cards import Gpu, GpuProcess, Inventory
+from gpuconf.machine.cards.holders import Holder, holders_of, program_of, read_processes
+from tests.commands.doctor.doctor_trees import machine, process
+from tests.machine.cards import standin
+from tests.programs.processes import Nvml, run_python
+
+NAME = "py\x1b[2J(x) y"
+
+
+def test_a_name_from_proc_holds_no_control_characters(tmp_path: Path) -> None:
+    """ESC in a process's name becomes visible; in a container the name is still recognised."""
+    root = str(machine(tmp_path, **process(4242, NAME)))
+    held = Inventory((Gpu(0, processes=(GpuProcess(4242, GIB, printable(NAME)),)),))
+    for in_container in (False, True):
+        found = read_processes(held, root=root, in_container=in_container)
+        assert found[4242].name == r"py\x1b[2J(x) y"
+
+
+def _held_by(pid: int, name: str | None) -> Inventory:
+    return Inventory((Gpu(0, processes=(GpuProcess(pid, GIB, name),)),))
+
+
+def test_a_process_by_its_files(tmp_path: Path) -> None:
+    """Owner, state, parent and start, also with brackets and spaces in its name."""
+    root = machine(tmp_path, **process(4242, "py (x) y", "T", ticks=500))
+    found = read_processes(_held_by(4242, None), root=str(root))[4242]
+    assert (found.name, found.state, found.parent) == ("py (x) y", "T", 1)
+    assert found.started == 1700000000 + 500 / os.sysconf("SC_CLK_TCK")
+    assert found.is_ours
+    assert found.user
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"),
+    [("python3", True), ("/usr/bin/python3 train.py", True), (None, True), ("Xorg", False)],
+)
+def test_a_stranger_of_the_same_number_is_left_out(
+    name: str | None, is_known: bool, tmp_path: Path
+) -> None:
+    """In a container NVML's numbers are the host's; elsewhere a process has renamed itself."""
+    root = str(machine(tmp_path, **process(4242, "python3")))
+    inside = read_processes(_held_by(4242, name), root=root, in_container=True)
+    assert (4242 in inside) == is_known
+    assert 4242 in read_processes(_held_by(4242, name), root=root)
+
+
+def test_our_own_process_is_found_in_the_real_proc() -> None:
+    """The same on the machine that runs the test."""
+    (found,) = read_processes(_held_by(os.getpid(), None), root="/").values()
+    assert (found.is_ours, found.state, found.parent) == (True, "R", os.getppid())
+
+
+def test_the_largest_comes_first_and_strangers_are_kept(tmp_path: Path) -> None:
+    """A process that /proc does not show is a holder all the same; unknown sizes come last."""
+    root = str(machine(tmp_path, **process(7, "python3", ticks=500)))
+    listed = (GpuProcess(9, None, "Xorg", "graphics"), GpuProcess(7, GIB), GpuProcess(8, 2 * GIB))
+    gpu = Gpu(0, processes=listed)
+    known = read_processes(Inventory((gpu,)), root=root)
+    assert set(known) == {7}
+    assert holders_of(gpu, known) == (
+        Holder(8, None, 2 * GIB),
+        Holder(7, "python3", GIB, "compute", known[7]),
+        Holder(9, "Xorg", None, "graphics"),
+    )
+
+
+def test_nobody_and_unknown_are_two_things() -> None:
+    """An empty list of the driver is nobody; no list is unknown."""
+    assert holders_of(Gpu(0, processes=()), {}) == ()
+    assert holders_of(Gpu(0), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "profile"),
+    [
+        ({"GPUCONF_PROFILE": "half-card"}, "half-card"),
+        ({"GPUCONF_STATE": encode(StateNote(this_process(), profile="notebook"))}, "notebook"),
+        ({}, None),
+    ],
+)
+def test_the_profile_in_a_real_process(environ: dict[str, str], profile: str | None) -> None:
+    """Named by its user, or in the note that gpuconf left in its parent."""
+    program = "print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        found = read_processes(_held_by(child.pid, None))[child.pid]
+        child.communicate(b"\n")
+    assert (found.profile, found.parent, found.is_ours) == (profile, os.getpid(), True)
+
+
+def test_the_holders_of_a_card_as_the_driver_lists_them(tmp_path: Path, nvml: Nvml) -> None:
+    """From NVML's answer to the owner and parent of a real process, in one go."""
+    listed = (
+        standin.Process(os.getpid(), "compute", GIB, "python3"),
+        standin.Process(2**22 + 1, "graphics", 100 * MIB, "Xorg"),
+    )
+    card = standin.Card(
+        standin.uuid(0), "A card", total=8 * GIB, reserved=0, used=2 * GIB, processes=listed
+    )
+    program = """
+from gpuconf.machine.cards import read_inventory
+from gpuconf.machine.cards.holders import holders_of, read_processes
+inventory = read_inventory()
+processes = read_processes(inventory)
+for holder in holders_of(inventory.gpus[0], processes):
+    known = holder.process
+    parent = known and known.parent
+    print(holder.pid, holder.name, holder.used_bytes, holder.kind, parent, known and known.is_ours)
+"""
+    out = run_python(program, tmp_path, environ=nvml(standin.Machine((card,))))
+    assert out.splitlines() == [
+        f"{os.getpid()} python3 {GIB} compute {os.getppid()} True",
+        f"{2**22 + 1} Xorg {100 * MIB} graphics None None",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["/usr/bin/python3.11", "-u", "-W", "error", "/home/a/train.py", "--lr", "1"], "train.py"),
+        (["python", "-m", "package.train", "x.py"], "package.train"),
+        (["python3", "-c", "import tensorflow"], "python3"),
+        (["python3"], "python3"),
+        (["/opt/bin/trainer", "run.py"], "trainer"),
+        (["python", "a\x1b[2J.py"], r"a\x1b[2J.py"),
+        ([""], None),
+    ],
+)
+def test_what_people_call_a_process(words: list[str], name: str | None) -> None:
+    """The script that a Python runs; for any other program its own name."""
+    assert program_of(words) == name

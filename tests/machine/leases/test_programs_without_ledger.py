@@ -1,0 +1,150 @@
+"""A ledger full, closed, read-only or huge: each program gets its plan, and says so once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuconf.machine.leases.lease import next_ticket
+from gpuconf.machine.leases.mutex import Mutex
+from tests.machine.leases.ledgers import AS_USER, files, held, readable_by_all
+from tests.machine.leases.line import ONE_CARD, START
+from tests.machine.leases.processes import Child, child
+from tests.programs.processes import Nvml, clean_environment, run_python
+
+pytestmark = pytest.mark.slow  # starts many programs
+
+_PROGRAM = """
+made = plan(OwnLeases(), profile({mib}))
+print(sizes(made), *made.notes, sep="\\n")
+"""
+
+
+def planned(folder: Path, environ: dict[str, str], mib: int, *before: str) -> list[str]:
+    """What a program prints that plans for ``mib``: its leases, and each note."""
+    script = folder / "program.py"
+    script.write_text(START + _PROGRAM.format(mib=mib))
+    done = subprocess.run(
+        [*before, sys.executable, "-W", "error", str(script)],
+        cwd=folder,
+        env=clean_environment(folder, environ),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout.splitlines()
+
+
+def in_mounts(command: str) -> list[str]:
+    """What comes before a program that has mounts of its own, made by ``command``."""
+    return ["unshare", "--mount", "sh", "-c", f'{command} && exec "$@"', "sh"]
+
+
+@pytest.fixture
+def made_ledger(tmp_path: Path) -> Path:
+    """A ledger where programs of this test find it, ready to be mounted over."""
+    folder = tmp_path / "leases"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_mutex_that_another_program_keeps(tmp_path: Path, made_ledger: Path, nvml: Nvml) -> None:
+    """As one that hangs in the driver: the program waits its ten seconds, says who, and goes on."""
+
+    def keep(self: Child) -> None:
+        with Mutex(str(made_ledger)).held():
+            self.say("held")
+            self.wait()
+
+    with child(keep) as keeper:
+        keeper.expect("held")
+        got, *notes = planned(tmp_path, nvml(ONE_CARD), 1024)
+        assert got == "[1024]"
+        assert len(notes) == 1
+        assert f"by pid {keeper.pid}" in notes[0]
+    assert files(made_ledger) == []
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(
+    ("options", "taken"), [("nr_inodes=2", False), ("nr_inodes=3", False), ("size=4k", True)]
+)
+def test_a_full_file_system(
+    options: str, taken: bool, tmp_path: Path, made_ledger: Path, nvml: Nvml
+) -> None:
+    """Without a file there is no lease; where only its text finds no room there is one."""
+    mount = f"mount -t tmpfs -o mode=1777,{options} none {made_ledger}"
+    if taken:
+        mount += f" && head -c 4096 /dev/zero > {made_ledger}/full"
+    got, *notes = planned(tmp_path, nvml(ONE_CARD), 1024, *in_mounts(mount))
+    assert got == "[1024]"
+    assert ["No space left on device" in note for note in notes] == [True] * (not taken)
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("mutex", [True, False])
+def test_a_read_only_mount(mutex: bool, tmp_path: Path, made_ledger: Path, nvml: Nvml) -> None:
+    """Others' leases count, none is taken, and one line says so."""
+    uuid = str(ONE_CARD.cards[0].uuid)
+    with held(made_ledger, {uuid: 6 << 30}):
+        if not mutex:
+            (made_ledger / "mutex").unlink()
+        mount = f"mount --bind -o ro {made_ledger} {made_ledger}"
+        fits, *notes = planned(tmp_path, nvml(ONE_CARD), 2048, *in_mounts(mount))
+        assert fits == "[2048]"
+        assert len(notes) == 1
+        assert "could not reserve GPU memory" in notes[0]
+        assert len(files(made_ledger)) == 1
+        with pytest.raises(subprocess.CalledProcessError) as error:
+            planned(tmp_path, nvml(ONE_CARD), 2049, *in_mounts(mount))
+        assert "of which other processes have reserved 6144 MiB" in error.value.stderr
+
+
+@pytest.mark.needs_root
+def test_a_cards_folder_closed_by_another_user(
+    tmp_path: Path, made_ledger: Path, nvml: Nvml
+) -> None:
+    """One that has closed a card's folder to all others keeps nobody from the card."""
+    environ = nvml(ONE_CARD)
+    readable_by_all(Path(environ["STANDIN_NVML"]))
+    readable_by_all(made_ledger)
+    (made_ledger / ONE_CARD.cards[0].uuid).mkdir(mode=0o700)
+    tmp_path.chmod(0o777)  # for its profile
+    got, *notes = planned(tmp_path, environ, 1024, *AS_USER)
+    assert got == "[1024]"
+    assert len(notes) == 1
+    assert "Permission denied" in notes[0]
+
+
+def test_a_clock_that_jumps(tmp_path: Path, nvml: Nvml) -> None:
+    """Nothing depends on the time of day: leases and the line are as ever."""
+    program = """
+import itertools
+jumps = itertools.cycle([0.0, 4e9, 1e9, -1e9])
+time.time = lambda: next(jumps)
+time.time_ns = lambda: int(1e9 * next(jumps))
+with child(asks(6144)) as a:
+    a.expect("got 6144 of 0")
+    with child(asks(5120, WAITS)) as b:
+        waiting(1)
+        with child(asks(5120, WAITS)) as c:
+            waiting(2)
+            a.go()
+            b.expect("got 5120 of 0")
+            b.go()
+            c.expect("got 5120 of 0")
+"""
+    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
+
+
+def test_tickets_are_of_the_clock_that_nobody_sets() -> None:
+    """Of the time since the machine's start, with its sleep."""
+    before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    assert before <= next_ticket() <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)

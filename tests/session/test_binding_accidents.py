@@ -1,0 +1,258 @@
+"""What other code does to a process at odd moments: stubs, signals, threads, restored variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.machine.cards import standin
+from tests.programs.binding_programs import FULL, ROOMY, START, TWO, facts
+from tests.programs.processes import Nvml, run_python
+
+STUBS = (
+    "sys.modules[name] = types.ModuleType(name)",
+    "sys.modules[name] = types.SimpleNamespace()",
+    "sys.modules[name] = unittest.mock.MagicMock()",
+    "sys.modules[name] = None",
+    "os.makedirs(name); importlib.import_module(name)",
+    'open(f"{name}.py", "w").close(); importlib.import_module(name)',
+)
+
+pytestmark = pytest.mark.slow  # starts many programs
+
+
+def test_what_is_no_framework_is_left_alone(tmp_path: Path, nvml: Nvml) -> None:
+    """Neither other imports nor configure() break, nor does the import of the stub itself.
+
+    The real frameworks are out of sight, as a mere folder would not hide them.
+    """
+    program = f"""
+import importlib, shutil, types, unittest.mock
+import pynvml
+there = [path for path in sys.path if "-packages" not in path]
+def check(name, stub):
+    before, sys.path[:] = list(sys.path), there
+    exec(stub)
+    sys.path[:] = before
+    import colorsys, wave
+    gpuconf.configure("half-card")
+    import cupy
+    assert bind() == 3942
+for name in ("tensorflow", "torch", "jax", "keras"):
+    for stub in {STUBS!r}:
+        shutil.rmtree(name, ignore_errors=True)
+        importlib.invalidate_caches()
+        child = os.fork()  # nothing was imported here, so each child is as good as new
+        if not child:
+            check(name, stub)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, (name, stub)
+        if os.path.exists(f"{{name}}.py"):
+            os.remove(f"{{name}}.py")
+"""
+    run_python(START + program, tmp_path, environ=nvml(ROOMY))
+
+
+def test_a_refused_profile_leaves_the_one_before_held(tmp_path: Path, nvml: Nvml) -> None:
+    """All hooks and the audit hook stay: a framework that comes later still meets its plan."""
+    program = f"""
+import cupy
+from gpuconf.session import frameworks
+from gpuconf.session import import_hook
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+machine({facts(nvml, FULL)})
+for attempt in (lambda: gpuconf.configure("half-card"), lambda: gpuconf.configure(gpus=[5])):
+    try:
+        attempt()
+    except gpuconf.GpuconfError:
+        pass
+    else:
+        raise AssertionError
+assert gpuconf.activation().profile == "shared-desktop"
+assert set(import_hook._hooks._hooks) == set(frameworks._HOOKS)
+assert frameworks._audit_hook._before_program is not None
+try:
+    import numba.cuda
+except gpuconf.ShortageError:
+    pass
+else:
+    raise AssertionError
+"""
+    run_python(START + program, tmp_path, environ=nvml(ROOMY))
+
+
+def test_a_first_profile_that_is_refused_leaves_nothing(tmp_path: Path, nvml: Nvml) -> None:
+    """No hook and no audit hook: the program is as if it had not asked."""
+    program = """
+import cupy
+import gpuconf
+try:
+    gpuconf.configure()
+except gpuconf.ShortageError:
+    pass
+from gpuconf.session import frameworks
+from gpuconf.session import import_hook
+assert gpuconf.activation() is None and not import_hook._hooks._hooks
+assert frameworks._audit_hook._before_program is None
+import numba.cuda
+"""
+    run_python(program, tmp_path, environ=nvml(FULL))
+
+
+@pytest.mark.parametrize(
+    "operation", ['gpuconf.configure("half-card")', "__import__('cupy')", "bind()"]
+)
+def test_a_program_started_by_a_signal_handler(operation: str, tmp_path: Path, nvml: Nvml) -> None:
+    """At any line of ours a handler may start a program: it goes without, and all else is right."""
+    program = f"""
+here = os.path.dirname(gpuconf.__file__)
+events = 0
+def trace(frame, event, arg):
+    global events
+    if not frame.f_code.co_filename.startswith(here):
+        return None
+    if event == "line":
+        events += 1
+        sys.audit("os.system", b"true")
+    return trace
+sys.settrace(trace)
+{operation}
+sys.settrace(None)
+assert events > 100
+import numba.cuda
+limit = bind()
+assert limit == {{"half-card": 3942, "shared-desktop": 7884}}[gpuconf.activation().profile], limit
+assert os.environ["XLA_CLIENT_MEM_FRACTION"]
+assert not [s for s in gpuconf.activation().settings if s.why_not], gpuconf.activation()
+"""
+    run_python(START + program, tmp_path, environ=nvml(ROOMY), timeout_s=120)
+
+
+def test_what_another_thread_did_meanwhile_is_not_undone(tmp_path: Path, nvml: Nvml) -> None:
+    """A bind fails while another thread waits to configure: that one's profile stays."""
+    program = """
+import threading, time
+def configure():
+    gpuconf.configure("cpu-only")
+thread = threading.Thread(target=configure)
+def fail(plan):
+    thread.start()
+    time.sleep(0.3)
+    raise RuntimeError
+try:
+    binding.bind(fail)
+except RuntimeError:
+    pass
+thread.join()
+assert gpuconf.activation().profile == "cpu-only" and os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
+"""
+    run_python(START + program, tmp_path, environ=nvml(ROOMY))
+
+
+def test_an_environment_that_is_put_back(tmp_path: Path, nvml: Nvml) -> None:
+    """As unittest.mock.patch.dict does: our own earlier note is not taken for a parent's."""
+    program = f"""
+gpuconf.configure("shared-desktop", gpus=[1])
+import cupy
+saved = dict(os.environ)
+gpuconf.configure("cpu-only")
+os.environ.clear()
+os.environ.update(saved)
+gpuconf.configure("shared-desktop", gpus=[0])
+import numba.cuda
+bind()
+assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(0)!r}
+"""
+    run_python(START + program, tmp_path, environ=nvml(TWO))
+
+
+def test_jaxs_other_fraction_set_by_the_script(tmp_path: Path, nvml: Nvml) -> None:
+    """JAX refuses to start with both names: ours goes when the script sets the newer one."""
+    program = """
+import cupy
+assert "XLA_CLIENT_MEM_FRACTION" in os.environ
+os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.5"
+bind()
+assert "XLA_CLIENT_MEM_FRACTION" not in os.environ
+assert os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.5"
+"""
+    run_python(START + program, tmp_path, environ=nvml(ROOMY))
+
+
+def test_a_report_without_stale_lines(tmp_path: Path, nvml: Nvml) -> None:
+    """What an earlier plan had set and this one does not is not said to be in force."""
+    program = f"""
+gpuconf.configure("shared-desktop", gpus=[0])
+import cupy
+assert "CUDA_VISIBLE_DEVICES: {standin.uuid(0)}" in str(gpuconf.activation())
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+bind()
+assert "CUDA_VISIBLE_DEVICES: {standin.uuid(0)}" not in str(gpuconf.activation())
+"""
+    run_python(START + program, tmp_path, environ=nvml(TWO))
+
+
+def test_programs_started_while_python_ends(tmp_path: Path, nvml: Nvml) -> None:
+    """A finalizer's clean-up command runs, though no plan was made and none can be now."""
+    program = """
+import decimal
+class Cleans:
+    def __del__(self, system=os.system, write=os.write):
+        write(1, b"cleaned" if system("true") == 0 else b"failed")
+decimal.keep = Cleans()
+"""
+    assert run_python(START + program, tmp_path, environ=nvml(ROOMY)) == "cleaned"
+
+
+def test_a_pool_that_was_used_before_our_line(tmp_path: Path, nvml: Nvml) -> None:
+    """Its module is imported once only: the plan is made at once, so that later workers find it."""
+    program = f"""
+import multiprocessing.popen_spawn_posix, os
+import gpuconf
+gpuconf.configure("shared-desktop", gpus=[1])
+assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(1)!r}
+gpuconf.configure("half-card", gpus=[0])
+assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(0)!r}
+"""
+    run_python(program, tmp_path, environ=nvml(TWO))
+
+
+@pytest.mark.parametrize("value", ["abc", "-1", "nan"])
+def test_a_bad_timeout_is_an_error_at_import(value: str, tmp_path: Path, nvml: Nvml) -> None:
+    """Not twenty lines into the import of a framework."""
+    program = """
+try:
+    import gpuconf.auto
+except Exception as error:
+    assert "GPUCONF_NVML_TIMEOUT" in str(error) and "hint:" in str(error)
+else:
+    raise AssertionError
+"""
+    environ = {**nvml(ROOMY), "GPUCONF_NVML_TIMEOUT": value}
+    run_python(program, tmp_path, environ=environ)
+
+
+def test_a_shortages_traceback_is_short(tmp_path: Path, nvml: Nvml) -> None:
+    """One frame of gpuconf's: those in which it found it out say nothing to a user."""
+    program = """
+import os, traceback
+refused = []
+for act in (
+    lambda: __import__("cupy"),
+    lambda: gpuconf.plan("dedicated"),
+    lambda: gpuconf.configure("half-crd"),
+    lambda: gpuconf.configure(memory={"keep_fre": 1}),
+):
+    try:
+        act()
+    except gpuconf.GpuconfError as error:
+        refused.append(type(error).__name__)
+        frames = traceback.extract_tb(error.__traceback__)
+        package = os.path.dirname(gpuconf.__file__)
+        ours = [each for each in frames if each.filename.startswith(package)]
+        assert [each.name for each in ours] == ["called"], ours
+        assert error.__suppress_context__
+assert refused == ["ShortageError", "ShortageError", "ProfileNotFoundError", "ProfileError"]
+"""
+    run_python(START + program, tmp_path, environ=nvml(FULL))

@@ -1,0 +1,221 @@
+"""No regular expression of `gpuconf explain` can be made to search a line for minutes.
+
+A line that is looked at has at most 16 KiB.  Two checks hold every pattern to that: an upper bound
+on the steps of a search, from the pattern alone, and searches of strings made to be hard for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import gpuconf.commands.explain
+import gpuconf.support.failures
+from gpuconf.support.failures.rules import all_rules
+from gpuconf.support.failures.worded import WordedPattern
+from tests.support.failures.search_cost import (
+    LINE,
+    REPEATS,
+    AnyPattern,
+    Cost,
+    Item,
+    most_steps,
+    parsed,
+    source_of,
+)
+
+ROOMS = ("gpuconf.support.failures", "gpuconf.commands.explain")
+# No more than each place in a line with each other: two seconds at the worst.
+MOST_STEPS = LINE * LINE
+# What the hard strings may take in all, of which a good run needs a small part.
+KILLED_AFTER_S = 60
+
+
+def modules() -> Iterator[ModuleType]:
+    """gpuconf.support.failures, gpuconf.commands.explain and all below them."""
+    for room in (gpuconf.support.failures, gpuconf.commands.explain):
+        yield room
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            yield importlib.import_module(found.name)
+
+
+def patterns_in(value: object) -> Iterator[AnyPattern]:
+    """The compiled patterns in a value: in collections, NamedTuples and classes, too."""
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, WordedPattern):
+        yield value.pattern
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        for each in value:
+            yield from patterns_in(each)
+    elif isinstance(value, dict):
+        yield from patterns_in([*value.keys(), *value.values()])
+    elif isinstance(value, type) and value.__module__.startswith(ROOMS):
+        yield from patterns_in(list(vars(value).values()))
+
+
+def patterns_written_in(source: str) -> Iterator[AnyPattern]:
+    """The patterns that stand as literals in calls such as ``re.sub("a+", …)``."""
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "re"
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+            and isinstance(node.args[0].value, str)
+        ):
+            yield re.compile(node.args[0].value)
+
+
+def all_patterns() -> dict[AnyPattern, str]:
+    """Every pattern with where it stands."""
+    found: dict[AnyPattern, str] = {}
+    for rule in all_rules():
+        for pattern in patterns_in(rule):
+            found.setdefault(pattern, f"rule {rule.id}")
+    for module in modules():
+        source = Path(module.__file__ or "").read_text(encoding="utf-8")
+        for name, value in vars(module).items():
+            for pattern in patterns_in(value):
+                found.setdefault(pattern, f"{module.__name__}.{name}")
+        for pattern in patterns_written_in(source):
+            found.setdefault(pattern, f"{module.__name__}, inline")
+    return found
+
+
+PATTERNS = all_patterns()
+
+
+def sample(items: Sequence[Item]) -> str:
+    """A short string that a sequence takes, but for what it only looks at."""
+    text, chars = "", Cost(fold=False).chars
+    for op, value in items:
+        name = str(op)
+        found = chars(name, value)
+        if found is not None:
+            text += min(found, key=lambda char: (not char.isalnum(), not char.isprintable(), char))
+        elif name in REPEATS:
+            text += sample(value[2]) * value[0]
+        elif name == "SUBPATTERN":
+            text += sample(value[3])
+        elif name == "BRANCH":
+            text += sample(value[1][0])
+    return text
+
+
+def seeds(items: Sequence[Item], before: str = "") -> Iterator[tuple[str, str]]:
+    """For each repeat: what leads to it, and what it repeats."""
+    for op, value in items:
+        name = str(op)
+        if name in REPEATS:
+            yield before, sample(value[2])
+            yield from seeds(value[2], before)
+        elif name == "SUBPATTERN":
+            yield from seeds(value[3], before)
+        elif name == "BRANCH":
+            for each in value[1]:
+                yield from seeds(each, before)
+        before += sample([(op, value)])
+    yield "", before
+
+
+SEARCHES = """
+import json, re, sys
+count = 0
+for source, flags, is_bytes, seeds in json.load(sys.stdin):
+    pattern = re.compile(source.encode("latin-1") if is_bytes else source, flags)
+    for before, again in seeds:
+        for length in (4096, 8192, 16384):
+            for head, part in ((before, again), ("", before + again), ("", before + again * 9)):
+                text = head + part * (length // len(part) if part else 0) + "\\0"
+                pattern.search(text.encode("latin-1", "replace") if is_bytes else text)
+                count += 1
+print(count)
+"""
+
+
+def search_hard_strings(patterns: Iterable[AnyPattern], timeout_s: float) -> int:
+    """Search strings of up to 16 KiB made for these patterns; how many there were.
+
+    Raises TimeoutExpired where that takes longer.
+    """
+    work = []
+    for pattern in patterns:
+        source, is_bytes = source_of(pattern), isinstance(pattern.pattern, bytes)
+        work.append((source, pattern.flags, is_bytes, list(seeds(parsed(pattern)))))
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCHES],
+        input=json.dumps(work),
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    return int(done.stdout)
+
+
+def test_collection_finds_patterns_of_every_kind() -> None:
+    """Patterns of modules, of tuples in them, of rules and within functions are all held."""
+    places = set(PATTERNS.values())
+    assert len(PATTERNS) > 80
+    assert {
+        "gpuconf.support.failures.outcome._EXCEPTION",
+        "gpuconf.support.failures.facts.tensor._NODES",
+        "gpuconf.support.failures.facts.details._SINGLES",
+        "gpuconf.support.failures.log.encodings._CODES",
+        "rule killed",
+        "gpuconf.support.failures.verdict, inline",
+    } <= places
+
+
+def test_no_search_takes_many_steps() -> None:
+    """The bound on a pattern's steps in a line of 16 KiB is below that line's square.
+
+    Where this fails, give the repeats an upper end, such as ``\\d{1,19}`` or ``.{0,200}``.
+    """
+    slow = [place for pattern, place in PATTERNS.items() if most_steps(pattern) > MOST_STEPS]
+    assert slow == []
+
+
+SLOW = (
+    r"(a+)+$", r"(\w+\s*)*x", r"(?:a|a)*b", r"(a|aa)+$", r"x*x*y", r"\d+ of", r".*a.*b",
+    r"(?:\w{1,9}){1,9}x", r"(?:.*,){3}x", r"a.{0,300}b.{0,300}c.{0,300}d", r"\s+$", r"(a?)+b",
+    r"^.*.*$", r"(?i)a*A*b",
+)  # fmt: skip
+QUICK = (
+    r"a\d{1,19} of", r"^\d+ .*", r"\bepoch\b", r"x.*", r"(?:[a-z]{1,9}\.){0,9}X", r"^a+b+c",
+)  # fmt: skip
+
+
+def test_the_bound_can_fail() -> None:
+    """It is above the limit for patterns known to be slow, and below for those of one pass."""
+    assert [each for each in SLOW if most_steps(re.compile(each)) <= MOST_STEPS] == []
+    assert [each for each in QUICK if most_steps(re.compile(each)) > MOST_STEPS] == []
+
+
+@pytest.mark.slow
+@pytest.mark.nightly  # the bound above shows it without searching
+def test_hard_strings_are_searched_in_time() -> None:
+    """Strings made to be hard for each pattern are searched before a generous limit."""
+    assert search_hard_strings(PATTERNS, KILLED_AFTER_S) > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.parametrize("source", [r"(a+)+$", r"(\w+\s*)*x"])
+def test_hard_strings_tell_what_is_slow(source: str) -> None:
+    """The strings made for a pattern known to be slow are not searched in time."""
+    with pytest.raises(subprocess.TimeoutExpired):
+        search_hard_strings([re.compile(source)], timeout_s=3)
