@@ -1,4 +1,4 @@
-"""Write what is made: references, the causes' pages, JSON Schemas, the shipped profiles as values.
+"""Write what is made: references, the causes' pages and JSON Schemas.
 
 `make generated`; tests/profile and tests/documents hold the files to it.
 """
@@ -24,12 +24,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cause_pages  # beside this file, which no package holds
 import command_pages
 from key_tables import key_reference
-from ready_made import module_text
 from schemas import schema_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "profiles.md"
-READY_MADE = ROOT / "gpuconf" / "profile" / "ready_made.py"
 MARK = "<!-- From here on made by `make generated` from gpuconf/profile/schema.py. -->\n"
 # What each command prints with --json; every one may print an error instead.
 DOCUMENTS: dict[str, tuple[type, ...]] = {
@@ -80,6 +78,5 @@ def schemas() -> Iterator[tuple[Path, str]]:
 
 if __name__ == "__main__":
     PAGE.write_text(page_text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    READY_MADE.write_text(module_text(ROOT / "configs"), encoding="utf-8")
     for file, text in (*made_pages(), *schemas()):
         file.write_text(text, encoding="utf-8")

@@ -7,6 +7,8 @@ The names below are imported on first use (PEP 562) to keep ``import gpuconf`` c
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuconf.version import __version__
 
 _PUBLIC = {
@@ -64,7 +66,6 @@ __all__ = [
     "session_evaluate",
 ]
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from gpuconf.batching import evaluate, fit, oom_safe, predict, session_evaluate
     from gpuconf.commands.estimate import MemoryEstimate, estimate

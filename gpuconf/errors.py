@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, ParamSpec, TypeVar
-
-    _P = ParamSpec("_P")
-    _R = TypeVar("_R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class GpuconfError(Exception):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuconf.backends.jax import environment as jax
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.backends.torch import environment as torch
 from gpuconf.basics.environment import Change
 from gpuconf.basics.setting import Setting
+from gpuconf.planner import Plan
+from gpuconf.profile import Profile
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gpuconf.planner import Plan
-    from gpuconf.profile import Profile
 
 
 def environment_changes(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 class Entrance(NamedTuple):

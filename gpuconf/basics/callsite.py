@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-
-from gpuconf.basics.records import NamedTuple
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from types import FrameType
+from types import FrameType
+from typing import NamedTuple
 
 # Packages whose frames lie between the user's line and ours.
 _LIBRARIES = frozenset(

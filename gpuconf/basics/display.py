@@ -6,12 +6,9 @@ A value does not import its renderer; its ``_repr_html_`` and ``_repr_pretty_`` 
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 from gpuconf.basics.terminal import printable
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from typing import Any
 
 # A type's name, and the module below gpuconf.ipython.drawing that has its `html_of` and `text_of`.
 _DRAWN_BY = {

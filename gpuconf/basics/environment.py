@@ -7,14 +7,12 @@ as the user set it.
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import NamedTuple
+
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.state_note import STATE_VARIABLE, SetVariable, StateNote, encode, read_note
 from gpuconf.errors import UsageError
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, MutableMapping
 
 # Passes the plan of a `gpuconf run` to the programs in it; see gpuconf.session.run_variable.
 RUN_VARIABLE = "GPUCONF_RUN"

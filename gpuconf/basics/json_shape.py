@@ -8,9 +8,7 @@ computed field, the property's docstring does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
-
-from gpuconf.basics.records import NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 Type = TypeVar("Type", bound=type)
 

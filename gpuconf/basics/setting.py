@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from typing import NamedTuple
 
 
 class Setting(NamedTuple):

@@ -16,12 +16,8 @@ unset.
 from __future__ import annotations
 
 import os
-
-from gpuconf.basics.records import NamedTuple
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 STATE_VARIABLE = "GPUCONF_STATE"
 FORMAT = "2"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
-    from typing import TextIO
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TextIO
 
 _LAYOUT = "\n\t"
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
-
-from gpuconf.basics.patterns import Pattern
-from gpuconf.basics.records import NamedTuple
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import NamedTuple
 
 KIB = 1024
 MIB = 1024**2
@@ -26,8 +22,8 @@ _BYTES_PER_UNIT = {
     "gib": GIB,
     "tib": 1024**4,
 }
-_ALMOST_A_SIZE = Pattern(
-    r"\s*([0-9]{1,6})(?:[.,]([0-9]{1,3}))?\s*([KMGT]?)[A-Z]*\s*", ignore_case=True
+_ALMOST_A_SIZE = re.compile(
+    r"\s*([0-9]{1,6})(?:[.,]([0-9]{1,3}))?\s*([KMGT]?)[A-Z]*\s*", re.IGNORECASE
 )
 _SECONDS_PER_UNIT = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

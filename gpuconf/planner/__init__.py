@@ -5,14 +5,12 @@ Pure: nothing here inspects the machine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuconf.machine.cards.inventory import Inventory
 from gpuconf.planner.other_leases import is_within, wants_leases
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, hidden_plan, label
 from gpuconf.profile.model import Profile
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "FrameworkLimit",

@@ -6,7 +6,8 @@ again from the user's own list could use GPUs that the parent excluded.
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from typing import NamedTuple
+
 from gpuconf.machine.cards import VisibleDevices
 from gpuconf.machine.cards.inventory import Gpu, Inventory
 from gpuconf.planner.visibility import see

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards.inventory import CardLease, Gpu
 from gpuconf.planner.plan import GpuPlan, Plan, label
 from gpuconf.profile.model import GpuRules, MemoryRules, Profile
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _MOST_SHOWN = 4
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from typing import Any, NamedTuple
+
 from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.profile.model import Profile
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from typing import Any
 
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import ProfileError
 from gpuconf.machine.cards import match_uuid
 from gpuconf.machine.cards.inventory import Gpu

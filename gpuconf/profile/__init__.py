@@ -3,11 +3,13 @@
     load_profile("half-card")             a name: see ``gpuconf.profile.search`` for the order
     load_profile("./team.yaml", overrides={"memory": {"memory_limit": "4GiB"}})
 
-Importing this package loads neither PyYAML nor the schema, because ``import gpuconf.auto`` imports
-it.  They are loaded when a file first has to be read.
+Importing this package does not load PyYAML, which only reading a file needs: a program under
+``gpuconf run`` reads none.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from gpuconf.profile.loading import (
     ProfileEntry,
@@ -27,10 +29,6 @@ from gpuconf.profile.search import (
     ProfileChoice,
     absolute_path,
 )
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "DEFAULT_PROFILE",

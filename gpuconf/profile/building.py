@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuconf.errors import ProfileError
 from gpuconf.profile import chain, combinations, nodes, reading, search
 from gpuconf.profile.model import Profile
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def build(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping as Environment
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import powers, reading, search
 from gpuconf.profile.document import decode, parse
@@ -13,10 +14,6 @@ from gpuconf.profile.model import Note
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem, quoted
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping as Environment
 
 LONGEST_CHAIN = 10
 

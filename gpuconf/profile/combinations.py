@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from gpuconf.basics.units import Amount, exact_size
 from gpuconf.errors import ProfileError
 from gpuconf.profile.model import MemoryRules, Profile
 from gpuconf.profile.nodes import Mapping, Mark, Node, locate
 from gpuconf.profile.problems import problem
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gpuconf.profile.rules import JsonSchema
+from gpuconf.profile.rules import JsonSchema
 
 
 class _Scope(NamedTuple):

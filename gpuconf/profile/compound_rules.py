@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.patterns import Pattern
+import re
+
 from gpuconf.basics.units import Amount, parse_duration
 from gpuconf.profile.model import GpuSelection, OnShortage
 from gpuconf.profile.nodes import Mapping, Node, Scalar, Sequence
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.problems import nearest, problem, quoted
-from gpuconf.profile.rules import ValueRule, amount, has_steering, refuse, scalar
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from gpuconf.profile.rules import JsonSchema
+from gpuconf.profile.rules import JsonSchema, ValueRule, amount, has_steering, refuse, scalar
 
 HIGHEST_INDEX = 1023
-_UUID = Pattern(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]*")
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]*")
 INDEX_OR_UUID_PATTERN = rf"^(0|[1-9][0-9]{{0,2}}|{_UUID.pattern})$"
-_NUMBERS = Pattern(r"[0-9]+(\s*,\s*[0-9]+)*")
+_NUMBERS = re.compile(r"[0-9]+(\s*,\s*[0-9]+)*")
 _GPUS_SAYS = "all, none, a list such as [0, 2], or {pick: most-free, count: 1}"
 MOST_VIRTUAL_DEVICES = 64
 _SHORTAGE_SAYS = "fail, cpu, {wait: 10min} or {wait: forever}"
 _FOREVER = "forever"
-_WAIT = Pattern(r"wait:?\s+(\S.*)")
+_WAIT = re.compile(r"wait:?\s+(\S.*)")
 _DURATION_PATTERN = r"(?=[^1-9]*[1-9])([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*(s|sec|min|m|h)"
 _NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
 _LONGEST_VALUE = 8192

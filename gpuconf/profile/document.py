@@ -1,29 +1,31 @@
 """Turn a file's bytes into text and nodes, with limits on everything and no object construction.
 
-This uses PyYAML's pure Python scanner and parser (``yaml_parts``).  The C versions read a few texts
-differently (a tab after a colon) and report some errors elsewhere, so a file would be valid on one
-machine and invalid on the next.  For a profile of 30 lines the pure ones need about a millisecond.
+This uses PyYAML's pure Python scanner and parser.  The C versions read a few texts differently (a
+tab after a colon) and report some errors elsewhere, so a file would be valid on one machine and
+invalid on the next.  For a profile of 30 lines the pure ones need about a millisecond.
 """
 
 from __future__ import annotations
 
-from gpuconf.errors import ProfileError
+import sys
+from typing import Any
+
+from gpuconf.errors import MissingDependencyError, ProfileError
 from gpuconf.profile.nodes import Entry, Mapping, Mark, Node, Scalar, Sequence
 from gpuconf.profile.problems import problem, quoted
-from gpuconf.profile.yaml_parts import (
-    Reader,
-    UnprintableError,
-    composer,
-    error,
-    events,
-    nodes,
-    parser,
-    scanner,
-)
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+try:
+    from yaml import composer, error, events, nodes, parser, reader, scanner
+except ModuleNotFoundError:
+    raise MissingDependencyError(
+        "profiles are YAML, and PyYAML is not installed", hint="pip install pyyaml"
+    ) from None
+except ImportError:
+    _file = getattr(sys.modules.get("yaml"), "__file__", None)
+    raise MissingDependencyError(
+        f"profiles are YAML, and {_file or 'a module named yaml'} hides PyYAML",
+        hint="rename that file or folder" if _file else "import gpuconf.auto before it is made",
+    ) from None
 
 DEEPEST = 20
 MOST_NODES = 5000
@@ -98,7 +100,7 @@ def parse(text: str, file: str) -> Mapping:
         from gpuconf.profile.syntax_errors import syntax_error
 
         raise syntax_error(refusal, text, file) from None
-    except UnprintableError as refusal:
+    except reader.ReaderError as refusal:
         where = _mark_at(text, refusal.position, file)
         message = f"found the control character U+{ord(text[refusal.position]):04X}"
         raise problem(message, mark=where, hint="delete it; a profile is plain text") from None
@@ -111,11 +113,11 @@ def parse(text: str, file: str) -> Mapping:
         raise problem("found an escape for no character", mark=where, hint=hint) from None
 
 
-class _Loader(Reader, scanner.Scanner, parser.Parser, composer.Composer):
+class _Loader(reader.Reader, scanner.Scanner, parser.Parser, composer.Composer):
     """Composes PyYAML nodes; rejects aliases, tags that construct objects, and oversized input."""
 
     def __init__(self, text: str, file: str) -> None:
-        Reader.__init__(self, text)
+        reader.Reader.__init__(self, text)
         for each in (scanner.Scanner, parser.Parser, composer.Composer):
             each.__init__(self)  # in the order that PyYAML uses
         self._file = file

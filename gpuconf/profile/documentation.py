@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from gpuconf.profile.combinations import editor_rules
 from gpuconf.profile.compound_rules import INDEX_OR_UUID_PATTERN
-from gpuconf.profile.rules import ValueRule
+from gpuconf.profile.rules import JsonSchema, ValueRule
 from gpuconf.profile.schema import PROFILE, Key, PerGpu, Section
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from gpuconf.profile.rules import JsonSchema
 
 
 def build_schema() -> JsonSchema:

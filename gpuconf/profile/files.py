@@ -10,7 +10,6 @@ from gpuconf.errors import ProfileError, ProfileNotFoundError
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 LARGEST_FILE_BYTES = 256 * 1024
-_LARGE_PRIME = 2**61 - 1
 _LIST = "list the profiles: gpuconf profiles list"
 
 
@@ -33,11 +32,6 @@ def read_bytes(path: str) -> bytes:
     if len(data) > LARGEST_FILE_BYTES:  # /proc reports a size of 0
         raise _too_large(path, len(data))
     return data
-
-
-def fingerprint(data: bytes) -> tuple[int, int]:
-    """Return a value that distinguishes versions of a file: its length and remainder by a prime."""
-    return len(data), int.from_bytes(data, "big") % _LARGE_PRIME
 
 
 def _refused_kind(path: str, status: os.stat_result) -> ProfileError | None:

@@ -6,10 +6,7 @@ Anyone who can write a file decides its contents, so ownership is checked.
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 _ROOT = 0
 

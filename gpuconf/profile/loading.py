@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import ProfileError, ProfileNotFoundError, refuse_on_windows
 from gpuconf.profile import search
-from gpuconf.profile.files import fingerprint, read_shipped
 from gpuconf.profile.model import Profile
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PathOrName = str | os.PathLike[str]
 
@@ -62,9 +58,6 @@ def load_profile(
     """
     refuse_on_windows("loading a profile")
     found = _find(name_or_path, environ, directory, script_folder, parent)
-    profile = None if overrides else _ready_made(found.location)
-    if profile is not None:
-        return profile
     profile, problems = _read(found, environ, overrides)
     if problems or profile is None:
         raise problems[0]
@@ -183,30 +176,13 @@ def _find(
     raise search.not_found(name, searched, because=because)
 
 
-def _ready_made(location: search.Location) -> Profile | None:
-    """Return the profile as parsed when gpuconf was built, if it is shipped and its file unchanged.
-
-    A valid shipped profile therefore needs neither YAML nor the schema.
-    """
-    if location.origin != "shipped":
-        return None
-    from gpuconf.profile.ready_made import PROFILES
-
-    try:
-        profile = PROFILES.get(fingerprint(read_shipped(location.path)))
-    except ProfileError:  # which reading the file will report
-        return None
-    if profile is None:
-        return None
-    return profile._replace(name=location.name, source=location.path, origin=location.origin)
-
-
 def _read(
     found: _Found, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
 ) -> tuple[Profile | None, list[ProfileError]]:
     """Read the profile from its files, and its problems; a missing file is reported with why it is
     used.
     """
+    # Not at the top: a program under `gpuconf run` reads no file, and its Python may lack PyYAML.
     from gpuconf.profile.building import build
 
     profile, problems = build(found.location, found.searched, environ, overrides)

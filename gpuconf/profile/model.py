@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from typing import NamedTuple
+
 from gpuconf.basics.units import Amount
 
 

@@ -7,7 +7,7 @@ the word ``none``.
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from typing import NamedTuple
 
 _NULLS = frozenset(("~", "null", "Null", "NULL"))
 

@@ -12,8 +12,9 @@ A file that another file extends gets the lower powers of the two.  See also ``t
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileError
 from gpuconf.profile import nodes
@@ -21,10 +22,6 @@ from gpuconf.profile.folders import foreign_owner, owner_of
 from gpuconf.profile.model import Note
 from gpuconf.profile.problems import problem
 from gpuconf.profile.search import Location
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 FOUND = "found"
 NAMED = "named"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, Sequence
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _SHOWN_CHARACTERS = 40
 _LONGEST_KEY = 100

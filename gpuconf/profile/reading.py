@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuconf.errors import ProfileError
 from gpuconf.profile.compound_rules import gpu_member
 from gpuconf.profile.model import GpuRules
@@ -10,10 +12,6 @@ from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.problems import nearest, problem, quoted
 from gpuconf.profile.rules import ValueRule, refuse
 from gpuconf.profile.schema import GPU, PROFILE, PerGpu, Section
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from typing import Any
 
 # More than anyone reads at once, and searching for suggestions takes time for each.
 MOST_PROBLEMS = 20

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.patterns import Pattern
-from gpuconf.basics.records import NamedTuple
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 from gpuconf.basics.units import (
     LARGEST_SIZE,
     MIB,
@@ -17,20 +19,15 @@ from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Node, Scalar
 from gpuconf.profile.problems import found, nearest, problem
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    JsonSchema = dict[str, Any]
+JsonSchema = dict[str, Any]
 
 _FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
-_NUMBER = Pattern(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
-_NO_NUMBER = Pattern(r"[-+]?\.?(?:nan|inf|infinity)", ignore_case=True)
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+_NO_NUMBER = re.compile(r"[-+]?\.?(?:nan|inf|infinity)", re.IGNORECASE)
 _LONGEST_TEXT = 2000
 # Characters that move a terminal's cursor, change its colors or change the text direction.
-_STEERING = Pattern("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
-_LIKE_A_SIZE = Pattern(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*")
+_STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+_LIKE_A_SIZE = re.compile(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*")
 
 _SIZE_PATTERN = r"([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*([KkMmGgTt][Ii]?)?[Bb]"
 _SHARE_PATTERN = r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?|\.[0-9]+)\s*%"

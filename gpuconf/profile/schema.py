@@ -6,7 +6,8 @@ The reader (``reading``), the JSON Schema for editors and the table of keys in t
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from typing import Any, NamedTuple
+
 from gpuconf.basics.units import MIB
 from gpuconf.profile.compound_rules import env, gpus, on_shortage, virtual_devices
 from gpuconf.profile.model import (
@@ -18,10 +19,6 @@ from gpuconf.profile.model import (
     TorchRules,
 )
 from gpuconf.profile.rules import ValueRule, amount, choice, flag, fraction, size, text, whole
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class Key(NamedTuple):

@@ -20,8 +20,9 @@ names of the two ``gpuconf.yaml`` files.  ``.yml`` also works; if both exist, ``
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.state_note import read_note
 from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileNotFoundError
@@ -32,12 +33,7 @@ from gpuconf.profile.files import (
     shipped_folder,
 )
 from gpuconf.profile.folders import project_folders, user_folder
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from gpuconf.profile.nodes import Mark
+from gpuconf.profile.nodes import Mark
 
 DEFAULT_PROFILE = "shared-desktop"
 BY_PARENT = "the parent process chose it"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from yaml import MarkedYAMLError
+
 from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mark
 from gpuconf.profile.problems import problem
-from gpuconf.profile.yaml_parts import error as yaml_error
 
 _KEY_AND_REST = re.compile(r"\s*(?:- )?([\w.-]+):\s+(.*\S)\s*")
 _INDENTATION = "indent with two spaces, and write `key: value` with a space after the colon"
@@ -25,7 +26,7 @@ _HINTS = (
 )
 
 
-def syntax_error(error: yaml_error.MarkedYAMLError, text: str, file: str) -> ProfileError:
+def syntax_error(error: MarkedYAMLError, text: str, file: str) -> ProfileError:
     """Convert ``error``, which PyYAML raised for ``text``, to a ProfileError with a hint."""
     mark = error.problem_mark or error.context_mark
     if error.context_mark and "end" in str(error.problem) and "stream" in str(error.problem):

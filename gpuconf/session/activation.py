@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from gpuconf.basics.setting import Setting
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gpuconf.planner import Plan
-    from gpuconf.profile import Profile
+from gpuconf.planner import Plan
+from gpuconf.profile import Profile
 
 
 class Contents(NamedTuple):

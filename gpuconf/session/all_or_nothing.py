@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.locks import RLock
+from collections.abc import Callable
+from threading import RLock
+from typing import TypeVar
+
 from gpuconf.errors import GpuconfError, without_frames
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    _T = TypeVar("_T")
+_T = TypeVar("_T")
 
 
 class AllOrNothing:

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
+from threading import local
+from typing import Any, Protocol
 
 from gpuconf.basics.environment import set_by_gpuconf
-from gpuconf.basics.locks import local
 from gpuconf.basics.state_note import STATE_VARIABLE
 from gpuconf.basics.terminal import debug
 from gpuconf.session import import_hook
@@ -39,24 +41,20 @@ _PROGRAM_EVENTS = frozenset(
 # The events raised by an import of any Python file or library.
 _IMPORT_EVENTS = frozenset({"import", "exec"})
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, Protocol
+_Handler = Callable[[str, tuple[Any, ...]], None]
 
-    AuditHook = Callable[[str, tuple[Any, ...]], None]
 
-    class _Entrance(Protocol):
-        """A function that creates a framework's devices: gpuconf.backends.wrapping.Entrance."""
+class _Entrance(Protocol):
+    """A function that creates a framework's devices: gpuconf.backends.wrapping.Entrance."""
 
-        @property
-        def module(self) -> str: ...
+    @property
+    def module(self) -> str: ...
 
-        @property
-        def functions(self) -> tuple[str, ...]: ...
+    @property
+    def functions(self) -> tuple[str, ...]: ...
 
-        @property
-        def of_class(self) -> str | None: ...
+    @property
+    def of_class(self) -> str | None: ...
 
 
 class _Busy(local):
@@ -202,7 +200,7 @@ def has_missed_a_start() -> bool:
     return any(name.rpartition(".")[2] in _STARTERS for name in list(sys.modules))
 
 
-def _only(events: frozenset[str], handle: AuditHook) -> AuditHook:
+def _only(events: frozenset[str], handle: _Handler) -> _Handler:
     """Return an audit hook for these events only; all others, by far the most, cost one lookup."""
 
     def watch(event: str, args: tuple[Any, ...]) -> None:

@@ -15,27 +15,22 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
+from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import debug, say
 from gpuconf.basics.units import sized
 from gpuconf.basics.worker_process import is_worker
 from gpuconf.errors import GpuconfError, ShortageError
-from gpuconf.profile import choice_of
+from gpuconf.planner import Plan
+from gpuconf.profile import ParentChoice, Profile, choice_of
 from gpuconf.session.activation import Activation, Contents
 from gpuconf.session.all_or_nothing import AllOrNothing
 from gpuconf.session.audit_hook import has_missed_a_start
 from gpuconf.session.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
 from gpuconf.session.plan_here import environment_for
 from gpuconf.session.plan_maker import Made, PlanMaker
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from gpuconf.basics.setting import Setting
-    from gpuconf.planner import Plan
-    from gpuconf.profile import ParentChoice, Profile
 
 # Figures older than this are read again when devices are created.  An NVML query takes
 # milliseconds, and another program can take little memory within a second compared with the time

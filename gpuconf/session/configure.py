@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from gpuconf.basics import environment
 from gpuconf.basics.callsite import main_script_folder
@@ -16,14 +17,13 @@ from gpuconf.basics.state_note import STATE_VARIABLE, encode
 from gpuconf.basics.terminal import say
 from gpuconf.basics.worker_process import is_worker
 from gpuconf.errors import BackendError, with_short_tracebacks
+from gpuconf.planner import Plan
 from gpuconf.profile import Profile, load_profile
 from gpuconf.session import frameworks
 from gpuconf.session.activation import Activation
 from gpuconf.session.binding import Binding
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from gpuconf.planner import Plan
+if TYPE_CHECKING:  # only a program under `gpuconf run` needs it
     from gpuconf.session.run_variable import RunPlan
 
 _binding = Binding()

@@ -7,22 +7,18 @@ bind when devices are listed or created.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from types import FrameType, ModuleType
 
 from gpuconf.backends.wrapping import ENTRANCES
 from gpuconf.basics.callsite import top_package
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
 from gpuconf.errors import GpuconfError, TooLateError
+from gpuconf.profile import Profile
 from gpuconf.session import import_hook
 from gpuconf.session.audit_hook import AuditHook
 from gpuconf.session.binding import Binding
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType, ModuleType
-
-    from gpuconf.profile import Profile
 
 _KERAS = ("keras", "tf_keras")
 # Frames between an import statement and our hook.

@@ -20,24 +20,21 @@ its code runs.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from threading import local
+from types import ModuleType
+from typing import NamedTuple, Protocol
 
-from gpuconf.basics.locks import local
-from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import with_short_tracebacks
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
-    from typing import Protocol
+Hook = Callable[[ModuleType], None]
 
-    Hook = Callable[[ModuleType], None]
 
-    class _Loader(Protocol):
-        def create_module(self, spec: ModuleSpec) -> ModuleType | None: ...
+class _Loader(Protocol):
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None: ...
 
-        def exec_module(self, module: ModuleType) -> None: ...
+    def exec_module(self, module: ModuleType) -> None: ...
 
 
 class _Hooks(NamedTuple):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, MutableMapping
+from typing import NamedTuple
 
 from gpuconf.basics import environment, state_note
 from gpuconf.basics.environment import VISIBILITY, WATCHED, Patch
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.state_note import StateNote
 from gpuconf.errors import ProfileError
 from gpuconf.profile import ParentChoice, absolute_path
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
 
 PROFILE_VARIABLE = "GPUCONF_PROFILE"
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Mapping
 
 from gpuconf.backends import environment_changes, voided_caps
 from gpuconf.backends.jax.environment import NEW_FRACTION
@@ -17,14 +18,9 @@ from gpuconf.basics import environment
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
 from gpuconf.errors import ShortageError
+from gpuconf.machine.cards import Inventory
+from gpuconf.planner import Plan
 from gpuconf.profile import Profile
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from gpuconf.machine.cards import Inventory
-    from gpuconf.planner import Plan
 
 POLL_S = 2.0
 REPORT_EVERY_S = 600.0

@@ -6,18 +6,16 @@ The planner and the leases are imported only when a plan is made; `import gpucon
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import ShortageError
+from gpuconf.machine.cards import Inventory
+from gpuconf.planner import Plan
+from gpuconf.profile import Profile
 from gpuconf.session.plan_here import plan_within, wait_for_plan
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from gpuconf.machine.cards import Inventory
-    from gpuconf.planner import Plan
-    from gpuconf.profile import Profile
+if TYPE_CHECKING:  # only a plan with leases needs it
     from gpuconf.session.leasing import OwnLeases
 
 

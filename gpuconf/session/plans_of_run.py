@@ -9,13 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gpuconf.errors import ShortageError
 from gpuconf.injected.places import NoPlaceError, leave_places, take_places
+from gpuconf.planner import Plan
+from gpuconf.profile import Profile
 from gpuconf.session.plan_maker import Made, Making, PlanMaker
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from gpuconf.planner import Plan
-    from gpuconf.profile import Profile
-    from gpuconf.session.run_variable import RunPlan
+from gpuconf.session.run_variable import RunPlan
 
 
 class CarriedPlans(PlanMaker):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gpuconf.basics.environment import RUN_VARIABLE
 from gpuconf.basics.json_values import UnreadableError, decoded_exactly, plain
-from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards.inventory import Inventory
 from gpuconf.planner import Plan

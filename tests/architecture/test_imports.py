@@ -148,7 +148,7 @@ def test_no_circle_between_files() -> None:
     "back",
     [
         "from gpuconf.session.activation import text",
-        "def f():\n    from gpuconf import report",
+        "def f():\n    from gpuconf.session import activation",
         "if TYPE_CHECKING:\n    import gpuconf.session.activation",
     ],
 )

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.jax.environment import (
     is_within,
     share_of_plan,
@@ -29,11 +30,7 @@ from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
 from gpuconf.basics.units import sized
 from gpuconf.errors import BackendError
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from gpuconf.backends.interface import PlanSource
-    from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner import GpuPlan, Plan
 
 _CUDA_PLATFORMS = {"cuda", "gpu"}
 _MAKE_CLIENT, _OPTIONS = "make_c_api_client", "generate_pjrt_gpu_plugin_options"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuconf.basics.environment import Change
+from gpuconf.planner import Plan
+from gpuconf.profile import Profile
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gpuconf.planner import Plan
-    from gpuconf.profile import Profile
 
 # jaxlib has read the first since 0.4.33 and calls the second deprecated; with both set, it creates
 # no GPU client.

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuconf.basics.environment import Change
 from gpuconf.basics.units import MIB
+from gpuconf.profile import Profile
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
-
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gpuconf.profile import Profile
 
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 ALLOCATOR = "TF_GPU_ALLOCATOR"

@@ -8,11 +8,10 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf import __version__
 from gpuconf.basics.environment import before_gpuconf, switched_off
-from gpuconf.basics.records import NamedTuple
 from gpuconf.commands.doctor import PROBE_TIMEOUT_S
 from gpuconf.commands.doctor.cards import cards_of
 from gpuconf.commands.doctor.checks import CHECKS, run_check

@@ -7,8 +7,8 @@ crashes, the field keeps its default here: unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.setting import Setting
 from gpuconf.errors import GpuconfError
 from gpuconf.machine.cards import Inventory

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from gpuconf.basics.json_shape import FieldRule, FromOne, json_shape
-from gpuconf.basics.records import NamedTuple
 
 Status = Literal["ok", "warn", "fail", "skip", "crash"]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from gpuconf.basics.json_shape import Bytes, Count, FieldRule, json_shape
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.units import sized
 
 

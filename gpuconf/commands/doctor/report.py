@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 from gpuconf.basics.json_shape import Bytes, Count, FieldRule, json_shape
-from gpuconf.basics.records import NamedTuple
 from gpuconf.commands.doctor.finding import Finding, Status
 from gpuconf.commands.doctor.measured import LiveProbe, MeasuredHolder, MeasuredRun
 

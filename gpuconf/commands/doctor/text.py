@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.report import BAR_PARTS, CardReport, MemoryBar, Report
 from gpuconf.planner.plan import FRAMEWORKS

@@ -9,16 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from types import TracebackType
 
 from gpuconf.basics.environment import is_yes, switched_off
+from gpuconf.commands.explain import Diagnosis
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from gpuconf.commands.explain import Diagnosis
-
-    Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
 def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:

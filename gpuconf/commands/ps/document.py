@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from gpuconf.basics.json_shape import Bytes, Count, FieldRule, FromOne, json_shape
-from gpuconf.basics.records import NamedTuple
 
 
 class Holding(NamedTuple):

@@ -6,8 +6,8 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.terminal import printable
 from gpuconf.commands.ps.document import (
     CardHoldings,

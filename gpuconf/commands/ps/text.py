@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.units import sized
 from gpuconf.commands.ps.document import (
     CardHoldings,

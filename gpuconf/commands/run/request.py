@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.units import parse_duration
 from gpuconf.errors import ProfileError, UsageError
 from gpuconf.profile import Profile, load_profile

@@ -9,16 +9,16 @@ Compute and Memory Limits with MPS").  ``max`` means no limit.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
-from gpuconf.basics.patterns import Pattern
 from gpuconf.machine.cards.inventory import Cap, Gpu, Inventory
 
 _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
-_OWN_GROUP = Pattern(r"^0::/(.*)$", multiline=True)
-_CARD_MEMORY = Pattern(r".*?/([0-9a-f:]+\.[0-9a-f])/(?:vidmem|vram)\d*")
+_OWN_GROUP = re.compile(r"^0::/(.*)$", re.MULTILINE)
+_CARD_MEMORY = re.compile(r".*?/([0-9a-f:]+\.[0-9a-f])/(?:vidmem|vram)\d*")
 
-_NUMBER = Pattern(r"[0-9]{1,20}")  # 64 bits; int() raises for thousands of digits
+_NUMBER = re.compile(r"[0-9]{1,20}")  # 64 bits; int() raises for thousands of digits
 
 
 def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:

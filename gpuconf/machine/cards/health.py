@@ -6,9 +6,8 @@ that a card or driver does not report is None.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.machine.cards.inventory import Inventory
 from gpuconf.machine.cards.nvml import ask, query, read_started
 

@@ -14,8 +14,8 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.state_note import read_note
 from gpuconf.basics.terminal import printable
 from gpuconf.machine.cards.inventory import Gpu, GpuProcess, Inventory

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from gpuconf.basics.records import NamedTuple
+from typing import Literal, NamedTuple
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from typing import Literal
-
-    ProblemCode = Literal[
-        "no_binding",  # nvidia-ml-py is missing, broken, or shadowed by another package
-        "no_library",  # libnvidia-ml.so.1 cannot be loaded
-        "not_loaded",  # the driver is installed, but its kernel module is not loaded
-        "no_permission",
-        "too_old",  # the driver, for this nvidia-ml-py
-        "mismatch",  # kernel module and library have different versions
-        "lost",  # a GPU has fallen off the bus
-        "no_answer",  # NVML hangs
-        "other",
-    ]
-else:
-    ProblemCode = str  # its type in JSON
+ProblemCode = Literal[
+    "no_binding",  # nvidia-ml-py is missing, broken, or shadowed by another package
+    "no_library",  # libnvidia-ml.so.1 cannot be loaded
+    "not_loaded",  # the driver is installed, but its kernel module is not loaded
+    "no_permission",
+    "too_old",  # the driver, for this nvidia-ml-py
+    "mismatch",  # kernel module and library have different versions
+    "lost",  # a GPU has fallen off the bus
+    "no_answer",  # NVML hangs
+    "other",
+]
 
 
 class NvmlProblem(NamedTuple):

@@ -14,18 +14,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, TypeVar
 
 from gpuconf.basics.terminal import printable
+from gpuconf.machine import host_memory
 from gpuconf.machine.cards import patience
 from gpuconf.machine.cards.dmem import with_dmem
 from gpuconf.machine.cards.inventory import Gpu, GpuProcess, Inventory, NvmlProblem
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Any, TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 # The minimum that the binding must have; a `pynvml` without these is another package.
 _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
@@ -263,8 +261,6 @@ def _with_host_memory(nvml: ModuleType, handle: Any, gpu: Gpu) -> Gpu:
 
     There NVML supports no memory query, or reports a total of 0; a lost GPU has other errors.
     """
-    from gpuconf.machine.cards import host_memory
-
     try:
         is_unified = not nvml.nvmlDeviceGetMemoryInfo(handle).total
     except Exception as error:

@@ -8,17 +8,14 @@ the thread does not exist, can query again.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from gpuconf.basics.terminal import say
 from gpuconf.errors import UsageError
 
-TYPE_CHECKING = False  # typing itself would cost milliseconds
-if TYPE_CHECKING:
-    import threading
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 VARIABLE = "GPUCONF_NVML_TIMEOUT"
 DEFAULT_TIMEOUT_S = 10.0

@@ -22,10 +22,10 @@ first instance.  tests/machine/cards/test_hardware_on_gpu.py asks a real driver.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from gpuconf.basics.patterns import Pattern
-from gpuconf.basics.records import NamedTuple
 from gpuconf.machine.cards.inventory import Gpu
 
 HIDE_ALL = "-1"
@@ -34,8 +34,8 @@ _UUID_STARTS = ("GPU-", "MIG-")
 _SEVERAL_INSTANCES_SINCE = 570  # the driver's major version
 
 # strtol: leading white space, a sign, decimal digits; anything after them is ignored.
-_LEADING_NUMBER = Pattern(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)")
-_OLD_MIG_NAME = Pattern(r"MIG-(GPU-[^/]+)/([0-9]{1,4})/([0-9]{1,4})")
+_LEADING_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)")
+_OLD_MIG_NAME = re.compile(r"MIG-(GPU-[^/]+)/([0-9]{1,4})/([0-9]{1,4})")
 
 
 class VisibleDevices(NamedTuple):

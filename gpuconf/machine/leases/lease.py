@@ -14,9 +14,9 @@ import os
 import re
 import sys
 import time
+from typing import NamedTuple
 
 from gpuconf.basics.ancestry import stat_of
-from gpuconf.basics.records import NamedTuple
 
 GRANTED, WAITING = "lease", "waits"
 UNFINISHED = ".new."

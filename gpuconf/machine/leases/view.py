@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 from gpuconf.basics.ancestry import exists, lineage_of, stat_of
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.terminal import debug
 from gpuconf.machine.cards.holders import Process, read_processes, user_name
 from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess, Inventory

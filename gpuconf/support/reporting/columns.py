@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.support.reporting.lines import Line
 
 _GAP = "  "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.units import MIB
 from gpuconf.support.reporting.lines import Line, line_of
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from gpuconf.basics.json_shape import FromOne
-from gpuconf.basics.records import NamedTuple
 from gpuconf.errors import GpuconfError, ProfileError
 
 

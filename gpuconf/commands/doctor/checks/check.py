@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.finding import Finding
 

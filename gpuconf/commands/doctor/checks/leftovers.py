@@ -7,8 +7,8 @@ every training under nohup looks like that.  Only a stopped or dead process is c
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.basics.units import GIB, sized
 from gpuconf.commands.doctor.checks.check import NO_GPU, Check, ok, skip, warn
 from gpuconf.commands.doctor.facts import Facts

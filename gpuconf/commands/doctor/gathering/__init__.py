@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpuconf.basics import environment
-from gpuconf.basics.records import NamedTuple
 from gpuconf.commands.doctor.facts import Facts, Interpreter, Packages, ProfileFacts, System
 from gpuconf.commands.doctor.finding import Finding, crash
 from gpuconf.commands.doctor.gathering.leases import read_leases, read_ledger_facts

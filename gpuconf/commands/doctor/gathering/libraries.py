@@ -16,8 +16,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from gpuconf.basics.records import NamedTuple
 from gpuconf.commands.doctor.facts import CudaLibrary, Package, TensorFlowBuild
 from gpuconf.commands.doctor.gathering.files import names_in, under
 
