@@ -55,7 +55,7 @@ HEAVY = {
 # ctypes.util, which nvidia-ml-py imports, brings these; nothing of ours does.
 OF_NVML = {"pynvml", "ctypes", "subprocess", "tempfile"}
 # What a plan on GPUs needs, and an import that makes none does not.
-OF_A_PLAN = {"gpuconf.planner.make_plan", "gpuconf.machine.leases"}
+OF_A_PLAN = {"gpuconf.planner.planning", "gpuconf.machine.leases"}
 # As many modules as the import may load, the standard library's included.
 MOST_MODULES = 120
 

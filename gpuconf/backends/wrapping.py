@@ -7,19 +7,14 @@ from typing import Any, NamedTuple
 
 
 class Entrance(NamedTuple):
-    """A module of the framework, a class in it or None, and the functions to wrap."""
+    """A module that only the framework itself has, and the functions in it to wrap."""
 
     module: str
-    functions: tuple[str, ...]
-    of_class: str | None = None
+    functions: tuple[str, ...] = ()
 
 
 ENTRANCES = {
-    "tensorflow": Entrance(
-        "tensorflow.python.eager.context",
-        ("_initialize_physical_devices", "ensure_initialized"),
-        "Context",
-    ),
+    "tensorflow": Entrance("tensorflow.python.eager.context"),  # guards.py wraps its functions
     # torch's C++ code looks up this name in the module, and so do most of torch's own files.
     "torch": Entrance("torch.cuda", ("_lazy_init",)),
     # The last function before XLA's variables are read; in older JAX, the one before it.

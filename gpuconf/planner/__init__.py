@@ -50,7 +50,7 @@ def make_plan(
     """
     if profile.gpus.kind == "none" or inventory.unassigned is not None:
         return hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
-    from gpuconf.planner.make_plan import plan_on  # not needed for a profile without GPUs
+    from gpuconf.planner.planning import plan_on  # not needed for a profile without GPUs
 
     return plan_on(
         inventory,

@@ -56,17 +56,6 @@ class AllOrNothing:
                     put_back()
             raise
 
-    def unless_busy(self, operation: Callable[[], None]) -> None:
-        """Call ``operation`` unless another thread, or this one, is already running one."""
-        is_held = False
-        try:
-            is_held = self._lock.acquire(blocking=False)
-            if is_held and not self._depth:
-                operation()
-        finally:
-            if is_held:
-                self._lock.release()
-
     def after_fork(self) -> None:
         """Reset the lock in a forked child; a thread that does not exist there may have held it."""
         self._lock, self._depth = RLock(), 0

@@ -3,8 +3,8 @@
 There are three steps, each later and more certain than the previous one:
 
 1. :meth:`Binding.take`, at ``import gpuconf.auto``: sets what needs no measurements, without NVML.
-2. :meth:`Binding.prepare`, when a framework import or another program starts: makes the plan and
-   sets the rest of the environment, so that CUDA and child processes see it.
+2. :meth:`Binding.prepare`, when a framework's import starts: makes the plan and sets the rest of
+   the environment, so that CUDA and child processes see it.
 3. :meth:`Binding.bind`, when a framework lists or creates its devices: sets the final limit.  The
    plan is made again if the card, the process or the variables have changed since.
 
@@ -22,12 +22,11 @@ from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import debug, say
 from gpuconf.basics.units import sized
 from gpuconf.basics.worker_process import is_worker
-from gpuconf.errors import GpuconfError, ShortageError
+from gpuconf.errors import ShortageError
 from gpuconf.planner import Plan
 from gpuconf.profile import ParentChoice, Profile, choice_of
 from gpuconf.session.activation import Activation, Contents
 from gpuconf.session.all_or_nothing import AllOrNothing
-from gpuconf.session.audit_hook import has_missed_a_start
 from gpuconf.session.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
 from gpuconf.session.plan_here import environment_for
 from gpuconf.session.plan_maker import Made, PlanMaker
@@ -46,7 +45,6 @@ class _State(NamedTuple):
     the values of the variables that a plan depends on, after ours were set.  ``planned_at`` is the
     clock time when the figures were read, and ``pid`` is the process that read them.  ``bound_pid``
     is the process that bound the plan, and ``is_leased`` says whether it also holds its leases.
-    Programs that start before ``refused_until`` do not trigger another attempt.
     """
 
     profile: Profile
@@ -59,7 +57,6 @@ class _State(NamedTuple):
     pid: int = 0
     bound_pid: int | None = None
     is_leased: bool = False
-    refused_until: float = float("-inf")
 
 
 class _Snapshot(NamedTuple):
@@ -157,14 +154,6 @@ class Binding:
             if not is_worker():
                 raise
 
-    def prepare_for_program(self) -> None:
-        """Like :meth:`prepare`, when another program is about to start; never blocks that program.
-
-        Children inherit its environment as usual.  If another thread is busy here, or this thread
-        is (in a signal handler, or while loading NVML), the program starts without a limit.
-        """
-        self._whole.unless_busy(self._prepare_for_program)
-
     def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
         """Put the plan in effect for good, and call ``apply`` with it.
 
@@ -191,8 +180,6 @@ class Binding:
         """Reset the state in a forked child, which holds no leases and not the parent's lock."""
         self._whole.after_fork()
         self._maker.after_fork()
-        if self._state is not None:
-            self._state = self._state._replace(refused_until=float("-inf"))
 
     def _take(
         self, profile: Profile, load: Callable[[], Profile], then: Callable[[], None]
@@ -202,9 +189,7 @@ class Binding:
             _State(profile, Activation(profile), choice_of(profile), load),
         )
         self._set_environment(None)
-        # Plan now if there was a plan already, or if we may not see programs start.
-        had_plan = earlier is not None and earlier.activation.plan is not None
-        if had_plan or has_missed_a_start():
+        if earlier is not None and earlier.activation.plan is not None:
             try:  # noqa: SIM105  # contextlib costs the import more than these lines
                 self._plan(waiting=False)
             except ShortageError:  # the framework import raises it
@@ -220,21 +205,6 @@ class Binding:
         self._follow_profile()
         if self._is_outdated():
             self._plan(waiting=not is_worker())
-
-    def _prepare_for_program(self) -> None:
-        state = self._state
-        if state is None:
-            return
-        self._environment.name_profile_absolutely()
-        if state.activation.plan is not None or self._clock() < state.refused_until:
-            return
-        try:
-            self._whole.run(lambda: self._plan(waiting=False))
-        except GpuconfError as error:
-            # A build may start a thousand programs; do not query again for each one.
-            self._state = state._replace(refused_until=self._clock() + FRESH_S)
-            why = getattr(error, "shortage", None) or error.message.partition("\n")[0]
-            self._print(f"programs started now inherit no limit: {why}")
 
     def _bind(self, apply: Callable[[Plan], None], *, only_lists: bool) -> None:
         if self._state is None:

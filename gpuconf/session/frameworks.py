@@ -23,7 +23,7 @@ from gpuconf.session.binding import Binding
 _KERAS = ("keras", "tf_keras")
 # Frames between an import statement and our hook.
 _ON_THE_WAY = ("gpuconf", "importlib", "_frozen_importlib", "_frozen_importlib_external")
-_audit_hook = AuditHook(ENTRANCES)
+_audit_hook = AuditHook()
 
 
 def install(binding: Binding) -> None:
@@ -34,7 +34,7 @@ def install(binding: Binding) -> None:
             lambda module, hook=hook: hook(binding, module),  # type: ignore[misc]
             before=binding.prepare,
         )
-    _audit_hook.arm(binding.prepare_for_program, lambda name: _catch_up(binding, name))
+    _audit_hook.arm(lambda name: _catch_up(binding, name))
 
 
 def undo_install(binding: Binding, *, is_first: bool) -> None:
@@ -103,8 +103,10 @@ def _is_tensorflow() -> bool:
 
 
 def _catch_up(binding: Binding, name: str) -> None:
-    """Apply the binding to a framework that bypassed its hook; report it if that is too late."""
-    binding.prepare_for_program()  # on a shortage, the framework itself will report it
+    """Apply the binding to a framework that bypassed its hook; report it if that is too late.
+
+    The plan is made when the framework lists or creates its devices.
+    """
     try:
         import_hook.meet(name)
     except Exception as error:  # the import that triggered this belongs to the user

@@ -42,13 +42,6 @@ class OwnEnvironment:
         """The current GPUCONF_PROFILE."""
         return self._environ.get(PROFILE_VARIABLE)
 
-    def name_profile_absolutely(self) -> None:
-        """Make a relative GPUCONF_PROFILE absolute: a child may run in another folder."""
-        named = self.named_profile
-        path = absolute_path(named) if named else None
-        if path is not None and path != named:
-            self._environ[PROFILE_VARIABLE] = path
-
     def watched(self) -> tuple[str | None, ...]:
         """Return the current values of the variables that a plan depends on."""
         return tuple(self._environ.get(name) for name in WATCHED)

@@ -200,7 +200,7 @@ def test_a_folder_is_no_tf_keras(tmp_path: Path, nvml: Nvml) -> None:
     """A mere folder of that name, and a finder that raises or is old, change nothing."""
     (tmp_path / "tf_keras").mkdir()
     program = """
-import os, sys
+import os, sys, yaml
 class Blocks:
     def find_spec(self, name, path, target):  # no default for target
         if name == "tf_keras":

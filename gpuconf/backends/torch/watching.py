@@ -46,7 +46,7 @@ def watch(torch: ModuleType, source: PlanSource, profile: Profile | None) -> Non
 
 
 def _wait_for_start(torch: Any, source: PlanSource) -> None:
-    module, (name,), _ = ENTRANCES["torch"]
+    module, (name,) = ENTRANCES["torch"]
     cuda = torch.cuda
     if not hasattr(cuda, name):
         why = f"this torch has no {module}.{name}, so CUDA's start cannot be seen"
