@@ -21,7 +21,8 @@ from gpuconf.machine.cards import Inventory
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import Profile, load_profile
 from gpuconf.session.leasing import OwnLeases
-from gpuconf.session.plan_here import plan_within, wait_for_plan
+from gpuconf.session.plans import plan_within
+from gpuconf.session.waiting import wait_for_plan
 
 CONTEXT_MIB = 300
 WANTED_MIB = (500, 700, 1000, 2000)
@@ -98,7 +99,6 @@ class Racer:
         if not self._task.with_lease:
             return wait_for_plan(make, sleep=lambda _: time.sleep(0.05))
         plan = self._leases.plan(make, profile="race")
-        self._leases.settle()
         if plan.gpus[0].lease_bytes is None or any("leased" in note for note in plan.notes):
             self._say("unleased", notes=plan.notes)
         return plan

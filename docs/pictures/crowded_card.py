@@ -23,7 +23,7 @@ from gpuconf.commands.demo.runner import FIRST_LINE, Runner, ScriptRun
 from gpuconf.commands.demo.story import PROFILE, TRAIN, Half, learned, run_half
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.profile import load_profile
-from gpuconf.session.plan_here import plan_for
+from gpuconf.session.plans import plan_for
 from gpuconf.simcard import bridge_for_command, simulated_card
 from gpuconf.support.reporting.picture import INK, LIMIT, PALE, canvas, plain, save
 

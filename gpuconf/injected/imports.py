@@ -126,7 +126,7 @@ def _hold(name):
     module = sys.modules.get(name)
     if module is None or _is_off():
         return
-    run = _site.load("plan").current()
+    run = _site.load("variable").current()
     _site.load("on_" + name).hold(module, run)
 
 
@@ -143,7 +143,7 @@ def _hand_over():
     """Let the gpuconf that planned the run take over; return whether it did."""
     if sys.version_info < (3, 10):
         return False
-    planned = _site.load("plan")
+    planned = _site.load("variable")
     try:
         run = planned.current()
     except planned.PlanError:

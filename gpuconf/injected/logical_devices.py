@@ -7,7 +7,7 @@ import os
 import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
-_shares = _site.load("shares")
+_session_options = _site.load("session_options")
 _sizes = _site.load("sizes")
 _wrap = _site.load("wrapping").wrap
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -72,7 +72,7 @@ class LogicalDevices(object):
             context.set_visible_devices([], "GPU")
             return
         if len(cards) != len(physical):  # TensorFlow skips GPUs that it finds too weak
-            least = _shares.smallest(cards)
+            least = _session_options.smallest(cards)
             cards = [] if least is None else [least] * len(physical)
         self._limits_mib = {}
         for device, card in zip(physical, cards):

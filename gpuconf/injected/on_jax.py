@@ -7,7 +7,7 @@ import os
 import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
-_words = _site.load("words")
+_messages = _site.load("messages")
 _wrapping = _site.load("wrapping")
 _wrap = _wrapping.wrap
 _MODULES = ("jax._src.xla_bridge", "jax._src.lib.xla_bridge", "jax.lib.xla_bridge")
@@ -58,9 +58,9 @@ def _before_first_backend(run):
         smaller = []  # JAX would have refused them
     os.environ[name] = (smaller or ["%.9g" % (share,)])[0]
     if asked and not smaller:
-        _words.say("the program sets %s=%s, and gets %s" % (name, asked[0], os.environ[name]))
+        _messages.say("the program sets %s=%s, and gets %s" % (name, asked[0], os.environ[name]))
     if os.environ.get(_ALLOCATOR, "").lower() == "platform":
-        _words.say("with %s=platform JAX takes memory call by call, without a limit" % _ALLOCATOR)
+        _messages.say("with %s=platform JAX takes memory call by call, without a cap" % _ALLOCATOR)
 
 
 def _may_use_gpus():

@@ -16,8 +16,8 @@ import os
 import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
-_words = _site.load("words")
-_shares = _site.load("shares")
+_messages = _site.load("messages")
+_session_options = _site.load("session_options")
 _wrapping = _site.load("wrapping")
 _wrap = _wrapping.wrap
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -112,10 +112,10 @@ class Guards(object):
 
     def say_changes(self, changes):
         """Report what the program requested and what it got, as gpuconf itself does."""
-        line = _words.user_line() if changes else ""
+        line = _messages.user_line() if changes else ""
         for asked, got in changes:
             why = "profile %s allows no more" % (self.run.profile,)
-            _words.say("%s: asked %s, got %s: %s" % (line, asked, got, why))
+            _messages.say("%s: asked %s, got %s: %s" % (line, asked, got, why))
 
     def _can_use_gpus(self):
         if self._has_cuda is None:
@@ -127,7 +127,7 @@ class Guards(object):
     # --- sessions ---------------------------------------------------------------------------------
 
     def _held_config(self, config):
-        held, changes = _shares.held(config, self.run, self.cards())
+        held, changes = _session_options.held(config, self.run, self.cards())
         self.say_changes(changes)
         if not ("GPU" in held.device_count and held.device_count["GPU"] == 0):
             self.about_to_make_devices(_listed(held.gpu_options))
@@ -188,7 +188,7 @@ class Guards(object):
 
         session.Session(graph=ops.Graph(), config=config).close()
         devices = original()
-        least = _shares.smallest(self.cards())
+        least = _session_options.smallest(self.cards())
         for device in devices:
             if device.device_type == "GPU" and least is not None:  # not the free memory
                 device.memory_limit = min(device.memory_limit, least.limit_bytes)

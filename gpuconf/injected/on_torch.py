@@ -5,7 +5,7 @@ import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
 _sizes = _site.load("sizes")
-_words = _site.load("words")
+_messages = _site.load("messages")
 _wrap = _site.load("wrapping").wrap
 
 
@@ -17,7 +17,7 @@ def hold(torch, run):
     if getattr(getattr(torch, "version", None), "cuda", None) is None:
         return  # built without CUDA
     if not hasattr(cuda, "set_per_process_memory_fraction"):
-        _words.say("torch %s cannot be limited: that came with 1.8" % (torch.__version__,))
+        _messages.say("torch %s cannot be limited: that came with 1.8" % (torch.__version__,))
 
     def before(original, *args, **kwargs):
         # _lazy_init runs the queue of _lazy_call while torch is half initialized; this is then the
@@ -81,7 +81,7 @@ def _hold_to(limits, functions):
         limit = limits.get(number)
         if limit is None or not fraction > limit:
             return original(fraction, number)
-        _words.say(
+        _messages.say(
             "set_per_process_memory_fraction of cuda:%d: asked %.4g, got %.4g: the run allows no "
             "more" % (number, fraction, limit)
         )
@@ -90,7 +90,7 @@ def _hold_to(limits, functions):
     def left_on(original, value=True):
         if value:
             return original(value)
-        _words.say("caching_allocator_enable: asked off, which has no cap, got on")
+        _messages.say("caching_allocator_enable: asked off, which has no cap, got on")
         return None
 
     _wrap(functions, "_cuda_setMemoryFraction", held, "torch")

@@ -3,7 +3,7 @@
 import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
-_words = _site.load("words")
+_messages = _site.load("messages")
 _sizes = _site.load("sizes")
 
 
@@ -58,7 +58,7 @@ def _share_of(card):
 
 
 def _of(card, share):
-    return "" if not card.total_bytes else " (%s)" % (_words.mib(int(share * card.total_bytes)),)
+    return "" if not card.total_bytes else " (%s)" % (_messages.mib(int(share * card.total_bytes)),)
 
 
 def _with_total(card):

@@ -22,7 +22,7 @@ def cards_left(run, environ):
         left = left or run.cards[: len(asked)]
         given = ",".join(card.visible_name for card in left)
         environ[_NAME] = given
-        _site.load("words").say(
+        _site.load("messages").say(
             "the program sets %s=%s, which is not a GPU of this run; it gets %s"
             % (_NAME, value, given)
         )

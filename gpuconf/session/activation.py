@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gpuconf.basics.setting import Setting
-from gpuconf.planner import Plan
+from gpuconf.planner import Plan, label
 from gpuconf.profile import Profile
-
-
-class Contents(NamedTuple):
-    """The contents of an Activation at one moment, so that they can be restored."""
-
-    plan: Plan | None
-    environment: dict[str, str]
-    session: object
-    settings: dict[str, Setting]
-    of_plan: tuple[str, ...]
 
 
 class Activation:
@@ -70,16 +59,6 @@ class Activation:
         for setting in settings:
             self.record(setting)
 
-    def contents(self) -> Contents:
-        """Return everything, for :meth:`restore`."""
-        settings = dict(self._settings)
-        environment = dict(self.environment)
-        return Contents(self.plan, environment, self.session, settings, self._of_plan)
-
-    def restore(self, contents: Contents) -> None:
-        """Restore ``contents``."""
-        self.plan, self.environment, self.session, self._settings, self._of_plan = contents
-
     def as_dict(self) -> dict[str, object]:
         """Return plain data, for bug reports."""
         return {
@@ -103,8 +82,6 @@ class Activation:
             return [
                 "no plan yet: it is made when a framework is imported (`gpuconf plan` shows it)"
             ]
-        from gpuconf.planner import label
-
         lines = []
         for gpu in self.plan.gpus:
             lines += [label(gpu.gpu), *(f"  {line}" for line in gpu.sums)]

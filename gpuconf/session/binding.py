@@ -9,6 +9,10 @@ There are three steps, each later and more certain than the previous one:
    plan is made again if the card, the process or the variables have changed since.
 
 This process never plans again after that: its own memory would count as another program's.
+
+Each step decides first and writes then.  Reading files, asking NVML and waiting for memory change
+nothing, so an interrupt there leaves everything as it was; the plan is put in force by one short
+function, :meth:`Binding._put`.
 """
 
 from __future__ import annotations
@@ -16,20 +20,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from threading import RLock
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import debug, say
 from gpuconf.basics.units import sized
 from gpuconf.basics.worker_process import is_worker
-from gpuconf.errors import ShortageError
-from gpuconf.planner import Plan
+from gpuconf.errors import ShortageError, with_short_tracebacks
+from gpuconf.injected.places import NoPlaceError, leave_places, take_places
+from gpuconf.planner import Plan, wants_leases
 from gpuconf.profile import ParentChoice, Profile, choice_of
-from gpuconf.session.activation import Activation, Contents
-from gpuconf.session.all_or_nothing import AllOrNothing
-from gpuconf.session.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
-from gpuconf.session.plan_here import environment_for
-from gpuconf.session.plan_maker import Made, PlanMaker
+from gpuconf.session.activation import Activation
+from gpuconf.session.environment import PROFILE_VARIABLE, OwnEnvironment, environment_for
+from gpuconf.session.plans import is_reassigned, plan_with_lease, plan_within
+
+if TYPE_CHECKING:  # only what makes devices needs leases, and only a run its variable
+    from gpuconf.session.leasing import OwnLeases
+    from gpuconf.session.run_variable import RunPlan
 
 # Figures older than this are read again when devices are created.  An NVML query takes
 # milliseconds, and another program can take little memory within a second compared with the time
@@ -58,36 +67,34 @@ class _State(NamedTuple):
     bound_pid: int | None = None
     is_leased: bool = False
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether the plan is already bound in this process."""
+        return self.bound_pid == os.getpid()
 
-class _Snapshot(NamedTuple):
-    """Everything an operation may change, as it was before."""
 
-    state: _State | None
-    contents: Contents | None
-    written: Written
-    leases: list[object]
-    said: frozenset[str]
+def _state_of(profile: Profile, load: Callable[[], Profile]) -> _State:
+    return _State(profile, Activation(profile), choice_of(profile), load)
 
 
 class Binding:
-    """The profile in force in this process, and its plan.
-
-    Each operation either completes or restores the environment, the activation and itself, whatever
-    exception it raises, including KeyboardInterrupt.  ``clock`` is in seconds.
-    """
+    """The profile in force in this process, and its plan.  ``clock`` is in seconds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._lock = RLock()  # a step may lead to another, in the same thread
         self._state: _State | None = None
         self._environment = OwnEnvironment()
-        self._maker = PlanMaker(clock)
-        self._said: frozenset[str] = frozenset()
-        self._whole = AllOrNothing(self._snapshot, self._maker.settle)
+        self._leases: OwnLeases | None = None
+        self._run: RunPlan | None = None
+        self._said: set[str] = set()
 
-    def plan_with(self, maker: PlanMaker) -> None:
-        """Use ``maker`` for this process's plans; call this before any profile is in force."""
-        self._maker = maker
-        self._whole = AllOrNothing(self._snapshot, maker.settle)
+    def join(self, run: RunPlan) -> None:
+        """Make this process's plans from the figures of ``run``, before a profile is in force.
+
+        They take no leases: the run holds leases for all its processes, and each takes one place.
+        """
+        self._run = run
 
     @property
     def activation(self) -> Activation | None:
@@ -107,7 +114,7 @@ class Binding:
     @property
     def is_bound(self) -> bool:
         """Whether the plan is already bound in this process and will not be made again."""
-        return self._state is not None and self._state.bound_pid == os.getpid()
+        return self._state is not None and self._state.is_bound
 
     def record(self, setting: Setting) -> None:
         """Add a setting's outcome to the activation in force."""
@@ -130,17 +137,26 @@ class Binding:
         ``then`` did.  ``load`` returns the profile that the program asks for at the time of the
         call.
         """
-
-        def operation() -> Activation:
-            is_first = self._state is None
+        with self._lock:
+            earlier, written = self._state, self._environment.written()
+            state = _state_of(profile, load)
             try:
-                return self._take(profile, load, then)
+                self._put(state, None)
+                if earlier is not None and earlier.activation.plan is not None:
+                    with suppress(ShortageError):  # the framework import raises it
+                        self._put(state, self._plan(state, waiting=False))
+                for note in profile.notes:
+                    self._print(note.text)
+                then()
+                self._release_others(state)
             except BaseException:
-                undo(is_first)
+                self._environment.take_back_to(written)
+                self._state = earlier
+                undo(earlier is None)
                 raise
+            return state.activation
 
-        return self._whole.run(operation)
-
+    @with_short_tracebacks
     def prepare(self) -> None:
         """Make the plan if this process and its variables have none yet, and set all of it.
 
@@ -148,12 +164,19 @@ class Binding:
         shortage is not an error yet: most workers import the program's main module, and with it a
         framework, only to load data.
         """
-        try:
-            self._whole.run(self._prepare)
-        except ShortageError:
-            if not is_worker():
-                raise
+        with self._lock:
+            if self._state is None or self.is_bound:
+                return
+            state = self._wanted(self._state)
+            try:
+                if self._is_outdated(state):
+                    self._put(state, self._plan(state, waiting=not is_worker()))
+                    self._release_others(state)
+            except ShortageError:
+                if not is_worker():
+                    raise
 
+    @with_short_tracebacks
     def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
         """Put the plan in effect for good, and call ``apply`` with it.
 
@@ -161,150 +184,159 @@ class Binding:
         ``only_lists``, lists them.  Plans again if the process, variables or profile have changed
         or the figures are stale, following the profile's ``on_shortage``, including its wait.
         Leases are taken only for devices that are created: a launcher lists GPUs and leaves them to
-        its workers.  Raises what planning and ``apply`` raise.
+        its workers.  Raises what planning and ``apply`` raise; the plan does not bind then.
         """
-        self._whole.run(lambda: self._bind(apply, only_lists=only_lists))
+        with self._lock:
+            if self._state is None:
+                return
+            before = self._state.bound_pid
+            self._plan_to_bind(self._state, only_lists=only_lists)
+            self._release_others(self._state)
+            plan = self._state.activation.plan
+            self._state = self._state._replace(bound_pid=os.getpid())
+            try:
+                if plan is not None:
+                    apply(plan)
+            except BaseException:
+                self._state = self._state._replace(bound_pid=before)
+                raise
+            if plan is not None:
+                self._print_limits(plan)
 
+    @with_short_tracebacks
     def use(self, uuids: Sequence[str]) -> None:
-        """Count this process on the GPUs that it is about to use.
+        """Count this process on the GPUs that it is about to use, if it belongs to a run.
 
         Raises ShortageError if its `gpuconf run` has no place left for it.
         """
-        self._whole.run(lambda: self._maker.use(uuids))
+        if self._run is not None:
+            with self._lock:
+                _take_places(self._run, uuids)
 
     def release(self) -> None:
-        """Release this process's leases, because it uses no GPU."""
-        self._whole.run(self._maker.release)
+        """Release this process's leases, or its place in a run, because it uses no GPU."""
+        with self._lock:
+            if self._run is not None:
+                leave_places()
+            elif self._leases is not None:
+                self._leases.release()
+                if self._state is not None:
+                    self._state = self._state._replace(is_leased=False)
 
     def after_fork(self) -> None:
         """Reset the state in a forked child, which holds no leases and not the parent's lock."""
-        self._whole.after_fork()
-        self._maker.after_fork()
-
-    def _take(
-        self, profile: Profile, load: Callable[[], Profile], then: Callable[[], None]
-    ) -> Activation:
-        earlier, self._state = (
-            self._state,
-            _State(profile, Activation(profile), choice_of(profile), load),
-        )
-        self._set_environment(None)
-        if earlier is not None and earlier.activation.plan is not None:
-            try:  # noqa: SIM105  # contextlib costs the import more than these lines
-                self._plan(waiting=False)
-            except ShortageError:  # the framework import raises it
-                pass
-        for note in profile.notes:
-            self._print(note.text)
-        then()
-        return self._state.activation
-
-    def _prepare(self) -> None:
-        if self._state is None or self.is_bound:
-            return
-        self._follow_profile()
-        if self._is_outdated():
-            self._plan(waiting=not is_worker())
-
-    def _bind(self, apply: Callable[[Plan], None], *, only_lists: bool) -> None:
-        if self._state is None:
-            return
-        bound = self._state.activation.plan if self.is_bound else None
-        if not self.is_bound:
-            self._follow_profile()
-            is_due = self._is_outdated() or self._is_old()  # it also reports what changed
-            if is_due and not self._is_leasing(only_lists=only_lists):
-                self._plan(waiting=True)
-        if self._is_leasing(only_lists=only_lists):
-            self._lease(bound)
-        self._state = self._state._replace(bound_pid=os.getpid())
-        plan = self._state.activation.plan
-        if plan is not None:
-            apply(plan)
-            self._print_limits(plan)
+        self._lock = RLock()
+        if self._leases is not None:
+            self._leases.after_fork()
 
     # --- what has changed -----------------------------------------------------------------------
 
-    def _is_outdated(self) -> bool:
+    def _wanted(self, state: _State) -> _State:
+        """Return ``state``, or a new one if the program has changed GPUCONF_PROFILE."""
+        named = self._environment.named_profile
+        if named == state.named:
+            return state
+        profile = state.load()
+        if profile == state.profile:
+            return state
+        self._print(f"{PROFILE_VARIABLE}={named or ''} was set after gpuconf; using that profile")
+        return _state_of(profile, state.load)
+
+    def _is_outdated(self, state: _State) -> bool:
         """Whether there is no plan, or only one for another process or other variables."""
-        state = self._state
-        if state is None or state.activation.plan is None or state.pid != os.getpid():
+        if state.activation.plan is None or state.pid != os.getpid():
             return True
         changed = self._environment.changed_since(state.activation.environment, state.watched)
         if changed:
             now = ", ".join(f"{name}={value}" for name, value in changed.items())
             say(f"{now} was set after gpuconf; planning again")
-        return bool(changed) or self._maker.is_reassigned(state.profile, state.activation.plan)
+        return bool(changed) or is_reassigned(state.profile, state.activation.plan)
 
-    def _is_old(self) -> bool:
-        state = self._state
-        if state is None or state.planned_at is None or state.profile.gpus.kind == "none":
+    def _is_old(self, state: _State) -> bool:
+        if state.planned_at is None or state.profile.gpus.kind == "none":
             return False
         return self._clock() - state.planned_at > FRESH_S
 
-    def _follow_profile(self) -> None:
-        """Switch to the profile that the program wants now, if it has changed GPUCONF_PROFILE."""
-        state = self._state
-        named = self._environment.named_profile
-        if state is None or named == state.named:
-            return
-        profile = state.load()
-        if profile != state.profile:
-            now = f"{PROFILE_VARIABLE}={named or ''}"
-            say(f"{now} was set after gpuconf; using that profile")
-            self._state = _State(profile, Activation(profile), choice_of(profile), state.load)
+    def _is_leasing(self, state: _State, *, only_lists: bool) -> bool:
+        """Whether leases are due now and have not been taken."""
+        if only_lists or self._run is not None or (state.is_bound and state.is_leased):
+            return False
+        plan = state.activation.plan  # without NVML's figures there is nothing to lease
+        return wants_leases(state.profile) and (plan is None or plan.unknown_gpu is None)
 
-    # --- making and applying the plan -----------------------------------------------------------
+    # --- making the plan, and putting it in force -----------------------------------------------
 
-    def _plan(self, *, waiting: bool) -> None:
-        """Plan for the profile in force, and set the environment."""
-        assert self._state is not None
-        profile = self._state.profile
+    def _plan_to_bind(self, state: _State, *, only_lists: bool) -> None:
+        """Make the plan that binds, if the one in force is not it, and take its leases."""
+        bound = state.activation.plan if state.is_bound else None
+        if not state.is_bound:
+            state = self._wanted(state)
+            is_due = self._is_outdated(state) or self._is_old(state)  # it also reports what changed
+            if is_due and not self._is_leasing(state, only_lists=only_lists):
+                state = self._put(state, self._plan(state, waiting=True))
+        if self._is_leasing(state, only_lists=only_lists):
+            plan = self._plan_with_lease(state, bound)
+            self._state = self._put(state, plan)._replace(is_leased=True)
+
+    def _plan(self, state: _State, *, waiting: bool) -> Plan:
+        """Make the plan; with ``waiting``, wait for memory as the profile says.
+
+        Takes no lease, unless the process has waited: it would lose its place otherwise.
+        """
         # Without GPUs there is no choice to read, and no need to check whether CUDA has started.
-        chosen = {} if profile.gpus.kind == "none" else self._environment.chosen_before()
-        self._put(self._maker.make(profile, chosen, waiting=waiting))
+        is_free = state.profile.gpus.kind == "none"
+        chosen = {} if is_free else self._environment.chosen_before()
+        try:
+            return plan_within(state.profile, chosen, run=self._run)
+        except ShortageError as error:
+            if error.wait_s is None or not waiting or self._run is not None:
+                raise
+        # Outside the handler, so that Ctrl-C does not show the earlier shortage.
+        return plan_with_lease(state.profile, chosen, self._own_leases())
 
-    def _lease(self, bound: Plan | None) -> None:
-        """Like :meth:`_plan`, and take the leases; keep the ``bound`` plan if it still holds.
+    def _plan_with_lease(self, state: _State, bound: Plan | None) -> Plan:
+        """Make the plan and take its leases; return the ``bound`` plan if it still holds.
 
         Once the GPUs have been listed, CUDA does not read its variables again.
         """
-        assert self._state is not None
-        environ = self._environment.as_cuda_read_it(self._state.watched) if bound else None
+        environ = self._environment.as_cuda_read_it(state.watched) if bound else os.environ
         chosen = self._environment.chosen_before(environ)
-        self._put(self._maker.lease(self._state.profile, chosen, bound, environ))
-        self._state = self._state._replace(is_leased=True)
+        leases = self._own_leases()
+        return plan_with_lease(state.profile, chosen, leases, bound=bound, environ=environ)
 
-    def _is_leasing(self, *, only_lists: bool) -> bool:
-        """Whether leases are due now and have not been taken."""
-        state = self._state
-        if state is None or only_lists or (self.is_bound and state.is_leased):
-            return False
-        return self._maker.wants_leases(state.profile, state.activation.plan)
+    def _own_leases(self) -> OwnLeases:
+        if self._leases is None:
+            from gpuconf.session.leasing import OwnLeases
 
-    def _put(self, made: Made) -> None:
-        assert self._state is not None
-        self._state = self._state._replace(
-            planned_at=made.planned_at, pid=os.getpid(), is_leased=False
-        )
-        self._set_environment(made.plan)
+            self._leases = OwnLeases()
+        return self._leases
 
-    def _set_environment(self, plan: Plan | None) -> None:
-        """Set what ``plan`` asks for, or what needs no figures if it is None; report any
-        differences.
+    def _put(self, state: _State, plan: Plan | None) -> _State:
+        """Put ``state`` in force with ``plan``, or with what needs no figures; return it as it is
+        then.
         """
-        assert self._state is not None
-        profile = self._state.profile
+        profile = state.profile
         changes, settings = environment_for(profile, plan)
         gpus = tuple(gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid) if plan else None
-        self._environment.write(changes, self._state.choice, gpus)
-        self._state.activation.put_in_force(plan, changes, settings)
-        self._state = self._state._replace(
-            named=self._environment.named_profile, watched=self._environment.watched()
+        # All is decided; from here on it is written.
+        self._environment.write(changes, state.choice, gpus)
+        state.activation.put_in_force(plan, changes, settings)
+        self._state = state._replace(
+            named=self._environment.named_profile,
+            watched=self._environment.watched(),
+            planned_at=None if plan is None else self._clock(),
+            pid=os.getpid(),
+            is_leased=False,
         )
         for text in [*(plan.notes if plan else ()), *(str(s) for s in settings if s.why_not)]:
             self._print(text)
         debug(f"profile {profile.name} sets {changes}")
+        return self._state
+
+    def _release_others(self, state: _State) -> None:
+        """Release the leases of an earlier profile, if this one leases nothing."""
+        if self._leases is not None and not wants_leases(state.profile):
+            self._leases.release()
 
     def _print_limits(self, plan: Plan) -> None:
         """Log the limits now in force, once per process, if debug output is on."""
@@ -312,29 +344,21 @@ class Binding:
             limit = "none" if gpu.limit_bytes is None else sized(gpu.limit_bytes, cut=True)
             text = f"profile {plan.profile.name}: limit of GPU {gpu.gpu.index}: {limit}"
             if text not in self._said:
-                self._said |= {text}
+                self._said.add(text)
                 debug(text)
 
     def _print(self, text: str) -> None:
         """Print ``text`` once per process; in a pool's workers, only log it for debugging."""
         if text not in self._said:
-            self._said |= {text}
+            self._said.add(text)
             (debug if is_worker() else say)(text)
 
-    # --- restoring the state --------------------------------------------------------------------
 
-    def _snapshot(self) -> Callable[[], None]:
-        state = self._state
-        contents = None if state is None else state.activation.contents()
-        written, leases = self._environment.written(), self._maker.snapshot()
-        before = _Snapshot(state, contents, written, leases, self._said)
-        return lambda: self._restore(before)
-
-    def _restore(self, before: _Snapshot) -> None:
-        self._environment.take_back_to(before.written)
-        is_whole = self._maker.take_back_to(before.leases)
-        self._state, self._said = before.state, before.said
-        if self._state is not None and not is_whole:
-            self._state = self._state._replace(is_leased=False)
-        if before.state is not None and before.contents is not None:
-            before.state.activation.restore(before.contents)
+def _take_places(run: RunPlan, uuids: Sequence[str]) -> None:
+    """Take a place on each of these GPUs of ``run``; raise ShortageError if all are taken."""
+    names = {gpu.uuid: f"GPU {gpu.index}" for gpu in run.inventory.gpus if gpu.uuid}
+    try:
+        take_places(run.leases, run.profile.processes, uuids, names)
+    except NoPlaceError as error:
+        message, _, hint = str(error).partition("\n  hint: ")
+        raise ShortageError(message, hint=hint or None, shortage=message) from None

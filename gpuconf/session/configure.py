@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from gpuconf.basics import environment
@@ -22,6 +21,7 @@ from gpuconf.profile import Profile, load_profile
 from gpuconf.session import frameworks
 from gpuconf.session.activation import Activation
 from gpuconf.session.binding import Binding
+from gpuconf.session.plans import plan_within
 
 if TYPE_CHECKING:  # only a program under `gpuconf run` needs it
     from gpuconf.session.run_variable import RunPlan
@@ -112,13 +112,10 @@ def plan_in_force() -> Plan:
 
 
 def _plan_of(wanted: Profile, run: RunPlan | None) -> Plan:
-    from gpuconf.session.plan_here import plan_within
-
     made = _binding.activation
     if _binding.is_bound and _binding.profile == wanted and made is not None and made.plan:
         return made.plan
-    read = None if run is None else lambda: run.inventory
-    return plan_within(wanted, _binding.environment.chosen_before(), read=read)
+    return plan_within(wanted, _binding.environment.chosen_before(), run=run)
 
 
 @with_short_tracebacks
@@ -143,11 +140,10 @@ def _join_run() -> RunPlan | None:
     global _run  # noqa: PLW0603  # a process is in one run
     if _run is None and os.environ.get(environment.RUN_VARIABLE) and _binding.activation is None:
         from gpuconf.session import run_variable
-        from gpuconf.session.plans_of_run import CarriedPlans
 
         _run = run_variable.read(os.environ)
         if _run is not None:
-            _binding.plan_with(CarriedPlans(time.monotonic, _run))
+            _binding.join(_run)
     return _run
 
 

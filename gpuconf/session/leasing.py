@@ -10,18 +10,17 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from gpuconf.basics.terminal import say
 from gpuconf.errors import ShortageError
 from gpuconf.machine.cards import Gpu, Inventory, read_inventory
 from gpuconf.machine.leases.folder import VARIABLE, LedgerFolder, NoLedgerError, find_folder
-from gpuconf.machine.leases.lease import Lease, folder_of, next_ticket
+from gpuconf.machine.leases.lease import folder_of, next_ticket
 from gpuconf.machine.leases.ledger import Ledger
 from gpuconf.machine.leases.view import note_of_use, read_ledger, read_with_leases, with_leases
 from gpuconf.planner import Plan
-from gpuconf.session.plan_here import REPORT_EVERY_S, wait_for_plan, waited_in_vain, waiting_line
+from gpuconf.session.waiting import wait_for_plan
 
 Make: TypeAlias = Callable[[Callable[[], Inventory]], Plan]
 
@@ -44,10 +43,9 @@ class OwnLeases:
         self._sleep = sleep
         self._program = program
         self._ledger: Ledger | None = None
-        self._superseded: list[object] = []
 
     def plan(self, make: Make, *, profile: str) -> Plan:
-        """Return the plan from ``make``, and take the leases that it asks for.
+        """Return the plan from ``make``; take the leases that it asks for, in place of those held.
 
         ``make`` receives a function that reads the GPUs with the leases on them, and raises
         ShortageError if they have too little memory; if the profile allows, this waits.  An
@@ -67,12 +65,8 @@ class OwnLeases:
                 f"could not reserve GPU memory: {error}. Two programs that start at the same time "
                 "may now use the same memory; see `gpuconf doctor leases`"
             )
-        plan = wait_for_plan(lambda: make(_read_without_line))
+        plan = wait_for_plan(lambda: make(_read_without_line), clock=self._clock, sleep=self._sleep)
         return plan._replace(notes=(*plan.notes, note)) if _sizes(plan) else plan
-
-    def snapshot(self) -> list[object]:
-        """Return the leases held now, for :meth:`take_back_to`."""
-        return [] if self._ledger is None else self._ledger.snapshot()
 
     def file_of(self, uuid: str) -> str | None:
         """Return the lease file of that GPU; None if there is none."""
@@ -80,28 +74,13 @@ class OwnLeases:
         name = folder_of(uuid)
         return next((each.path for each in held if os.path.basename(each.folder) == name), None)
 
-    def take_back_to(self, held: list[object]) -> bool:
-        """Release the leases taken since; return whether all of ``held`` still exist."""
-        self._superseded = []
-        if self._ledger is None:
-            return True
-        self._ledger.take_back_to(held)
-        return all(each in self._ledger.snapshot() for each in held)
-
-    def supersede(self) -> None:
-        """Mark the leases held now for release by :meth:`settle`."""
-        self._superseded = self.snapshot()
-
-    def settle(self) -> None:
-        """Release the leases from before the latest plan, which is now in force."""
-        if self._superseded and self._ledger is not None:
-            kept = [each for each in self._ledger.snapshot() if each not in self._superseded]
-            self._ledger.release_but(kept)
-        self._superseded = []
+    def release(self) -> None:
+        """Release all of them."""
+        if self._ledger is not None:
+            self._ledger.release_but([])
 
     def after_fork(self) -> None:
         """Reset the state in a forked child, which holds no lease: the parent keeps its own."""
-        self._superseded = []
         if self._ledger is not None:
             self._ledger.after_fork()
 
@@ -113,42 +92,49 @@ class OwnLeases:
         return True
 
     def _planned_in_turn(self, make: Make, note: Mapping[str, str]) -> Plan:
-        if self._ledger is None or not self._ledger.snapshot():
-            self._ledger = Ledger(find_folder())  # look again: an old folder may have been removed
-        ledger = self._ledger
-        if ledger.owner.pid != os.getpid():  # forked by C code, which calls no Python fork handlers
-            ledger.after_fork()
-        ledger.adopt()
-        before, turn = ledger.snapshot(), _Turn(self._clock, ledger.held)
+        """Make the plan and take its leases under the ledger's mutex; join the queue if it must.
+
+        Whatever ends this early, an interrupt while it waits included, the leases are as before.
+        """
+        ledger = self._ledger_to_use()
+        before, turn = ledger.snapshot(), _Turn()
+
+        def attempt() -> Plan:
+            with ledger.mutex.held():
+                ticket = turn.ticket_in(ledger)
+                try:
+                    plan = make(functools.partial(_read, ledger, ticket))
+                except ShortageError as error:
+                    if error.wait_s is not None and not turn.is_queued:
+                        turn.wanted = {folder_of(uuid): size for uuid, size in error.wanted.items()}
+                        ledger.take(turn.wanted, note, ticket, waiting=True, keep=before)
+                        turn.is_queued = True
+                    raise
+                # Figures first: a long note is cut at its end.
+                use = note_of_use({each.gpu: each.most_bytes for each in plan.gpus})
+                ledger.take(_sizes(plan), {**use, **note}, ticket)
+                return _noted(plan, ledger.folder)
+
         try:
-            while True:
-                with ledger.mutex.held():
-                    ticket = turn.ticket
-                    try:
-                        plan = make(functools.partial(_read, ledger, ticket))
-                    except ShortageError as error:
-                        short = error
-                        turn.refuse(error)
-                        if not turn.is_queued:
-                            ledger.take(turn.wanted, note, ticket, waiting=True, keep=before)
-                            turn.is_queued = True
-                    else:
-                        # Figures first: a long note is cut at its end.
-                        use = note_of_use({each.gpu: each.most_bytes for each in plan.gpus})
-                        ledger.take(_sizes(plan), {**use, **note}, ticket, keep=before)
-                        self._superseded = before
-                        turn.say_end()
-                        return _noted(plan, ledger.folder)
-                turn.say_now_and_then(short)
-                self._pause(ledger, turn)
+            pause = functools.partial(self._pause, ledger, turn)
+            return wait_for_plan(attempt, pause=pause, clock=self._clock)
         except BaseException:
-            ledger.take_back_to(before)
+            ledger.mutex.let_go()
+            ledger.release_but(before)
             raise
 
-    def _pause(self, ledger: Ledger, turn: _Turn) -> None:
+    def _ledger_to_use(self) -> Ledger:
+        if self._ledger is None or not self._ledger.held:
+            self._ledger = Ledger(find_folder())  # look again: an old folder may have been removed
+        if self._ledger.owner.pid != os.getpid():  # forked by C code, without Python's handlers
+            self._ledger.after_fork()
+        self._ledger.adopt()
+        return self._ledger
+
+    def _pause(self, ledger: Ledger, turn: _Turn, left_s: float) -> None:
         """Sleep until no program is ahead of us in the queue of some card, or time is up."""
-        pause = _FIRST_LOOKS_EVERY_S
-        while (left_s := turn.left_s()) > 0:
+        end, pause = self._clock() + left_s, _FIRST_LOOKS_EVERY_S
+        while (left_s := end - self._clock()) > 0:
             self._sleep(min(pause, left_s))
             ahead = min((len(ledger.waiting(card, turn.ticket)) for card in turn.wanted), default=0)
             if not ahead:
@@ -157,54 +143,23 @@ class OwnLeases:
 
 
 class _Turn:
-    """A program's place in the queue, and how long it has been there."""
+    """A program's place in the queue of each card in ``wanted``, once it ``is_queued``."""
 
-    def __init__(self, clock: Callable[[], float], held: Iterable[Lease]) -> None:
-        self._clock = clock
-        # A program that holds a lease has had its turn, so programs that came later are not ahead
-        # of it.  It gets the next number, because the new lease's file needs another name.
-        tickets = [each.ticket + 1 for each in held if not each.is_waiting]
-        self._ticket = min(tickets, default=None)
-        self._started = clock()
-        self._say_next_at = self._started
-        self._wait_s = 0.0
+    def __init__(self) -> None:
+        self.ticket: int | None = None
         self.wanted: dict[str, int] = {}
         self.is_queued = False
 
-    @property
-    def ticket(self) -> int:
-        """Its ticket, drawn under the mutex at its first request, so that it gives the order of
-        arrival.
+    def ticket_in(self, ledger: Ledger) -> int:
+        """Its ticket, drawn under the mutex at its first attempt: they give the order of arrival.
+
+        A program that holds a lease has had its turn, so programs that came later are not ahead of
+        it.  It gets the next number, because the new lease's file needs another name.
         """
-        if self._ticket is None:
-            self._ticket = next_ticket()
-        return self._ticket
-
-    def left_s(self) -> float:
-        """Return the seconds that it may still wait."""
-        return self._started + self._wait_s - self._clock()
-
-    def refuse(self, error: ShortageError) -> None:
-        """Record what it waits for; raise ``error`` if it may not wait, or no longer."""
-        if error.wait_s is None:
-            raise error
-        self._wait_s = error.wait_s
-        if self.left_s() <= 0:
-            raise waited_in_vain(error) from None
-        if not self.wanted:
-            self.wanted = {folder_of(uuid): size for uuid, size in error.wanted.items()}
-
-    def say_end(self) -> None:
-        """Print one line after a wait."""
-        if self.is_queued:
-            say(f"waited {self._clock() - self._started:.0f} s, and continues")
-
-    def say_now_and_then(self, error: ShortageError) -> None:
-        """Print one line at once, and then one every ten minutes."""
-        now = self._clock()
-        if now >= self._say_next_at:
-            self._say_next_at = now + REPORT_EVERY_S
-            say(waiting_line(error, self.left_s()))
+        if self.ticket is None:
+            held = [each.ticket + 1 for each in ledger.held if not each.is_waiting]
+            self.ticket = min(held, default=None) or next_ticket()
+        return self.ticket
 
 
 def _read_without_line() -> Inventory:

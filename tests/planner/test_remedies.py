@@ -11,7 +11,7 @@ from gpuconf.errors import ShortageError
 from gpuconf.machine.cards.inventory import CardLease, Gpu
 from gpuconf.planner import Plan
 from gpuconf.profile import Profile, load_profile
-from gpuconf.session.plan_here import plan_for
+from gpuconf.session.plans import plan_for
 from tests.planner.cards import card, machine
 
 NAMES = ("shared-desktop", "notebook", "half-card", "small-laptop", "dedicated", "virtual-pair")

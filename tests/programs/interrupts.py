@@ -12,16 +12,15 @@ from typing import Any
 def interruptions(
     function: Callable[[], object],
     within: str | tuple[str, ...],
-    *,
-    except_in: str | tuple[str, ...] | None = None,
+    step: int = 1,
 ) -> Iterator[int]:
-    """Call ``function`` again and again, each time with KeyboardInterrupt one line later.
+    """Call ``function`` again and again, each time with KeyboardInterrupt ``step`` lines later.
 
-    Yields the number of each line, which counts in files whose path begins with ``within``, and
-    not with ``except_in``; a line in a loop counts at each pass.  Ends when the call comes through.
+    Yields the number of each line, which counts in files whose path begins with ``within``; a line
+    in a loop counts at each pass.  Ends when the call comes through.
     """
-    for number in count(1):
-        if not _interrupted_at(number, function, within, except_in):
+    for number in count(1, step):
+        if not _interrupted_at(number, function, within):
             return
         yield number
 
@@ -30,15 +29,13 @@ def _interrupted_at(
     number: int,
     function: Callable[[], object],
     within: str | tuple[str, ...],
-    except_in: str | tuple[str, ...] | None,
 ) -> bool:
     """Call ``function`` with KeyboardInterrupt at that line; False if it runs fewer."""
     seen = 0
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
         nonlocal seen
-        file = frame.f_code.co_filename
-        if not file.startswith(within) or (except_in is not None and file.startswith(except_in)):
+        if not frame.f_code.co_filename.startswith(within):
             return None
         if event == "line":
             seen += 1

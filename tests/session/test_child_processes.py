@@ -206,7 +206,7 @@ class Blocks:
         if name == "tf_keras":
             raise ImportError("blocked")
 sys.meta_path.insert(0, Blocks())
-from gpuconf.session.plan_here import is_installed
+from gpuconf.session.environment import is_installed
 sys.path[:] = [path for path in sys.path if "site-packages" not in path]  # where a real one may be
 assert not is_installed("tf_keras") and is_installed("json")
 import gpuconf

@@ -228,16 +228,19 @@ end(other)
 
 
 @pytest.mark.parametrize(
-    "attempt",
+    ("attempt", "lease"),
     [
-        'gpuconf.configure(memory={"memory_limit": "2GiB"}); binding.bind(refuse)',
-        "binding.take(free, lambda: free, then=lambda: refuse(None), undo=lambda is_first: None)",
+        ('gpuconf.configure(memory={"memory_limit": "2GiB"}); binding.bind(refuse)', 2048 + 640),
+        (
+            "binding.take(free, lambda: free, then=lambda: refuse(0), undo=lambda is_first: None)",
+            7884 + 640,
+        ),
     ],
 )
-def test_a_plan_that_fails_leaves_the_lease_before(
-    tmp_path: Path, nvml: Nvml, attempt: str
+def test_a_step_that_fails_leaves_the_lease_of_the_plan_in_force(
+    tmp_path: Path, nvml: Nvml, attempt: str, lease: int
 ) -> None:
-    """The process keeps its cap, and so what was promised to it."""
+    """Of the new plan where the framework refuses it, of the one before where a profile fails."""
     program = f"""
 from gpuconf.session.configure import _load
 bind()
@@ -250,7 +253,9 @@ try:
     {attempt}
 except RuntimeError:
     pass
-assert sizes() == before, sizes()
+assert sizes() == [("lease", {lease})], sizes()
+assert gpuconf.activation().plan.gpus[0].lease_bytes >> 20 == {lease}
+before = sizes()
 gpuconf.configure(memory={{"memory_limit": "3GiB"}})
 bind()
 assert len(sizes()) == 1 and sizes() != before, sizes()

@@ -15,8 +15,7 @@ from gpuconf.planner import Plan
 from gpuconf.profile import load_profile
 from gpuconf.profile.model import Profile
 from gpuconf.session import run_variable
-from gpuconf.session.plan_here import plan_within
-from gpuconf.session.plans_of_run import CarriedPlans
+from gpuconf.session.plans import plan_within
 from tests.planner.cards import card, lease, machine, uuid
 
 BUSY = machine(
@@ -57,7 +56,7 @@ def test_a_program_comes_to_the_runs_own_limits(name: str, figures: str) -> None
     inventory = BUSY if figures == "figures" else Inventory(problem="no driver", gpus=())
     plan = made(PROFILES[name], inventory)
     run = carried(plan, inventory)
-    again = CarriedPlans(lambda: 0.0, run).make(run.profile, {}, waiting=False).plan
+    again = plan_within(run.profile, {}, run=run)
     assert [gpu.limit_bytes for gpu in again.gpus] == [gpu.limit_bytes for gpu in plan.gpus]
     assert [gpu.gpu.uuid for gpu in again.gpus] == [gpu.gpu.uuid for gpu in plan.gpus]
     assert [g.logical_devices_bytes for g in again.gpus] == [
@@ -73,7 +72,7 @@ def test_a_program_may_narrow_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> N
     plan = made(PROFILES["shared-desktop"], BUSY)
     run = carried(plan, BUSY)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid(1))
-    again = CarriedPlans(lambda: 0.0, run).make(run.profile, {}, waiting=False).plan
+    again = plan_within(run.profile, {}, run=run)
     assert [gpu.gpu.uuid for gpu in again.gpus] == [uuid(1)]
     assert again.gpus[0].limit_bytes == plan.gpus[1].limit_bytes
 

@@ -32,7 +32,7 @@ from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.machine.leases.folder import VARIABLE as LEASES_VARIABLE
 from gpuconf.machine.leases.view import read_with_leases
 from gpuconf.profile import load_profile
-from gpuconf.session.plan_here import plan_for
+from gpuconf.session.plans import plan_for
 from gpuconf.simcard import (
     CardSpec,
     bridge_for_command,

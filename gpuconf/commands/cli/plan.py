@@ -16,7 +16,8 @@ from gpuconf.commands.run.request import Request, add_changes, request_of
 from gpuconf.errors import UsageError
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.session import run_variable
-from gpuconf.session.plan_here import environment_for, plan_for
+from gpuconf.session.environment import environment_for
+from gpuconf.session.plans import plan_for
 from gpuconf.support.reporting.lines import Line
 
 if TYPE_CHECKING:

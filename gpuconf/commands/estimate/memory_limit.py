@@ -13,7 +13,7 @@ from gpuconf.machine.cards import Inventory, read_inventory
 from gpuconf.machine.cards.reserve import CONTEXT_BYTES, reserve_bytes
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
-from gpuconf.session.plan_here import plan_for
+from gpuconf.session.plans import plan_for
 
 _HINT = "give the limit itself: --limit 6GiB"
 

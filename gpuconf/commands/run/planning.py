@@ -12,14 +12,10 @@ from gpuconf.basics.units import MIB, sized
 from gpuconf.machine.cards import Inventory
 from gpuconf.planner import GpuPlan, Plan, wants_leases
 from gpuconf.profile import Profile, choice_of
+from gpuconf.session.environment import OwnEnvironment, environment_for
 from gpuconf.session.leasing import OwnLeases
-from gpuconf.session.own_environment import OwnEnvironment
-from gpuconf.session.plan_here import (
-    environment_for,
-    plan_within,
-    reader_for,
-    wait_for_plan,
-)
+from gpuconf.session.plans import plan_within, reader_for
+from gpuconf.session.waiting import wait_for_plan
 
 
 class Planned(NamedTuple):
@@ -47,7 +43,6 @@ def plan_run(profile: Profile, program: str) -> Planned:
         return Planned(plan, inventories[-1], {})
     own = OwnLeases(program=program)
     plan = own.plan(make, profile=profile.name)
-    own.settle()
     uuids = [gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid]
     files = {uuid: own.file_of(uuid) for uuid in uuids}
     return Planned(plan, inventories[-1], {uuid: file for uuid, file in files.items() if file})

@@ -13,7 +13,7 @@ from gpuconf.commands.cli.plan import (
     rule_lines,
 )
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.session.plan_here import environment_for
+from gpuconf.session.environment import environment_for
 from gpuconf.support.reporting.html import (
     BarPart,
     Markup,

@@ -256,13 +256,8 @@ class Ledger:
             held.close()
             self._held.remove(held)
 
-    def take_back_to(self, held: Sequence[object]) -> None:
-        """Release the mutex, and everything taken since that `snapshot`, whatever happened."""
-        self.mutex.let_go()
-        self.release_but(held)
-
     def snapshot(self) -> list[object]:
-        """Return the leases held now, for :meth:`take_back_to`."""
+        """Return the leases held now, for :meth:`release_but` and :meth:`take`."""
         return list(self._held)
 
     def after_fork(self) -> None:

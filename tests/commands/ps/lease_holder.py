@@ -10,7 +10,7 @@ import sys
 
 from gpuconf.profile import load_profile
 from gpuconf.session.leasing import OwnLeases
-from gpuconf.session.plan_here import plan_for
+from gpuconf.session.plans import plan_for
 from tests.programs.cuda_client import MIB, Cuda
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import os, signal, sys, time
 from contextlib import ExitStack
 from pathlib import Path
 from gpuconf.errors import ShortageError
-from gpuconf.session.plan_here import plan_within
+from gpuconf.session.plans import plan_within
 from gpuconf.session.leasing import OwnLeases
 from gpuconf.profile import load_profile
 from tests.machine.leases.processes import child, descriptors
@@ -29,14 +29,7 @@ def profile(mib, wait="fail", gpus="all"):
     return load_profile(f"./{path}")
 
 def plan(own, chosen):
-    before = own.snapshot()
-    try:  # as the binding does
-        made = own.plan(lambda read: plan_within(chosen, {}, read=read), profile="p")
-        own.settle()
-    except BaseException:
-        own.take_back_to(before)
-        raise
-    return made
+    return own.plan(lambda read: plan_within(chosen, {}, read=read), profile="p")
 
 def sizes(made):
     return [gpu.lease_bytes and gpu.lease_bytes >> 20 for gpu in made.gpus]

@@ -11,10 +11,10 @@ from tests.programs.processes import Nvml, run_python
 
 # The files whose lines count; ``check`` is what must hold after each interrupt.
 _INTERRUPT = """
-import contextlib, fcntl, threading
-import gpuconf.machine.leases
+import contextlib, fcntl
+import gpuconf
 from tests.programs.interrupts import interruptions
-HERE = os.path.dirname(os.path.dirname(gpuconf.machine.leases.__file__))
+HERE = os.path.dirname(gpuconf.__file__)
 WITHIN = (os.path.join(HERE, "machine", "leases", ""), os.path.join(HERE, "session", "leasing.py"))
 WITH = contextlib.__file__
 
@@ -31,7 +31,6 @@ def at_every_line(function, check, within=WITHIN):
     for number in interruptions(function, within):
         lines += 1
         until(mutex_is_free)
-        until(lambda: threading.active_count() == 1)
         check(number)
     return lines
 """
@@ -44,7 +43,7 @@ def test_while_a_lease_is_taken(within: str, tmp_path: Path, nvml: Nvml) -> None
     program = f"""
 chosen, own = profile(6144), OwnLeases()
 plan(own, chosen)  # what is imported and opened once
-own.take_back_to([])
+own.release()
 before = descriptors()
 def take():
     global own
@@ -53,7 +52,7 @@ def take():
 def check(number):
     assert files() == [], (number, files())
     assert descriptors() == before, (number, descriptors())
-    assert own.snapshot() == []
+    assert own._ledger is None or own._ledger.held == ()
 lines = at_every_line(take, check, {within})
 assert lines > 300, lines
 assert len(files()) == 1
@@ -85,10 +84,7 @@ assert [name.rpartition(".")[2] for name in files()] == [str(6144 << 20)]
 
 @pytest.mark.slow
 def test_while_it_waits_in_line(tmp_path: Path, nvml: Nvml) -> None:
-    """On the way in, in the line, at the end of its time: the place is given up.
-
-    The binding puts everything back once more, for an interrupt within the leases' own clean-up.
-    """
+    """At any moment of the wait, and at the end of its time: the place is given up."""
     program = """
 wanted = profile(6144, "{wait: 1s}")
 with child(asks(6144)) as holder:
@@ -101,65 +97,11 @@ with child(asks(6144)) as holder:
             plan(own, wanted)
         except ShortageError as error:
             assert "gave up after 1s" in error.message
-        except KeyboardInterrupt:
-            own.take_back_to([])
-            raise
     def check(number):
         assert files() == names, (number, files())
         assert descriptors() == before, (number, descriptors())
-    lines = at_every_line(take, check)
-    assert lines > 600, lines
+    lines = at_every_line(take, check, os.path.join(HERE, "session", "waiting.py"))
+    assert lines > 15, lines
     assert files() == names
-"""
-    run_python(START + _INTERRUPT + program, tmp_path, environ=nvml(ONE_CARD))
-
-
-def test_while_it_waits_for_the_mutex(tmp_path: Path, nvml: Nvml) -> None:
-    """The thread that waits, too, is gone, and has let go of what it got too late."""
-    program = """
-from gpuconf.machine.leases.folder import find_folder
-from gpuconf.machine.leases.mutex import Mutex
-folder = find_folder().path
-def hold(self):
-    mutex = Mutex(folder)
-    os.set_blocking(self._from_parent, False)
-    while True:
-        with mutex.held():
-            self.say("held")
-            place = f":{os.stat(mutex.path).st_ino} "
-            while True:
-                lines = Path("/proc/locks").read_text().splitlines()
-                blocked = [line for line in lines if "->" in line and place in line]
-                try:
-                    over = bool(os.read(self._from_parent, 1))
-                except BlockingIOError:
-                    over = False
-                if blocked or over:
-                    break
-        self.say("free")
-        while not over:
-            try:
-                over = bool(os.read(self._from_parent, 1))
-            except BlockingIOError:
-                time.sleep(0.001)
-
-with child(hold) as holder:
-    mutex, before = Mutex(folder), descriptors()
-    def take():
-        holder.expect("held")
-        with mutex.held():
-            assert not mutex_is_free()
-        assert mutex.waited_s > 0
-    lines = 0
-    for number in interruptions(take, WITHIN):
-        lines += 1
-        holder.go()
-        holder.expect("free")
-        until(lambda: threading.active_count() == 1)
-        mutex.let_go()  # as Ledger.take_back_to does
-        assert descriptors() == before, (number, descriptors())
-    assert lines > 20, lines
-    holder.kill()
-    assert mutex_is_free()
 """
     run_python(START + _INTERRUPT + program, tmp_path, environ=nvml(ONE_CARD))

@@ -13,7 +13,6 @@ from gpuconf.machine.leases.files import read_note
 from gpuconf.machine.leases.folder import MODE, LedgerFolder, NoLedgerError
 from gpuconf.machine.leases.lease import next_ticket
 from gpuconf.machine.leases.ledger import Ledger
-from gpuconf.machine.leases.sweep import sweep
 from tests.machine.leases.ledgers import CARD, NOTE, OTHER_CARD, acting, files, held, holding, sizes
 from tests.machine.leases.processes import Child, child, descriptors, fork
 
@@ -58,7 +57,6 @@ def test_leasing_do_not_count(root: Path, ledger: Ledger) -> None:
         assert Ledger(LedgerFolder(str(root))).leases(CARD, sweep=True) == []
         own.waiting(CARD, sweep=True)
         own.adopt()
-        assert sweep(str(root)) == 0
         assert [each.size_bytes for each in own.held] == [100]
         return "looked"
 

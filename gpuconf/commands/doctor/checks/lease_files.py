@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 
 from gpuconf.commands.doctor.checks.check import Check, ok, warn
 from gpuconf.commands.doctor.checks.ledger import MOST_SHOWN, described, of_contents
@@ -38,8 +37,9 @@ def _left(contents: LedgerContents, _: LedgerFacts) -> Finding:
 
 
 def _sweep(contents: LedgerContents) -> str:
-    python, path = shlex.quote(sys.executable), shlex.quote(contents.path)
-    return f"sudo {python} -m gpuconf.machine.leases.sweep {path}"
+    """The command that removes the files of a ledger that no program has open, as holders do."""
+    path = shlex.quote(contents.path)
+    return f"sudo find {path} -mindepth 2 -type f ! -exec fuser -s {{}} \\; -delete"
 
 
 def _files(contents: LedgerContents, _: LedgerFacts) -> Finding:

@@ -23,7 +23,8 @@ from gpuconf.planner import wants_leases
 from gpuconf.profile import Profile, chosen_profile, load_profile
 from gpuconf.profile.search import BY_PARENT
 from gpuconf.session import run_variable
-from gpuconf.session.plan_here import environment_for, plan_for
+from gpuconf.session.environment import environment_for
+from gpuconf.session.plans import plan_for
 
 _T = TypeVar("_T")
 

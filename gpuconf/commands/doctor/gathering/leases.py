@@ -39,7 +39,6 @@ from gpuconf.machine.leases.folder import (
 from gpuconf.machine.leases.lease import UNFINISHED, Lease, folder_of, parse, this_process
 from gpuconf.machine.leases.ledger import MOST_FILES, Ledger
 from gpuconf.machine.leases.mutex import FILE as MUTEX
-from gpuconf.machine.leases.mutex import holder_of
 from gpuconf.machine.leases.view import CardLeases, read_ledger
 
 # A program that binds holds the mutex while it queries NVML: milliseconds, or a second or two if
@@ -286,3 +285,17 @@ def _long_holder(descriptor: int, until: float) -> int | None:
         if holder_of(descriptor) != holder:
             return None
     return holder
+
+
+def holder_of(descriptor: int) -> int | None:
+    """Return the process that holds a flock on this file, from /proc/locks; None if unknown.
+
+    Example of a line: ``1: FLOCK  ADVISORY  WRITE 123 08:01:456 0 EOF``.
+    """
+    found = os.fstat(descriptor)
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    with suppress(OSError, ValueError), open("/proc/locks", encoding="ascii") as file:
+        for fields in map(str.split, file):
+            if fields[1:2] == ["FLOCK"] and fields[5:6] == [place]:
+                return int(fields[4]) or None
+    return None

@@ -1,4 +1,6 @@
-"""This process's environment: what gpuconf or a parent has set in it, and how to undo it."""
+"""This process's environment: the variables of a plan, what gpuconf or a parent has set, and how to
+undo it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,17 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
+from gpuconf.backends import environment_changes, voided_caps
+from gpuconf.backends.jax.environment import NEW_FRACTION
+from gpuconf.backends.keras_backend import forces_growth
 from gpuconf.basics import environment, state_note
 from gpuconf.basics.environment import VISIBILITY, WATCHED, Patch
+from gpuconf.basics.setting import Setting
 from gpuconf.basics.state_note import StateNote
 from gpuconf.errors import ProfileError
-from gpuconf.profile import ParentChoice, absolute_path
+from gpuconf.machine.cards.cuda_driver import has_started
+from gpuconf.planner import Plan
+from gpuconf.profile import ParentChoice, Profile, absolute_path
 
 PROFILE_VARIABLE = "GPUCONF_PROFILE"
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -68,8 +76,6 @@ class OwnEnvironment:
         ours = {name: ours[name] for name in VISIBILITY if name in ours}
         if not ours or not self._has_own_note():
             return ours
-        from gpuconf.machine.cards.cuda_driver import has_started
-
         return ours if has_started() else self._written.inherited
 
     def changed_since(
@@ -79,11 +85,8 @@ class OwnEnvironment:
 
         If Keras itself has overwritten one of ours, restore ours first.
         """
-        if _GROWTH in ours:
-            from gpuconf.backends.keras_backend import forces_growth
-
-            if forces_growth(self._environ.get(_GROWTH)):
-                self._environ[_GROWTH] = ours[_GROWTH]
+        if _GROWTH in ours and forces_growth(self._environ.get(_GROWTH)):
+            self._environ[_GROWTH] = ours[_GROWTH]
         kept = environment.set_by_gpuconf(self._environ)
         names = [name for name in ours if name not in kept]
         for name, was in zip(WATCHED, watched, strict=True):
@@ -150,3 +153,56 @@ def _refuse_unwritable(name: str, value: str) -> None:
             hint="export PYTHONUTF8=1, or write ASCII",
             key=f"env.{name}",
         ) from None
+
+
+def environment_for(
+    profile: Profile, plan: Plan | None, environ: Mapping[str, str] = os.environ
+) -> tuple[dict[str, str], list[Setting]]:
+    """Return the variables to set over ``environ``, and the outcome of each; change nothing.
+
+    Without a ``plan``, only those that need no figures.
+    """
+    baseline = environment.before_gpuconf(environ)
+    has_tf_keras = profile.tensorflow.session == "graph" and is_installed("tf_keras")
+    wishes = environment_changes(
+        profile,
+        plan,
+        baseline,
+        has_tf_keras=has_tf_keras,
+        knows_new_jax_name=plan is not None and _jax_reads(NEW_FRACTION),
+    )
+    changes, settings = environment.settle(wishes, baseline)
+    return changes, [*settings, *voided_caps(plan, {**baseline, **changes})]
+
+
+def is_installed(package: str) -> bool:
+    """Whether a top-level package is installed, including editable installs; imports nothing.
+
+    A plain folder of that name, which Python would treat as a namespace package, does not count.
+    """
+    return _file_of(package) is not None
+
+
+def _file_of(package: str) -> str | None:
+    for finder in list(sys.meta_path):
+        try:
+            spec = finder.find_spec(package, None, None)
+        except Exception:  # some finders raise for modules that they block
+            continue
+        if spec is not None and spec.loader is not None and spec.origin is not None:
+            return spec.origin
+    return None
+
+
+def _jax_reads(variable: str) -> bool:
+    """Whether the installed JAX reads ``variable``; the jaxlib source names every variable it
+    reads.
+    """
+    found = _file_of("jaxlib")
+    if found is None:
+        return False
+    try:
+        with open(os.path.join(os.path.dirname(found), "xla_client.py"), encoding="utf-8") as file:
+            return variable in file.read()
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,119 @@
+"""Plans on this machine now: without a lease or with one, and for a program in a run.
+
+Nothing is changed here except that a plan with a lease takes it; see
+:mod:`gpuconf.session.binding` for when a plan is made and put in force.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from gpuconf.basics import environment
+from gpuconf.errors import ShortageError
+from gpuconf.machine.cards import Inventory, read_inventory
+from gpuconf.machine.schedulers import assigned_share, assignment_of, with_share
+from gpuconf.planner import Plan, is_within, make_plan, needs_inventory, wants_leases
+from gpuconf.planner.remedies import remedy_for
+from gpuconf.profile import Profile
+from gpuconf.session.waiting import wait_for_plan
+
+if TYPE_CHECKING:  # only what makes devices needs leases, and only a run its variable
+    from gpuconf.session.leasing import OwnLeases
+    from gpuconf.session.run_variable import RunPlan
+
+
+def plan_for(
+    profile: Profile,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    read: Callable[[], Inventory] | None = None,
+) -> Plan:
+    """Make the plan for ``profile`` on this machine now.  Raises as make_plan does.
+
+    ``read`` returns the machine's GPUs; by default it asks NVML.
+    """
+    ours = environment.set_by_gpuconf(environ)
+    return plan_within(profile, ours, environ=environ, read=read)
+
+
+def plan_within(
+    profile: Profile,
+    chosen: Mapping[str, str],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    read: Callable[[], Inventory] | None = None,
+    run: RunPlan | None = None,
+) -> Plan:
+    """Like :func:`plan_for`, limited to the GPUs that CUDA's variables in ``chosen`` show.
+
+    In a ``run`` the figures are the run's, and notes that it has printed are left out.
+    """
+    if run is not None:
+        made = plan_within(profile, chosen, environ=environ, read=lambda: run.inventory)
+        return made._replace(notes=tuple(note for note in made.notes if note not in run.notes))
+    baseline = environment.before_gpuconf(environ)
+    cards = (read or reader_for(profile))() if needs_inventory(profile) else Inventory()
+
+    def make(candidate: Profile) -> Plan:
+        asked = needs_inventory(candidate)
+        return make_plan(
+            candidate,
+            _figures(candidate, baseline, cards) if asked else Inventory(),
+            environ=baseline,
+            chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
+            order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),
+        )
+
+    try:
+        return make(profile)
+    except ShortageError as error:
+        if error.wait_s is None:  # otherwise the program waits for the profile's own amount
+            ways = [remedy_for(profile, make, environ), error.hint]
+            error.hint = "\n        or ".join(filter(None, ways))
+        raise
+
+
+def plan_with_lease(
+    profile: Profile,
+    chosen: Mapping[str, str],
+    leases: OwnLeases,
+    *,
+    bound: Plan | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Plan:
+    """Like :func:`plan_within`; wait as the profile says, and take the leases that it asks for.
+
+    ``bound`` is a plan that a framework already has; it is returned if it still holds.
+    """
+
+    def make(read: Callable[[], Inventory] | None = None) -> Plan:
+        made = plan_within(profile, chosen, environ=environ, read=read)
+        return bound if bound is not None and is_within(bound, made) else made
+
+    return leases.plan(make, profile=profile.name) if wants_leases(profile) else wait_for_plan(make)
+
+
+def is_reassigned(profile: Profile, plan: Plan) -> bool:
+    """Whether Ray has assigned a different share of the GPUs since ``plan`` was made."""
+    if profile.memory.share != "ray":
+        return False
+    assigned = assigned_share(profile, os.environ)
+    return assigned is not None and assigned.words != assignment_of(each.gpu for each in plan.gpus)
+
+
+def reader_for(profile: Profile) -> Callable[[], Inventory]:
+    """Return the reader of the figures that ``profile`` needs, including any leases."""
+    if not wants_leases(profile):
+        return read_inventory
+    from gpuconf.machine.leases.view import read_with_leases
+
+    return read_with_leases
+
+
+def _figures(profile: Profile, baseline: Mapping[str, str], inventory: Inventory) -> Inventory:
+    """Return the machine's GPUs, with this process's own memory and its assigned share."""
+    assigned = assigned_share(profile, baseline)
+    gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
+    return with_share(inventory._replace(gpus=gpus), assigned)
