@@ -55,9 +55,10 @@ def is_installed(path: str) -> bool:
 
 
 def main_script_folder() -> str | None:
-    """Return the folder of the running script; None for ``-c``, a notebook or a console script.
+    """Return the folder of the running script; None for ``-c``, a notebook or an installed program.
 
-    A command in Python's own program folder has no project next to it.
+    A command in Python's own program folder, and a package run with ``python -m`` from
+    site-packages, have no project next to them.
     """
     main = sys.modules.get("__mp_main__") or sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
@@ -65,7 +66,11 @@ def main_script_folder() -> str | None:
         return None
     folder = os.path.dirname(os.path.abspath(file))
     programs = {os.path.dirname(os.path.abspath(sys.executable)), os.path.join(sys.prefix, "bin")}
-    return None if folder in programs else folder
+    is_package = not {"site-packages", "dist-packages"}.isdisjoint(folder.split(os.sep))
+    is_standard = os.path.join(folder, "").startswith(
+        os.path.join(os.path.dirname(os.__file__), "")
+    )
+    return None if folder in programs or is_package or is_standard else folder
 
 
 def user_call_site() -> CallSite | None:

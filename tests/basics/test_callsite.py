@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.basics.callsite import is_installed
-from tests.programs.processes import run, run_python, write_package
+from tests.programs.processes import finding, run, run_python, write_package
 
 
 @pytest.mark.parametrize("name", ["None", "7", "''"])
@@ -70,4 +70,15 @@ sys.prefix = {str(tmp_path)!r}
 runpy.run_path({str(tmp_path / "bin" / "tool")!r}, run_name="__main__")
 """
     done = run([sys.executable, "-c", program], tmp_path)
+    assert done.stdout.strip() == "None", done.stderr
+
+
+@pytest.mark.parametrize(
+    "folder", ["project/.venv/lib/python3/site-packages", "lib/python3/dist-packages"]
+)
+def test_an_installed_package_has_no_project(folder: str, tmp_path: Path) -> None:
+    """`python -m tool`: the project is where the user is, not where the environment lies."""
+    write_package(tmp_path, {f"{folder}/tool/__main__.py": SHOW})
+    environ = finding(tmp_path / folder)
+    done = run([sys.executable, "-m", "tool"], tmp_path, environ=environ)
     assert done.stdout.strip() == "None", done.stderr
