@@ -16,7 +16,6 @@ from gpuconf.commands.estimate.document import EstimateDocument
 from gpuconf.commands.explain import Diagnosis
 from gpuconf.commands.ps.document import Holdings
 from gpuconf.commands.rehearse.document import InterruptedDocument, RehearsalDocument
-from gpuconf.profile import json_schema
 from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.reporting.problems import ErrorDocument
 
@@ -24,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cause_pages  # beside this file, which no package holds
 import command_pages
 from key_tables import key_reference
+from profile_schema import build_schema
 from schemas import schema_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,7 +70,7 @@ def made_pages() -> Iterator[tuple[Path, str]]:
 def schemas() -> Iterator[tuple[Path, str]]:
     """Every schema's file, and the text that belongs into it."""
     folder = ROOT / "configs"
-    yield folder / "profile.schema.json", json.dumps(json_schema(), indent=2) + "\n"
+    yield folder / "profile.schema.json", json.dumps(build_schema(), indent=2) + "\n"
     for command, printed in DOCUMENTS.items():
         schema = schema_of(command, *printed, ErrorDocument)
         yield folder / f"{command}.schema.json", json.dumps(schema, indent=2) + "\n"

@@ -36,7 +36,7 @@ def plan_on(
     chosen_by_parent: str | None,
     order_by_parent: str | None,
 ) -> Plan:
-    """Make the plan of :func:`gpuconf.planner.planning`, with its arguments."""
+    """Make the plan of :func:`gpuconf.planner.make_plan`, with its arguments."""
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
         if chosen_by_parent is not None and hides_everything(chosen_by_parent):

@@ -42,19 +42,11 @@ __all__ = [
     "choice_of",
     "chosen_profile",
     "find_profile",
-    "json_schema",
     "list_profiles",
     "load_profile",
     "profile_as_dict",
     "refused_if_found",
 ]
-
-
-def json_schema() -> dict[str, Any]:
-    """Return a profile's JSON Schema (draft 7), for editors: ``configs/profile.schema.json``."""
-    from gpuconf.profile.documentation import build_schema
-
-    return build_schema()
 
 
 def profile_as_dict(profile: Profile) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from gpuconf.profile.rules import JsonSchema, ValueRule, amount, has_steering, r
 HIGHEST_INDEX = 1023
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]*")
 INDEX_OR_UUID_PATTERN = rf"^(0|[1-9][0-9]{{0,2}}|{_UUID.pattern})$"
-_NUMBERS = re.compile(r"[0-9]+(\s*,\s*[0-9]+)*")
 _GPUS_SAYS = "all, none, a list such as [0, 2], or {pick: most-free, count: 1}"
 MOST_VIRTUAL_DEVICES = 64
 _SHORTAGE_SAYS = "fail, cpu, {wait: 10min} or {wait: forever}"
@@ -36,23 +35,13 @@ def gpu_member(node: Node, key: str) -> int | str:
         return int(node.text)
     if len(node.text) <= 100 and _UUID.fullmatch(node.text):
         return node.text
-    raise refuse(node, key, says, _member_hint(node))
+    raise refuse(node, key, says, "the numbers and UUIDs of this machine: nvidia-smi -L")
 
 
 def _is_index(text: str) -> bool:
     """Whether ``text`` is a number of at most four digits without leading zeros."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 4
     return is_number and (text == "0" or not text.startswith("0"))
-
-
-def _member_hint(node: Scalar) -> str:
-    if node.text == "-1":
-        return "write `gpus: none` for no GPU"
-    if node.is_quoted and _is_index(node.text):
-        return f"write {node.text} without quotes"
-    if node.text[:4].upper() in ("GPU-", "MIG-"):
-        return "copy it from: nvidia-smi -L"
-    return "the numbers and UUIDs of this machine: nvidia-smi -L"
 
 
 def gpus() -> ValueRule:
@@ -88,20 +77,8 @@ def _read_gpus(node: Node, key: str) -> GpuSelection:
         return GpuSelection("list", members)
     node = scalar(node, key, _GPUS_SAYS, "all")
     if node.text not in ("all", "none"):
-        raise refuse(node, key, _GPUS_SAYS, _gpus_hint(node.text))
+        raise refuse(node, key, _GPUS_SAYS, "write `gpus: [0]` for GPU 0, `gpus: none` for no GPU")
     return GpuSelection(node.text)
-
-
-def _gpus_hint(text: str) -> str:
-    if _is_index(text) and text != "0":
-        return f"write `[{text}]` for GPU {text}, or `{{pick: most-free, count: {text}}}`"
-    if _NUMBERS.fullmatch(text[:100]):
-        return "write `[0]` for GPU 0, or `none`" if text == "0" else f"write `[{text[:100]}]`"
-    if _UUID.fullmatch(text[:100]):
-        return f'write `["{text[:100]}"]`'
-    if text.lower() in ("no", "off", "false", "cpu", "-1", ""):
-        return "write `gpus: none` for no GPU"
-    return f"write `gpus: {nearest(text, ('all', 'none')) or 'all'}`"
 
 
 def _read_pick(node: Mapping, key: str) -> GpuSelection:
@@ -163,12 +140,7 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
     if node.text not in ("fail", "cpu"):
         if match := _WAIT.fullmatch(node.text):
             return _wait(node, match[1], key)
-        hint = "say how long: `on_shortage: {wait: 10min}`"
-        if node.text == _FOREVER:
-            hint = f"write `on_shortage: {{wait: {_FOREVER}}}`"
-        elif node.text != "wait":
-            hint = f"write `on_shortage: {nearest(node.text, ('fail', 'cpu')) or 'fail'}`"
-        raise refuse(node, key, _SHORTAGE_SAYS, hint)
+        raise refuse(node, key, _SHORTAGE_SAYS, "write `on_shortage: {wait: 10min}`")
     return OnShortage(node.text)
 
 
@@ -178,10 +150,7 @@ def _wait(node: Scalar, duration: str, key: str) -> OnShortage:
     try:
         seconds = parse_duration(duration)
     except ValueError as error:
-        hint = f"write {duration}s or {duration}min" if duration.isdigit() else "write 10min"
-        if nearest(duration.lower(), (_FOREVER,)):
-            hint = f"write {_FOREVER}"
-        raise refuse(node, key, f"{_FOREVER}, or {error}", hint[:80]) from None
+        raise refuse(node, key, f"{_FOREVER}, or {error}", "write 10min") from None
     if not seconds:
         raise refuse(node, key, "longer than nothing", "write `on_shortage: fail`")
     return OnShortage("wait", seconds)
@@ -194,7 +163,7 @@ def virtual_devices() -> ValueRule:
 
     def read(node: Node, key: str) -> tuple[Amount, ...]:
         if not isinstance(node, Sequence):
-            raise refuse(node, key, says, _virtual_hint(node))
+            raise refuse(node, key, says, "write `virtual_devices: [50%, 50%]`, or null for none")
         if len(node.items) > MOST_VIRTUAL_DEVICES:
             raise refuse(node, key, says, "write fewer")
         values = [item.read(entry, f"{key}[{i}]") for i, entry in enumerate(node.items)]
@@ -202,14 +171,6 @@ def virtual_devices() -> ValueRule:
 
     schema: JsonSchema = {"type": "array", "maxItems": MOST_VIRTUAL_DEVICES, "items": item.schema}
     return ValueRule(read, schema, says)
-
-
-def _virtual_hint(node: Node) -> str:
-    text = node.text if isinstance(node, Scalar) else ""
-    if text in ("2", "3", "4"):
-        shares = ", ".join([f"{100 // int(text)}%"] * int(text))
-        return f"write `virtual_devices: [{shares}]`"
-    return "write `virtual_devices: [50%, 50%]`, or null for none"
 
 
 def env() -> ValueRule:

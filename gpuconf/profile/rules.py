@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuconf.basics.units import (
-    LARGEST_SIZE,
     MIB,
     Amount,
     exact_size,
@@ -22,9 +21,8 @@ from gpuconf.profile.problems import found, nearest, problem
 JsonSchema = dict[str, Any]
 
 _FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
-_NO_NUMBER = re.compile(r"[-+]?\.?(?:nan|inf|infinity)", re.IGNORECASE)
 _LONGEST_TEXT = 2000
+_FRACTION_HINT = "write 0.7 for 70 % of the card, or null for no such rule"
 # Characters that move a terminal's cursor, change its colors or change the text direction.
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 _LIKE_A_SIZE = re.compile(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*")
@@ -129,7 +127,9 @@ def fraction(*, whole: bool = True) -> ValueRule:
         if value == 1 and not whole:
             raise refuse(node, key, says, f"write `{key.rpartition('.')[2]}: 0.8`")
         if value is None or not 0 < value <= 1:
-            raise refuse(node, key, says, _fraction_hint(node, value))
+            raise refuse(
+                node, key, says, "write 0.7 for 70 % of the card, or null for no such rule"
+            )
         return value
 
     part, highest = ("", "maximum") if whole else ("(?!100)", "exclusiveMaximum")
@@ -160,21 +160,6 @@ def _number(node: Scalar) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
-def _fraction_hint(node: Scalar, value: float | None) -> str:
-    if value is None and node.is_quoted:
-        return "write the number without quotes"
-    if value is None and _NO_NUMBER.fullmatch(node.text):
-        return "write a finite number, such as 0.7"
-    if value is None or value < 0:
-        return "write 0.7 for 70 % of the card"
-    if value == 0:
-        return "0 would mean all but a reserve to TensorFlow; write null for no such rule"
-    unified = "above 1 TensorFlow turns to unified memory, which spills to the host"
-    if 2 <= value <= 100:
-        return f"write {value:g}% or {value / 100:g}"
-    return f"write 0.7, or 1 for all of the card; {unified}"
-
-
 def size(*, at_least: int = 0, example: str) -> ValueRule:
     """A size with a unit, of at least ``at_least`` bytes."""
     floor = f", at least {exact_size(at_least)}" if at_least else ""
@@ -185,7 +170,7 @@ def size(*, at_least: int = 0, example: str) -> ValueRule:
         try:
             value = parse_size(node.text)
         except ValueError as error:
-            raise _refused_size(node, key, error, example, may_be_share=False) from None
+            raise _refused_size(node, key, error, example) from None
         if value < at_least:
             raise refuse(node, key, says, f"write {example}, or null for no such rule")
         return value
@@ -218,7 +203,7 @@ def amount(*, of: str, zero: bool = False, example: str) -> ValueRule:
         try:
             value = parse_amount(node.text)
         except ValueError as error:
-            raise _refused_size(node, key, error, example, may_be_share=True) from None
+            raise _refused_size(node, key, error, example) from None
         if not zero and not _is_worth_a_rule(value):
             rule = f"{says}, and at least 1MiB"
             raise refuse(node, key, rule, f"write {example}, or null for no such rule")
@@ -233,39 +218,21 @@ def _is_worth_a_rule(value: Amount) -> bool:
     return bool(value.share) if value.size_bytes is None else value.size_bytes >= MIB
 
 
-def _refused_size(
-    node: Scalar, key: str, error: ValueError, example: str, *, may_be_share: bool
-) -> ProfileError:
+def _refused_size(node: Scalar, key: str, error: ValueError, example: str) -> ProfileError:
     rule = str(error)
     if node.text.startswith("-"):
         rule = "an amount of memory is not negative"
         to_keep = ", or keep_free to leave that much to others" if "limit" in key else ""
         return refuse(node, key, rule, f"write {example}{to_keep}")
-    hint = None if "at most" in rule else _size_hint(node.text, may_be_share=may_be_share)
+    hint = None if "at most" in rule else _size_hint(node.text)
     return refuse(node, key, rule, hint or f"write {example}")
 
 
-def _size_hint(written: str, *, may_be_share: bool) -> str | None:
-    """Return the size that ``written`` was most likely meant to be."""
-    written = written.strip()
-    if len(written) <= 64 and _NUMBER.fullmatch(written):
-        return _bare_number_hint(written, may_be_share=may_be_share)
-    if written.endswith("%"):
-        return "write 70%" if may_be_share else "write a size: a percentage would be of nothing"
-    match = _LIKE_A_SIZE.fullmatch(written)
-    if match:
-        number = f"{match[1]}.{match[2]}" if match[2] else match[1]
-        unit = match[3].upper()
-        return f"write {number}{unit}iB (1024s) or {number}{unit.replace('K', 'k')}B (1000s)"
-    return None
-
-
-def _bare_number_hint(number: str, *, may_be_share: bool) -> str | None:
-    value = float(number)
-    if value >= LARGEST_SIZE or not number.replace(".", "").isdigit():
+def _size_hint(written: str) -> str | None:
+    """Return the size that ``written``, such as 6G, was most likely meant to be."""
+    match = _LIKE_A_SIZE.fullmatch(written.strip())
+    if match is None:
         return None
-    if may_be_share and 0 < value <= 1:
-        return f"write {value * 100:g}% for a share, or {number}GiB for a size"
-    if value >= 2 * MIB:
-        return f"write {exact_size(int(value))} if these are bytes"
-    return f"write {number}MiB or {number}GiB" if value else "write null for no such rule"
+    number = f"{match[1]}.{match[2]}" if match[2] else match[1]
+    unit = match[3].upper()
+    return f"write {number}{unit}iB (1024s) or {number}{unit.replace('K', 'k')}B (1000s)"

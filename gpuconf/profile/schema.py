@@ -1,7 +1,7 @@
 """The keys of a profile, declared once.
 
 The reader (``reading``), the JSON Schema for editors and the table of keys in the documentation
-(``documentation``) are all derived from ``PROFILE``.
+(docs/profile_schema.py, docs/key_tables.py) are all derived from ``PROFILE``.
 """
 
 from __future__ import annotations

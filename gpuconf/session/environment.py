@@ -17,7 +17,6 @@ from gpuconf.basics.environment import VISIBILITY, WATCHED, Patch
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.state_note import StateNote
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards.cuda_driver import has_started
 from gpuconf.planner import Plan
 from gpuconf.profile import ParentChoice, Profile, absolute_path
 
@@ -76,6 +75,8 @@ class OwnEnvironment:
         ours = {name: ours[name] for name in VISIBILITY if name in ours}
         if not ours or not self._has_own_note():
             return ours
+        from gpuconf.machine.cards.cuda_driver import has_started  # with ctypes
+
         return ours if has_started() else self._written.inherited
 
     def changed_since(

@@ -45,11 +45,11 @@ def test_no_overrides_are_the_file() -> None:
 @pytest.mark.parametrize(
     ("overrides", "says", "hint"),
     [
-        ({"memory": {"memory_limit": 4096}}, 'override memory.memory_limit: found "4096"', "4096M"),
+        ({"memory": {"memory_limit": 4096}}, 'override memory.memory_limit: found "4096"', "6GiB"),
         ({"memory": {"memory_limit": 10**5000}}, "override memory.memory_limit", "6GiB"),
         ({"memory": {"memory_limit": float("nan")}}, 'found "nan"', "6GiB"),
-        ({"memory": {"per_process_gpu_memory_fraction": float("inf")}}, '"inf"', "finite"),
-        ({"memory": {"per_process_gpu_memory_fraction": "0.7"}}, "in quotes", "without quotes"),
+        ({"memory": {"per_process_gpu_memory_fraction": float("inf")}}, '"inf"', "0.7"),
+        ({"memory": {"per_process_gpu_memory_fraction": "0.7"}}, "in quotes", "0.7"),
         ({"memory": {"allow_growth": 1}}, "true or false", "allow_growth: true"),
         ({"memory": {"allow_growth": "yes"}}, "in quotes", "allow_growth: true"),
         ({"memory": "4GiB"}, "override memory: found", "allow_growth"),
@@ -57,7 +57,7 @@ def test_no_overrides_are_the_file() -> None:
         ({"memory.memory_limit": "4GiB"}, "unknown key", '{"memory": {"memory_limit": …}}'),
         ({"extends": "dedicated"}, "override extends: cannot", "load_profile"),
         ({"gpus": {1, 2}}, "type set", "a list or a dict"),
-        ({"gpus": True}, "override gpus", "gpus: all"),
+        ({"gpus": True}, "override gpus", "gpus: [0]"),
         ({"env": {"A": True}}, "override env.A: found True", '"1" or "true"'),
         ({"env": {"CUDA_VISIBLE_DEVICES": "0"}}, "gpuconf computes", "`gpus`"),
         ({3.5: 1}, "float as a key", "write text"),

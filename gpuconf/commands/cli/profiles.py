@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 
@@ -23,12 +22,12 @@ from gpuconf.profile import (
     check_profile,
     chosen_profile,
     find_profile,
-    json_schema,
     list_profiles,
     load_profile,
     profile_as_dict,
     refused_if_found,
 )
+from gpuconf.profile.files import read_shipped, shipped_folder
 from gpuconf.profile.search import is_path
 from gpuconf.support.reporting.lines import Table
 from gpuconf.support.reporting.problems import problem_of
@@ -162,5 +161,6 @@ def _unless_named(refused: list[ProfileError]) -> str:
 def run_schema(options: argparse.Namespace, output: Output) -> int:
     """Print the JSON Schema of a profile."""
     del options
-    output.line(json.dumps(json_schema(), indent=2))
+    file = os.path.join(shipped_folder(), "profile.schema.json")
+    output.line(read_shipped(file).decode().rstrip("\n"))
     return 0
