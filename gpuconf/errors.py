@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -166,14 +167,11 @@ def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:
     The message and the line that called the function are enough for a user error.
     """
 
+    @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)
         except GpuconfError as error:
             raise without_frames(error) from None
 
-    # functools.wraps does this, but importing it costs milliseconds.
-    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
-        setattr(called, name, getattr(function, name))
-    called.__wrapped__ = function  # type: ignore[attr-defined]  # inspect.signature reads it
     return called

@@ -178,7 +178,7 @@ def _refuse_unfit(keras: ModuleType, profile: Profile) -> None:
 def _on_torch(binding: Binding, torch_module: ModuleType) -> None:
     from gpuconf.backends.torch import watching
 
-    watching.watch(torch_module, binding, binding.profile)
+    watching.watch(torch_module, binding)
 
 
 def _on_jax(binding: Binding, _jax: ModuleType) -> None:

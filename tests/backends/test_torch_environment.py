@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
-
 import pytest
 
 from gpuconf.backends.torch.environment import wishes
-from gpuconf.backends.torch.watching import watch
 from gpuconf.basics.environment import settle
 from gpuconf.basics.units import MIB
-from gpuconf.errors import BackendError
 from gpuconf.profile.model import Profile, TorchRules
-from gpuconf.session.binding import Binding
 
 OLD, NEW = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 ON, OFF = "expandable_segments:True", "expandable_segments:False"
@@ -66,25 +60,6 @@ def test_one_of_the_users_own_leaves_room_for_the_others() -> None:
     changes, fates = settle(wishes(profile, theirs), theirs)
     assert changes == {OLD: f"{theirs[OLD]},{ON}"}
     assert "asked garbage_collection_threshold:0.8, got " in str(fates[-1])
-
-
-def test_options_that_the_installed_torch_does_not_know(tmp_path: Path) -> None:
-    """They stop the import of torch, before CUDA's start would end in torch's own error."""
-    (tmp_path / "torch" / "lib").mkdir(parents=True)
-    (tmp_path / "torch" / "lib" / "libc10.so").write_bytes(b"\0expandable_segments\0")
-    (tmp_path / "torch" / "lib" / "libc10_cuda.so").write_bytes(b"\0my max_split_size_mb\0")
-    torch = ModuleType("torch")
-    torch.__file__ = str(tmp_path / "torch" / "__init__.py")
-    torch.__version__ = "2.0.1"  # type: ignore[attr-defined]
-    torch.version = SimpleNamespace(cuda="11.8")  # type: ignore[attr-defined]
-    torch.cuda = SimpleNamespace(is_initialized=lambda: True)  # type: ignore[attr-defined]
-
-    def hold(rules: TorchRules) -> None:
-        watch(torch, Binding(), Profile("any", torch=rules))
-
-    hold(TorchRules(True))
-    with pytest.raises(BackendError, match=r"torch 2\.0\.1 does not know max_split_size_mb"):
-        hold(TorchRules(max_split_size=128 * MIB))
 
 
 def test_an_option_of_the_users_own_stays() -> None:

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 from typing import Any
 
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.torch import caps, lateness
-from gpuconf.backends.torch.environment import options_of
-from gpuconf.backends.torch.options import unknown_options
 from gpuconf.backends.wrapping import ENTRANCES, call_before, is_watched
 from gpuconf.basics.setting import Setting
-from gpuconf.errors import BackendError
 from gpuconf.planner import Plan
-from gpuconf.profile import Profile
 
 _BOUND = "torch memory limit bound"
 
 
-def watch(torch: ModuleType, source: PlanSource, profile: Profile | None) -> None:
+def watch(torch: ModuleType, source: PlanSource) -> None:
     """Bind the plan of ``source`` and cap the allocator when torch initializes CUDA, or now if it
     has.
 
     The plan binds before CUDA is initialized, so that CUDA_VISIBLE_DEVICES still takes effect.  The
     caps are set after that, from torch's own queue: ``set_per_process_memory_fraction`` would
     initialize CUDA, some 300-500 MB on the card.  Raises TooLateError if CUDA is initialized and
-    the plan cannot be applied, and BackendError for a key of ``profile`` that this torch does not
-    know.
+    the plan cannot be applied.
     """
     cuda: Any = getattr(torch, "cuda", None)
     built_with = getattr(getattr(torch, "version", None), "cuda", "")
@@ -37,8 +31,6 @@ def watch(torch: ModuleType, source: PlanSource, profile: Profile | None) -> Non
         why = "this torch is built without CUDA"
         source.record(Setting(_BOUND, "when torch starts CUDA", None, why))
         return
-    if profile is not None:
-        _refuse_unknown(torch, profile)
     if cuda.is_initialized():
         source.bind(lambda plan: _put_late(torch, plan, source))
         return
@@ -71,18 +63,6 @@ def _before_start(cuda: Any, source: PlanSource) -> None:
     source.bind(plans.append)
     gpus = plans[-1].gpus if plans else ()
     source.use(card_of_rank([each.gpu.uuid for each in gpus if each.gpu.uuid]))
-
-
-def _refuse_unknown(torch: Any, profile: Profile) -> None:
-    """Raise BackendError for an option unknown to torch, which would break its start of CUDA."""
-    options = {option: key for key, (option, _) in options_of(profile).items()}
-    folder = os.path.join(os.path.dirname(str(torch.__file__)), "lib")
-    for option in unknown_options([folder], options):
-        raise BackendError(
-            f"torch {torch.__version__} does not know {option}, which profile {profile.name} sets "
-            f"with torch.{options[option]}; with it in its variable torch cannot start CUDA",
-            hint=f"write `torch: {{{options[option]}: null}}`, or install a newer torch",
-        )
 
 
 def _put(torch: Any, plan: Plan, source: PlanSource) -> None:

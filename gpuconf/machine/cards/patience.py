@@ -60,8 +60,6 @@ def wait_for(
     After ``notice_after_s`` one line goes to ``notify``.  While an earlier query is stuck, no new
     one is made: it would hang behind it.
     """
-    import threading  # only imported if NVML is queried
-
     if _is_stuck():
         raise NoAnswerError("NVML still does not answer an earlier question")
     answers: list[T] = []
