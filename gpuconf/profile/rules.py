@@ -22,7 +22,6 @@ JsonSchema = dict[str, Any]
 
 _FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 _LONGEST_TEXT = 2000
-_FRACTION_HINT = "write 0.7 for 70 % of the card, or null for no such rule"
 # Characters that move a terminal's cursor, change its colors or change the text direction.
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 _LIKE_A_SIZE = re.compile(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*")
