@@ -29,7 +29,6 @@ from gpuconf.basics.terminal import debug, say
 from gpuconf.basics.units import sized
 from gpuconf.basics.worker_process import is_worker
 from gpuconf.errors import ShortageError, with_short_tracebacks
-from gpuconf.injected.places import NoPlaceError, leave_places, take_places
 from gpuconf.planner import Plan, wants_leases
 from gpuconf.profile import ParentChoice, Profile, choice_of
 from gpuconf.session.activation import Activation
@@ -217,6 +216,8 @@ class Binding:
         """Release this process's leases, or its place in a run, because it uses no GPU."""
         with self._lock:
             if self._run is not None:
+                from gpuconf.injected.places import leave_places  # with fcntl, not on Windows
+
                 leave_places()
             elif self._leases is not None:
                 self._leases.release()
@@ -356,6 +357,8 @@ class Binding:
 
 def _take_places(run: RunPlan, uuids: Sequence[str]) -> None:
     """Take a place on each of these GPUs of ``run``; raise ShortageError if all are taken."""
+    from gpuconf.injected.places import NoPlaceError, take_places  # with fcntl, not on Windows
+
     names = {gpu.uuid: f"GPU {gpu.index}" for gpu in run.inventory.gpus if gpu.uuid}
     try:
         take_places(run.leases, run.profile.processes, uuids, names)

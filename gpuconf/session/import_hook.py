@@ -19,6 +19,7 @@ its code runs.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
@@ -52,8 +53,7 @@ class _HookedLoader:
         self._hooks = hooks
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        create = getattr(self._loader, "create_module", None)  # missing in loaders with load_module
-        return self._hooks.refused(spec.name) or (create(spec) if create else None)
+        return self._hooks.refused(spec.name) or self._loader.create_module(spec)
 
     @with_short_tracebacks
     def exec_module(self, module: ModuleType) -> None:
@@ -66,7 +66,7 @@ class _HookedLoader:
         if not self._hooks.bring_back(name, module):
             self._hooks.begin(name)
             try:
-                self._run_code(module)
+                self._loader.exec_module(module)
             finally:
                 self._hooks.end(name)
         try:
@@ -77,13 +77,6 @@ class _HookedLoader:
             if getattr(spec, "_initializing", False):
                 self._hooks.refuse(name, module, along=self._hooks.imported() - there)
             raise
-
-    def _run_code(self, module: ModuleType) -> None:
-        if hasattr(self._loader, "exec_module"):
-            self._loader.exec_module(module)
-            return
-        # A Python 2 style loader creates the module itself, unless it finds one.
-        self._loader.load_module(module.__name__)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> object:
         # get_resource_reader, get_source, is_package, …: everything the real loader has.
@@ -191,8 +184,6 @@ class ImportHooks:
         again, or both come back.
         """
         if name in self._refused_along:
-            import importlib
-
             importlib.import_module(self._refused_along[name])
             self._refused[name] = _Refused(sys.modules[name], {})
         entry = self._refused.get(name)
@@ -233,8 +224,8 @@ class ImportHooks:
             spec = self._find_elsewhere(name, path, target)
         finally:
             self._finding.names.discard(name)
-        if spec is None or spec.loader is None:
-            return None
+        if spec is None or not hasattr(spec.loader, "exec_module"):
+            return None  # a namespace package, or a loader of Python 2's days
         spec.loader = _HookedLoader(spec.loader, self)  # type: ignore[assignment]
         return spec
 

@@ -73,7 +73,7 @@ def test_each_child_has_the_limit_of_its_moment(
 ) -> None:
     """Room: what a plan gives now. Full: ShortageError. Full and then free: it waits for that.
 
-    The profile that waits is a relative path, set after our line, and children run elsewhere.
+    The profile that waits is named after our line, and children run elsewhere.
     A server of forks and joblib's workers begin as what spawn starts, and run at night.
     """
     (tmp_path / "waiting.yaml").write_text(WAITING)
@@ -89,7 +89,7 @@ def test_each_child_has_the_limit_of_its_moment(
 
     freeing = threading.Thread(target=free)
     freeing.start()
-    seen["full, then free"] = outcome(family, "./waiting.yaml")
+    seen["full, then free"] = outcome(family, str(tmp_path / "waiting.yaml"))
     freeing.join()
     family.communicate(timeout=60)
     assert family.returncode == 0, family.log

@@ -449,29 +449,6 @@ assert calls == [module]
     run_python(program, folder)
 
 
-def test_a_loader_of_python_2s_days(folder: Path) -> None:
-    """One that has load_module and nothing else: hooked as any other, and refused as any other."""
-    program = """
-import types
-from importlib.machinery import ModuleSpec
-class Old:
-    def load_module(self, name):
-        module = sys.modules.get(name) or types.ModuleType(name)
-        module.value = 8
-        sys.modules[name] = module
-        return module
-class Finder:
-    def find_spec(self, name, path, target=None):
-        return ModuleSpec(name, Old()) if name in ("x", "other") else None
-sys.meta_path.insert(1, Finder())
-import warnings
-warnings.simplefilter("ignore", ImportWarning)  # Python's own about such loaders
-import x, other
-assert calls == [x] and x.value == other.value == 8
-"""
-    run_python(START + program, folder)
-
-
 def test_what_comes_before_a_modules_code(folder: Path) -> None:
     """Called before the code runs; what it raises, every import raises, and no code has run."""
     program = """

@@ -69,11 +69,9 @@ _OF_TENSORFLOW = (
     _tensorflow(
         *(f"{_CONTEXT}:Context", "_initialize_physical_devices"),
         "the plan is bound at import, before workers can be forked",
-        *(_GUARDS, "backends.entrances"),
+        _GUARDS,
     ),
-    _tensorflow(
-        f"{_CONTEXT}:Context", "ensure_initialized", _NO_GUARD, _GUARDS, "backends.entrances"
-    ),
+    _tensorflow(f"{_CONTEXT}:Context", "ensure_initialized", _NO_GUARD, _GUARDS),
     _tensorflow(f"{_CONTEXT}:Context", "set_memory_growth", _NO_GUARD, _GUARDS),
     _tensorflow(f"{_CONTEXT}:Context", "get_memory_growth", _NO_GUARD, _GUARDS),
     _tensorflow(f"{_CONTEXT}:Context", "set_logical_device_configuration", _NO_GUARD, _GUARDS),

@@ -32,13 +32,13 @@ _IN_NO_LIST = {"rich", "yaml", "json", "pathlib", "dataclasses", "difflib", "sub
 _NOT_LOADED = {
     "--version": _IN_NO_LIST,
     "--help": _IN_NO_LIST,
-    "plan": {"rich", "yaml", "dataclasses", "inspect", "difflib", "gpuconf.commands.cli.documents"},
+    "plan": {"rich", "dataclasses", "inspect", "difflib", "gpuconf.commands.cli.documents"},
     "ps": {
         "rich.console", "yaml", "dataclasses", "inspect", "difflib",
         "gpuconf.planner", "gpuconf.profile",
     },
     "doctor": {
-        "rich", "yaml", "socket", "difflib",
+        "rich", "socket", "difflib",
         "gpuconf.commands.cli.documents", "gpuconf.commands.doctor.page",
     },
 }  # fmt: skip

@@ -24,7 +24,19 @@ _COMMANDS = frozenset(
         "free",
         "fuser",
     }
-    | {"gpuconf", "grep", "head", "kill", "kubectl", "ldconfig", "ls", "mkdir", "mknod", "modprobe"}
+    | {
+        "find",
+        "gpuconf",
+        "grep",
+        "head",
+        "kill",
+        "kubectl",
+        "ldconfig",
+        "ls",
+        "mkdir",
+        "mknod",
+        "modprobe",
+    }
     | {"mount", "nvidia-smi", "pacman", "pip", "podman", "printf", "ps"}
     | {"python", "reboot", "rm", "rmmod", "systemctl", "tail", "ubuntu-drivers", "ulimit", "unset"}
     | {"usermod", "wsl.exe"}

@@ -281,7 +281,7 @@ def test_plan_shows_what_a_run_would_do(card: Card, tmp_path: Path) -> None:
 
 def test_who_escapes_is_named_when_the_command_has_ended(card: Card, tmp_path: Path) -> None:
     """A program that computes without a place, here for `python -I`; one with a place is not."""
-    client = Path(__file__).parents[1] / "programs" / "cuda_client.py"
+    client = Path(__file__).parents[2] / "programs" / "cuda_client.py"
     computes = "cuda.enter(); cuda.allocate(300 * MIB); time.sleep(2.5)"  # over two looks
     reports = (
         "import json; from gpuconf.injected.places import take_places; "

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 HEALTHY_LINES = yaml.safe_load((FOLDER / "healthy_lines.yaml").read_text(encoding="utf-8"))
 LINES = yaml.safe_load((FOLDER / "rule_lines.yaml").read_text(encoding="utf-8"))
 RULES = {rule.id: rule for rule in all_rules()}
-PAGES = FOLDER.parents[1] / "docs" / "causes"
+PAGES = FOLDER.parents[2] / "docs" / "causes"
 
 
 def met_by(text: str) -> set[str]:

@@ -39,7 +39,8 @@ def _left(contents: LedgerContents, _: LedgerFacts) -> Finding:
 def _sweep(contents: LedgerContents) -> str:
     """The command that removes the files of a ledger that no program has open, as holders do."""
     path = shlex.quote(contents.path)
-    return f"sudo find {path} -mindepth 2 -type f ! -exec fuser -s {{}} \\; -delete"
+    ended = '\'for f; do fuser -s "$f" || rm "$f"; done\''
+    return f"sudo find {path} -mindepth 2 -type f -exec sh -c {ended} _ {{}} +"
 
 
 def _files(contents: LedgerContents, _: LedgerFacts) -> Finding:
