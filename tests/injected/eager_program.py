@@ -15,7 +15,7 @@ import tensorflow as tf
 
 ASK = """
 import sys
-sys.modules['_gpuconf_carried_site'].load('plan').current().take_places()
+sys.modules['_gpuconf_carried_site'].load('variable').current().take_places()
 """
 
 
