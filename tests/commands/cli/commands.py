@@ -58,7 +58,7 @@ def run_commands(
 ) -> list[Done]:
     """Run each of ``commands`` in ``folder``, one after the other in one process."""
     program = _PROGRAM.format(commands=json.dumps(commands))
-    results = json.loads(run_python(program, folder, environ=environ))
+    results = json.loads(run_python(program, folder, environ=environ, timeout_s=300))
     return [
         Done(code, out, err, " ".join(words[:1]))
         for (code, out, err), words in zip(results, commands, strict=True)
