@@ -226,7 +226,7 @@ class ImportHooks:
             self._finding.names.discard(name)
         if spec is None or not hasattr(spec.loader, "exec_module"):
             return None  # a namespace package, or a loader of Python 2's days
-        spec.loader = _HookedLoader(spec.loader, self)  # type: ignore[assignment]
+        spec.loader = _HookedLoader(spec.loader, self)  # type: ignore[arg-type,assignment]
         return spec
 
     def _find_elsewhere(
