@@ -13,34 +13,49 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from gpuconf.basics.terminal import say
 from gpuconf.machine.leases.folder import NoLedgerError
 
 FILE = "mutex"
 LONGEST_WAIT_S = 60.0
+_NOTICE_AFTER_S = 10.0
 # Pauses between two tries.  They differ, so that programs that wait together do not try together.
 _PAUSES_S = (0.01, 0.04)
 
 
 class Mutex:
-    """Admits one process of the machine at a time; ``waited_s`` is the last waiting time."""
+    """Admits one process of the machine at a time; ``waited_s`` is the last waiting time.
 
-    def __init__(self, folder: str, *, longest_wait_s: float = LONGEST_WAIT_S) -> None:
+    After ``notice_after_s`` of waiting, a line on stderr says so.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        *,
+        longest_wait_s: float = LONGEST_WAIT_S,
+        notice_after_s: float = _NOTICE_AFTER_S,
+    ) -> None:
         self.path = f"{folder}/{FILE}"
         self.waited_s = 0.0
         self._longest_wait_s = longest_wait_s
+        self._notice_after_s = notice_after_s
         self._descriptor: int | None = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold it; raise NoLedgerError if that fails or takes too long."""
         began = time.monotonic()
+        self.waited_s, is_said = 0.0, False
         try:
             while not self._is_taken():
                 self.waited_s = time.monotonic() - began
                 if self.waited_s >= self._longest_wait_s:
                     raise NoLedgerError(f"{self.path} has been locked for {self.waited_s:.0f} s")
+                if self.waited_s >= self._notice_after_s and not is_said:
+                    is_said = True
+                    say(f"waiting for {self.path}, which another program has locked")
                 time.sleep(random.uniform(*_PAUSES_S))
-            self.waited_s = time.monotonic() - began
             yield
         finally:
             self.let_go()

@@ -73,13 +73,17 @@ def test_it_moves_on_when_its_holder_ends(folder: str) -> None:
             timer.join()
 
 
-def test_it_is_bounded_when_its_holder_hangs(folder: str) -> None:
-    """A holder that is stopped, or hangs in the driver, stops nobody for good."""
+def test_it_is_bounded_when_its_holder_hangs(
+    folder: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A holder that is stopped, or hangs in the driver, stops nobody for good; a line says so."""
     with child(_hold(folder)) as holder:
         holder.expect("held")
         os.kill(holder.pid, signal.SIGSTOP)
         with pytest.raises(NoLedgerError, match=r"mutex has been locked for \d+ s"):
-            Mutex(folder, longest_wait_s=0.2).held().__enter__()
+            Mutex(folder, longest_wait_s=0.2, notice_after_s=0.1).held().__enter__()
+        said = f"gpuconf: waiting for {folder}/{FILE}, which another program has locked\n"
+        assert capfd.readouterr().err == said
         os.kill(holder.pid, signal.SIGCONT)
         holder.go()
 
