@@ -12,7 +12,7 @@ try:
 except ImportError:
     from thread import get_ident
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 # (name, thread): a search asks the other finders, which may in turn ask this one.
 _looking = set()
 

@@ -6,7 +6,7 @@ A limit there belongs to a logical device.  Only TF_FORCE_GPU_ALLOW_GROWTH combi
 import os
 import sys
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 _session_options = _site.load("session_options")
 _sizes = _site.load("sizes")
 _wrap = _site.load("wrapping").wrap

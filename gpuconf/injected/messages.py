@@ -31,7 +31,7 @@ def user_line():
     while frame is not None:
         name = str(frame.f_globals.get("__name__") or "")
         file = frame.f_code.co_filename
-        ours = name.startswith("_gpuconf_carried_") or name.partition(".")[0] in _LIBRARIES
+        ours = name.startswith("_gpuconf_injected_") or name.partition(".")[0] in _LIBRARIES
         if not ours and not file.startswith("<frozen"):
             return "%s:%d" % (_short(file), frame.f_lineno)
         frame = frame.f_back

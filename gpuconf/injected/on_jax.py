@@ -6,7 +6,7 @@ XLA reads the variable at that time.
 import os
 import sys
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 _messages = _site.load("messages")
 _wrapping = _site.load("wrapping")
 _wrap = _wrapping.wrap

@@ -5,7 +5,7 @@ Otherwise the session that Keras creates is limited like any other.
 
 import sys
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 
 
 class NoSessionError(RuntimeError):

@@ -15,7 +15,7 @@ process that has started CUDA cannot fork workers that use it.
 import os
 import sys
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 _messages = _site.load("messages")
 _session_options = _site.load("session_options")
 _wrapping = _site.load("wrapping")

@@ -3,7 +3,7 @@
 import operator
 import sys
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 _sizes = _site.load("sizes")
 _messages = _site.load("messages")
 _wrap = _site.load("wrapping").wrap

@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 
 
 def start(folder):

@@ -2,7 +2,7 @@
 
 import sys
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 _messages = _site.load("messages")
 _sizes = _site.load("sizes")
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-_site = sys.modules["_gpuconf_carried_site"]
+_site = sys.modules["_gpuconf_injected_site"]
 _FORMAT = 1
 _runs = []  # the Run of this process, once read
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 ASK = """
 import sys
-sys.modules['_gpuconf_carried_site'].load('variable').current().take_places()
+sys.modules['_gpuconf_injected_site'].load('variable').current().take_places()
 """
 
 
@@ -27,7 +27,7 @@ def other_process():
 
 seen["loader"] = type(tf.__loader__).__name__
 seen["full guards"] = "gpuconf.session.configure" in sys.modules
-seen["own modules"] = "_gpuconf_carried_on_tensorflow" in sys.modules
+seen["own modules"] = "_gpuconf_injected_on_tensorflow" in sys.modules
 (gpu,) = tf.config.list_physical_devices("GPU")
 seen["limit when listed"] = [
     device.memory_limit for device in tf.config.get_logical_device_configuration(gpu)

@@ -29,7 +29,7 @@ def gpus(devices):
 # A process for itself, under a plan that hides the GPUs.
 report_end, report = os.pipe()
 if os.fork() == 0:
-    sys.modules["_gpuconf_carried_variable"].current().hides_gpus = True
+    sys.modules["_gpuconf_injected_variable"].current().hides_gpus = True
     with v1.Session() as session:
         found = gpus(session.list_devices())
     found += gpus(device_lib.list_local_devices()) + gpus(tf.config.list_logical_devices())

@@ -58,8 +58,8 @@ def test_a_start_loads_nothing(version: str, tmp_path: Path) -> None:
 
     empty = loaded(None, tmp_path / "empty")
     old = {"imp"} if version == "2.7" else set()
-    assert loaded(None, SITE) <= empty | old | {"_gpuconf_carried_site"}
-    assert loaded(variable(), SITE) <= empty | old | {"_gpuconf_carried_site"}
+    assert loaded(None, SITE) <= empty | old | {"_gpuconf_injected_site"}
+    assert loaded(variable(), SITE) <= empty | old | {"_gpuconf_injected_site"}
 
 
 @every_python
@@ -69,7 +69,7 @@ def test_a_framework_is_held(version: str, tmp_path: Path) -> None:
     import sys
     here = list(sys.meta_path)
     import torch
-    assert "_gpuconf_carried_places" not in sys.modules, "places before CUDA's start"
+    assert "_gpuconf_injected_places" not in sys.modules, "places before CUDA's start"
     torch.cuda._lazy_init()
     assert torch.cuda.fractions == {0: 0.25}, torch.cuda.fractions
     torch.cuda.set_per_process_memory_fraction(0.125, 0)
@@ -77,7 +77,7 @@ def test_a_framework_is_held(version: str, tmp_path: Path) -> None:
     torch.cuda.set_per_process_memory_fraction(0.5, 0)
     assert torch.cuda.fractions == {0: 0.25}, torch.cuda.fractions
     assert torch.loader_while_running in ("SourceFileLoader", "NoneType")
-    assert type(here[0]).__module__ in ("sitecustomize", "_gpuconf_carried_site"), here
+    assert type(here[0]).__module__ in ("sitecustomize", "_gpuconf_injected_site"), here
     assert "gpuconf.session.configure" not in sys.modules
     import torch.cuda
     if sys.version_info[0] > 2:

@@ -12,7 +12,7 @@ so it is short and imports nothing else.
 import os
 import sys
 
-_NAME = "_gpuconf_carried_"
+_NAME = "_gpuconf_injected_"
 VARIABLE = "GPUCONF_RUN"
 _FRAMEWORKS = frozenset(("tensorflow", "keras", "torch", "jax"))
 

@@ -24,7 +24,7 @@ NASTY = {"A": 'it\'s \\ "$HOME" `id`\n two', "B": "", "C": "'", "D": None}
 # Says in one line what a Python started here would find.
 STATE = (
     f"{sys.executable} -c \"import os, sys; e = os.environ; print(1, 'state', "
-    "'_gpuconf_carried_site' in sys.modules, e.get('PYTHONPATH', '').split(':')[1:], "
+    "'_gpuconf_injected_site' in sys.modules, e.get('PYTHONPATH', '').split(':')[1:], "
     "e.get('CUDA_VISIBLE_DEVICES'), e.get('GPUCONF_SHELL'), "
     "[name for name in e if name.startswith('_GPUCONF')])\"\n"
 ).encode()
