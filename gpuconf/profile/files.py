@@ -7,6 +7,7 @@ import stat
 import sys
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
+from gpuconf.profile.problems import nearest
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 LARGEST_FILE_BYTES = 256 * 1024
@@ -76,8 +77,6 @@ def _missing_hint(path: str) -> str:
         beside = [n for n in os.listdir(folder or ".") if n.endswith((".yaml", ".yml"))]
     except (OSError, ValueError):
         beside = []
-    from gpuconf.profile.problems import nearest  # a valid profile does not need it
-
     meant = nearest(name, beside)
     return f"did you mean {os.path.join(folder, meant)}?" if meant else _LIST
 

@@ -155,7 +155,6 @@ class Binding:
                 raise
             return state.activation
 
-    @with_short_tracebacks
     def prepare(self) -> None:
         """Make the plan if this process and its variables have none yet, and set all of it.
 

@@ -153,8 +153,8 @@ class _Turn:
     def ticket_in(self, ledger: Ledger) -> int:
         """Its ticket, drawn under the mutex at its first attempt: they give the order of arrival.
 
-        A program that holds a lease has had its turn, so programs that came later are not ahead of
-        it.  It gets the next number, because the new lease's file needs another name.
+        A program that already holds a lease keeps its place: it gets the number after that of its
+        lease, because the file of the new lease needs another name.
         """
         if self.ticket is None:
             held = [each.ticket + 1 for each in ledger.held if not each.is_waiting]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
 from gpuconf.basics.environment import Change
 from gpuconf.basics.units import MIB
 from gpuconf.profile import Profile
@@ -34,15 +35,11 @@ def wishes(profile: Profile, baseline: Mapping[str, str]) -> list[Change]:
     wanted = options_of(profile)
     if not wanted:
         return []
-    from gpuconf.backends.torch.options import OPTION_VARIABLES
-
     names = [name for name in OPTION_VARIABLES if baseline.get(name)] or [OPTION_VARIABLES[0]]
     return [change for name in names for change in _merged(name, baseline.get(name, ""), wanted)]
 
 
 def _merged(name: str, theirs: str, wanted: Mapping[str, tuple[str, str]]) -> list[Change]:
-    from gpuconf.backends.torch.options import options_in
-
     given = options_in(theirs)
     known = dict(given)
     added = [pair for pair in wanted.values() if pair[0] not in known]

@@ -10,7 +10,9 @@ import os
 from collections.abc import Iterable, Mapping
 
 from gpuconf.machine.cards.inventory import RAY, SCHEDULERS, SLURM, Gpu, Inventory, Share
+from gpuconf.machine.schedulers import on_ray, on_slurm
 from gpuconf.machine.schedulers.assigned import NO_GPU, SHARDS, Assigned
+from gpuconf.machine.schedulers.tasks import held_outside
 from gpuconf.profile.model import Profile
 
 __all__ = ["Assigned", "assigned_share", "assignment_of", "with_share"]
@@ -31,15 +33,10 @@ def assigned_share(profile: Profile, environ: Mapping[str, str]) -> Assigned | N
 
     Raises UsageError for a bad GPUCONF_SHARDS_PER_GPU.
     """
-    # Imported only when needed, since most programs have no scheduler.
     scheduler = scheduler_of(profile, environ)
     if scheduler == RAY:
-        from gpuconf.machine.schedulers import on_ray
-
         return on_ray.assigned()
     if scheduler == SLURM:
-        from gpuconf.machine.schedulers import on_slurm
-
         return on_slurm.assigned(profile.slurm, environ)
     return None
 
@@ -53,8 +50,6 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
         return inventory._replace(unshared=assigned.why)
     if assigned.part == 0:
         return inventory._replace(unassigned=assigned.why)
-    from gpuconf.machine.schedulers.tasks import held_outside
-
     name, part, words = SCHEDULERS[assigned.scheduler], assigned.part, assigned.words
 
     def shared(gpu: Gpu) -> Gpu:

@@ -10,15 +10,19 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in, unknown_options
+from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
 from gpuconf.commands.doctor.facts import JaxBuild, TensorFlowBuild, TorchBuild
 from gpuconf.commands.doctor.gathering.files import read_text
 
 # generate_pjrt_gpu_plugin_options in jaxlib 0.4.38 and 0.10.2: `if allocator not in (…):`
 _JAX_ALLOCATORS = re.compile(r"\ballocator not in (\([^)]*\))")
+# Releases of torch differ in which of the two contains an option's name (2.9.1 and 2.15.0).
+_TORCH_LIBRARIES = ("libc10.so", "libc10_cuda.so")
 _QUOTED = re.compile(r"['\"](\w+)['\"]")
 _JAX_FRACTION = re.compile(r"\bXLA_(?:PYTHON_)?CLIENT_MEM_FRACTION\b")
 
@@ -63,6 +67,33 @@ def _unknown_options(folders: Sequence[str], environ: Mapping[str, str]) -> tupl
     values = (environ.get(variable, "") for variable in OPTION_VARIABLES)
     names = dict.fromkeys(name for value in values for name, _ in options_in(value))
     return unknown_options([os.path.join(folder, "torch", "lib") for folder in folders], names)
+
+
+def unknown_options(folders: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of ``names`` that do not occur in torch's libraries, in the first of
+    ``folders``.
+
+    If its variables contain one of these, torch cannot initialize CUDA.  Empty if the libraries
+    cannot be read.
+    """
+    names = tuple(names)
+    found = [_first_bytes(folders, library) for library in _TORCH_LIBRARIES] if names else []
+    libraries = [each for each in found if each is not None]
+    if len(libraries) < len(_TORCH_LIBRARIES):
+        return ()
+    return tuple(name for name in names if not any(_has_text(each, name) for each in libraries))
+
+
+def _has_text(library: bytes, text: str) -> bool:
+    """Whether the library contains ``text`` as a C string."""
+    return re.search(rb"(?<![\w ])%s\0" % re.escape(text.encode()), library) is not None
+
+
+def _first_bytes(folders: Sequence[str], name: str) -> bytes | None:
+    there = (file for file in (Path(folder, name) for folder in folders) if file.is_file())
+    with suppress(OSError, StopIteration):
+        return next(there).read_bytes()
+    return None
 
 
 def read_jax_build(folders: Sequence[str]) -> JaxBuild | None:
