@@ -16,7 +16,7 @@ PUBLIC_FUNCTIONS = {
     *("plan", "configure", "activation", "install_session", "load_profile"),
     *("explain", "estimate", "evaluate", "predict", "fit", "oom_safe", "session_evaluate"),
 }
-# In these folders a room is what stands in them, in the package it is the folder.
+# Folders in which each entry is a room.  Elsewhere a room is an entry of the package itself.
 HALLS = {"machine", "support", "commands"}
 FLOORS = yaml.safe_load(Path(__file__).with_name("rooms.yaml").read_text(encoding="utf-8"))
 MAY_IMPORT: dict[str, set[str]] = {
@@ -56,7 +56,7 @@ def imported_rooms(source: str) -> set[str]:
     }
 
 
-# The __init__ of a hall is in no room: it has nothing but its docstring.
+# The __init__ of a hall is left out: it contains only a docstring.
 SOURCES = sorted(set(PACKAGE.rglob("*.py")) - {PACKAGE / hall / "__init__.py" for hall in HALLS})
 
 

@@ -1,4 +1,4 @@
-"""PyYAML reads profiles; without it, and where something hides it, there is one clear error."""
+"""Without PyYAML, or with another module of that name, reading a profile is one clear error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.programs.processes import run
 def test_where_pyyaml_is_not_there(
     files: list[str], before: str, said: str, hint: str, tmp_path: Path
 ) -> None:
-    """One clear error, for a script that lies beside a yaml.py of its own too."""
+    """One clear error, also for a script next to its own yaml.py."""
     for name in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

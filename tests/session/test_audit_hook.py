@@ -124,9 +124,6 @@ assert round(torch.cuda.fractions[0] * 11264) == 7884
     run_python(program, folder, environ=nvml(ROOMY))
 
 
-# --- programs about to start --------------------------------------------------------------------
-
-
 def test_a_callers_environment_is_not_changed(tmp_path: Path, nvml: Nvml) -> None:
     """A program gets what its caller gives it: the variables set so far, and no plan is made."""
     program = """

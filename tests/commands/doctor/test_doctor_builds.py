@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.backends.torch.options import options_in, unknown_options
+from gpuconf.backends.torch.options import options_in
 from gpuconf.commands.doctor.checks.allocators import KNOWN_OPTIONS
 from gpuconf.commands.doctor.facts import CudaLibrary, JaxBuild, TorchBuild
-from gpuconf.commands.doctor.gathering.builds import read_jax_build, read_torch_build
+from gpuconf.commands.doctor.gathering.builds import (
+    read_jax_build,
+    read_torch_build,
+    unknown_options,
+)
 from tests.commands.doctor.doctor_trees import package
 from tests.commands.doctor.test_doctor_package_facts import packages_in
 from tests.frameworks import installed

@@ -302,8 +302,8 @@ exit 1
 """
 
 
-def test_the_command_for_what_is_left_removes_the_dead_alone(ledger: Path, tmp_path: Path) -> None:
-    """Leases, places and unfinished files of the dead; the living keep theirs."""
+def test_the_command_for_what_is_left_keeps_running_processes(ledger: Path, tmp_path: Path) -> None:
+    """Files of processes that have ended; those of running processes stay."""
     fuser = tmp_path / "bin" / "fuser"
     fuser.parent.mkdir()
     fuser.write_text(_FUSER)
