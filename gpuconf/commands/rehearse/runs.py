@@ -19,12 +19,12 @@ import gpuconf
 from gpuconf.basics.json_shape import json_shape
 from gpuconf.basics.json_values import plain
 from gpuconf.commands.rehearse.agent.record import WRITABLE
+from gpuconf.commands.rehearse.passthrough import Passthrough
 from gpuconf.commands.rehearse.trace import Tape, read_tapes
 from gpuconf.errors import BackendError
 from gpuconf.injected import with_site
 from gpuconf.simcard import Card
 from gpuconf.support.children.family import ProcessFamily
-from gpuconf.support.children.passthrough import Passthrough
 from gpuconf.support.children.starting import failed_start
 
 FOLDER_VARIABLE = "GPUCONF_REHEARSAL"

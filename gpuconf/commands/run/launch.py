@@ -6,9 +6,7 @@ lease, whose file descriptor stays open.
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +16,7 @@ from typing import NoReturn
 
 import gpuconf
 from gpuconf.basics.environment import RUN_VARIABLE, switched_off
+from gpuconf.basics.processes import program_of
 from gpuconf.basics.terminal import say
 from gpuconf.commands.run import watcher
 from gpuconf.commands.run.planning import decision, plan_run, set_environment
@@ -32,7 +31,6 @@ from gpuconf.support.children.starting import failed_start, find_command
 
 _PACKAGE = Path(gpuconf.__file__).parent
 _SCRIPTS = (".py", ".sh", ".ipynb")
-_PYTHON = re.compile(r"(python|pypy)[\d.]*$")
 # Python ignores these signals; subprocess restores them too (bpo-1652).
 _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFZ", "SIGXFSZ")
 
@@ -58,7 +56,7 @@ def launch(
         if run is not None:
             _stay_in_run(run, request)
         else:
-            _set_up(request, program_of(words))
+            _set_up(request, _name_of(words))
     environ = _as_it_was_given(os.environ)
     _become(words, {**environ, **more_environ(environ)})
 
@@ -106,14 +104,12 @@ def _stay_in_run(run: run_variable.RunPlan, request: Request) -> None:
     say(f"inside a gpuconf run or shell: its plan ({name}) holds")
 
 
-def program_of(words: Sequence[str]) -> str:
-    """The name that users know the command by: the script or module, not its interpreter."""
-    for before, word in itertools.pairwise(words):
-        if before == "-m" and _PYTHON.match(os.path.basename(words[0])):
-            return word
-        if word.endswith(_SCRIPTS):
-            break
-    return os.path.basename(next((word for word in words if word.endswith(_SCRIPTS)), words[0]))
+def _name_of(words: Sequence[str]) -> str:
+    """The name that users know the command by: the script also behind mpirun and the like."""
+    name = program_of(words)
+    if name != os.path.basename(words[0]):
+        return name
+    return next((os.path.basename(word) for word in words if word.endswith(_SCRIPTS)), name)
 
 
 def _as_it_was_given(environ: Mapping[str, str]) -> dict[str, str]:

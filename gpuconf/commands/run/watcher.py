@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from gpuconf.basics.ancestry import stat_of
+from gpuconf.basics.processes import is_ending, lineage_of, text_of
 from gpuconf.basics.terminal import say
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards import Inventory, read_inventory
@@ -25,7 +25,6 @@ from gpuconf.machine.leases.lease import parse
 
 _FIRST_LOOK_S = 1.0
 _LONGEST_PAUSE_S = 10.0
-_MOST_GENERATIONS = 64
 _HINT = (
     "hint: inside the command, python -I, -E or -S, sudo, a container, env -i or another "
     "PYTHONPATH loses the plan: leave them out, or start gpuconf run behind them"
@@ -69,7 +68,7 @@ class Watch:
             known = known or read_processes(inventory)
             for each in listed:
                 # A lease user in another pid namespace could be any of these processes.
-                if each.pid in users or 0 in users or _is_ending(each.pid):
+                if each.pid in users or 0 in users or is_ending(each.pid):
                     continue
                 if not self._is_below(each.pid) and not _carries(each.pid, path):
                     continue
@@ -83,32 +82,12 @@ class Watch:
 
     def _is_below(self, pid: int) -> bool:
         """Whether the process is the command or one of its descendants."""
-        for _ in range(_MOST_GENERATIONS):
-            if pid == self._root:
-                return True
-            fields = stat_of(pid)
-            if fields is None or pid <= 1:
-                return False
-            pid = int(fields[1])
-        return False
+        return self._root in lineage_of(pid)
 
 
 def _carries(pid: int, lease_path: str) -> bool:
     """Whether the process was started with the plan: a daemon, whose parents have ended."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return os.fsencode(lease_path) in file.read()
-    except OSError:  # it has ended, or belongs to another user
-        return False
-
-
-def _is_ending(pid: int) -> bool:
-    """Whether the process is exiting; NVML may still list it after its lease is released.
-
-    Its address space is released first (vsize, field 23 of stat), and the GPU's driver last.
-    """
-    fields = stat_of(pid)
-    return fields is None or fields[20] == "0"
+    return lease_path in text_of(pid, "environ")
 
 
 def _users_of(path: str) -> tuple[int, ...]:

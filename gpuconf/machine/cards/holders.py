@@ -13,14 +13,22 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gpuconf.basics.processes import (
+    Stat,
+    initial_environment_of,
+    program_of,
+    stat_of,
+    text_of,
+    user_name,
+    user_of,
+    words_of,
+)
 from gpuconf.basics.state_note import read_note
 from gpuconf.basics.terminal import printable
 from gpuconf.machine.cards.inventory import Gpu, GpuProcess, Inventory
-
-_WITH_A_VALUE = ("-W", "-X")  # Python options that take a value
 
 
 class Process(NamedTuple):
@@ -99,92 +107,40 @@ def _listed(inventory: Inventory) -> Iterable[GpuProcess]:
 def _read(
     listed: GpuProcess, proc: str, *, boot: float | None, is_doubtful: bool
 ) -> Process | None:
-    folder = os.path.join(proc, str(listed.pid))
-    # pid (name) state parent …; the name may itself contain spaces and brackets.
-    match = re.match(r"\d+ \((.*)\) (\S) (\d+) (.*)", _text(folder, "stat"), re.DOTALL)
-    if match is None:
+    pid = listed.pid
+    stat, uid = stat_of(pid, proc), user_of(pid, proc)
+    if stat is None or (is_doubtful and listed.name and not _same(listed.name, pid, stat, proc)):
         return None
-    name, state, parent, rest = match.groups()
-    if is_doubtful and listed.name and not _same(listed.name, name, folder):
-        return None
-    fields = rest.split()
-    uid = _owner(folder)
     return Process(
-        listed.pid,
-        name=printable(name),  # a process chooses its name, possibly with ESC sequences
+        pid,
+        name=printable(stat.name),  # a process chooses its name, possibly with ESC sequences
         user=None if uid is None else user_name(uid),
         is_ours=None if uid is None else uid == os.getuid(),
-        # proc(5): field 22 of stat is the start time in clock ticks since boot.
-        started=None if boot is None else boot + int(fields[17]) / os.sysconf("SC_CLK_TCK"),
-        state=state,
-        parent=int(parent),
-        profile=_profile(folder),
-        program=program_of(_text(folder, "cmdline").split("\0")),
+        started=None if boot is None else boot + stat.started / os.sysconf("SC_CLK_TCK"),
+        state=stat.state,
+        parent=stat.parent,
+        profile=_profile(pid, proc),
+        program=program_of(words_of(pid, proc)) or None,
     )
 
 
-def _text(folder: str, name: str) -> str:
-    """Return the text of the file; empty if it cannot be read, for example another user's."""
-    try:
-        with open(os.path.join(folder, name), "rb") as file:
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def _same(listed: str, name: str, folder: str) -> bool:
+def _same(listed: str, pid: int, stat: Stat, proc: str) -> bool:
     """Whether NVML's name, a path or the first words of a command, matches this process."""
-    words = _text(folder, "cmdline").split("\0")
-    known = {name, os.path.basename(words[0])}
+    known = {stat.name, os.path.basename(words_of(pid, proc)[0])}
     with contextlib.suppress(OSError):  # another user's process
-        known.add(os.path.basename(os.readlink(os.path.join(folder, "exe"))))
+        known.add(os.path.basename(os.readlink(os.path.join(proc, str(pid), "exe"))))
     base = os.path.basename(listed.partition(" ")[0])  # NVML's names are already escaped
     shown = [printable(each) for each in known if each]
     return any(base.startswith(each) or each.startswith(base) for each in shown)
 
 
-def _profile(folder: str) -> str | None:
-    pairs = (entry.partition("=") for entry in _text(folder, "environ").split("\0"))
-    environ = {name: value for name, _, value in pairs}
+def _profile(pid: int, proc: str) -> str | None:
+    environ = initial_environment_of(pid, proc)
     note = read_note(environ)
     profile = environ.get("GPUCONF_PROFILE") or (note.profile if note is not None else "")
     return printable(profile) or None
 
 
-def program_of(words: Sequence[str]) -> str | None:
-    """Return the usual name of a process with this command line; None if it has none."""
-    name = os.path.basename(words[0])
-    if re.fullmatch(r"(python|pypy)[0-9.]*", name):
-        rest = iter(words[1:])
-        for word in rest:
-            if word == "-m" or not word.startswith("-"):
-                script = next(rest, "") if word == "-m" else os.path.basename(word)
-                name = script or name
-                break
-            if word == "-c":
-                break
-            if word in _WITH_A_VALUE:
-                next(rest, None)
-    return printable(name) or None
-
-
 def _boot_time(proc: str) -> float | None:
-    match = re.search(r"^btime (\d+)", _text(proc, "stat"), re.MULTILINE)
+    match = re.search(r"^btime (\d+)", text_of("", "stat", proc), re.MULTILINE)
     return float(match[1]) if match else None
-
-
-def _owner(folder: str) -> int | None:
-    try:
-        return os.stat(folder).st_uid
-    except OSError:
-        return None
-
-
-def user_name(uid: int) -> str:
-    """Return the name of that user, or the number if it has none."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

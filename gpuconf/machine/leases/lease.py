@@ -16,7 +16,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from gpuconf.basics.ancestry import stat_of
+from gpuconf.basics.processes import stat_of
 
 GRANTED, WAITING = "lease", "waits"
 UNFINISHED = ".new."
@@ -99,7 +99,8 @@ def this_process() -> Owner:
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         namespace = 0
-    return Owner(namespace, os.getpid(), int((stat_of("self") or ["0"] * 20)[19]))
+    stat = stat_of("self")
+    return Owner(namespace, os.getpid(), 0 if stat is None else stat.started)
 
 
 def innermost_pid(pid: int) -> int | None:

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from gpuconf.basics.ancestry import stat_of
+from gpuconf.basics.processes import stat_of
 from gpuconf.machine.leases.files import (
     descriptors_of,
     encoded,
@@ -171,8 +171,8 @@ class Ledger:
     def _is_stopped(self, lease: Lease) -> bool:
         """Whether its process is stopped by a signal, if it is in this pid namespace."""
         namespace, pid, start = lease.owner
-        fields = stat_of(pid) if namespace == self.owner.namespace else None
-        return fields is not None and fields[0] in "Tt" and fields[19] == str(start)
+        stat = stat_of(pid) if namespace == self.owner.namespace else None
+        return stat is not None and stat.state in "Tt" and stat.started == start
 
     # --- taking ---------------------------------------------------------------------------------
 

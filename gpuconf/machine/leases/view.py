@@ -16,9 +16,9 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from gpuconf.basics.ancestry import exists, lineage_of, stat_of
+from gpuconf.basics.processes import exists, lineage_of, stat_of, user_name
 from gpuconf.basics.terminal import debug
-from gpuconf.machine.cards.holders import Process, read_processes, user_name
+from gpuconf.machine.cards.holders import Process, read_processes
 from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.machine.cards.nvml import read_inventory
 from gpuconf.machine.leases.files import is_locked, read_note, users_of
@@ -226,12 +226,12 @@ class _Owners:
         for each in lineage_of(pid):
             if each in self._here:
                 return self._here[each]
-            fields = None if each in (0, 1, self._reader.pid) else stat_of(each)
-            if fields is None:
+            stat = None if each in (0, 1, self._reader.pid) else stat_of(each)
+            if stat is None:
                 return None
             inner = innermost_pid(each) if self._elsewhere else None
-            if inner is not None and (inner, int(fields[19])) in self._elsewhere:
-                return self._elsewhere[inner, int(fields[19])]
+            if inner is not None and (inner, stat.started) in self._elsewhere:
+                return self._elsewhere[inner, stat.started]
         return None
 
 

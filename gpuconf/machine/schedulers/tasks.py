@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 
-from gpuconf.basics.ancestry import lineage_of, stat_of, words_of
+from gpuconf.basics.processes import is_ending, lineage_of, words_of
 from gpuconf.machine.cards.inventory import RAY, SLURM, Gpu
 
-_VSIZE = 20  # index of the address space size in the fields of `stat_of`
 _TITLES = {RAY: re.compile(r"ray::\S"), SLURM: re.compile(r"slurmstepd: \[[^\]]+\]")}
 
 
@@ -21,7 +20,7 @@ def is_task_of(pid: int, scheduler: str) -> bool:
 
     Not so for a program in a terminal, nor for Ray's own driver.
     """
-    titles = ((words_of(each) or [""])[0] for each in lineage_of(pid))
+    titles = (words_of(each)[0] for each in lineage_of(pid))
     return any(map(_TITLES[scheduler].match, titles))
 
 
@@ -37,12 +36,6 @@ def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:
     inside = sum(
         each.used_bytes or 0
         for each in gpu.processes or ()
-        if each.pid == own_pid or is_task_of(each.pid, scheduler) or _is_ending(each.pid)
+        if each.pid == own_pid or is_task_of(each.pid, scheduler) or is_ending(each.pid)
     )
     return max(0, gpu.total_bytes - gpu.free_bytes - inside)
-
-
-def _is_ending(pid: int) -> bool:
-    """Whether a process has released its address space: it is exiting, or a zombie."""
-    fields = stat_of(pid)
-    return fields is not None and fields[_VSIZE] == "0"

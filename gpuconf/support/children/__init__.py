@@ -2,6 +2,5 @@
 
 ``family`` starts a command and ends every process that descends from it.  ``signals`` makes sure
 that this also happens when we end.  ``run`` limits a child's time and returns its record and output
-as text.  ``starting`` explains why a command cannot be started.  ``passthrough`` forwards a
-program's output to our own streams.
+as text.  ``starting`` explains why a command cannot be started.
 """

@@ -15,9 +15,9 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+from gpuconf.basics.processes import Stat, initial_environment_of, stat_of
 from gpuconf.support.children.signals import ended_in_order, held_back
 
 MARK_VARIABLE = "GPUCONF_FAMILY"  # the families of a process, outermost first: "a:b"
@@ -48,7 +48,7 @@ class ProcessFamily:
         self.is_gone = True
 
     def __enter__(self) -> ProcessFamily:
-        self._old_sessions = {process.session for process in _processes()}
+        self._old_sessions = {stat.session for stat in _processes().values()}
         self._context.enter_context(ended_in_order())
         self._context.enter_context(_subreaper())
         self._context.callback(ProcessFamily._living.discard, self._mark)
@@ -96,54 +96,37 @@ class ProcessFamily:
         A process whose first thread has ended also looks like one, while other threads still free
         memory.
         """
-        processes = list(_processes())
+        processes = _processes()
         if not processes:  # the children themselves are all that is known
             return {pid for pid, child in self._started.items() if child.poll() is None}
-        found = {process.pid for process in processes if self._is_ours(process)}
+        found = {pid for pid, stat in processes.items() if self._is_ours(pid, stat)}
         new = found
         while new:
-            new = {each.pid for each in processes if each.parent in new} - found
+            new = {pid for pid, stat in processes.items() if stat.parent in new} - found
             found |= new
         return found
 
-    def _is_ours(self, process: _Process) -> bool:
+    def _is_ours(self, pid: int, stat: Stat) -> bool:
         """Whether it is a child of this process started by the family, or has the mark."""
-        if process.pid == os.getpid():
+        if pid == os.getpid():
             return False
-        marks = _marks_of(process.pid)
+        marks = _marks_of(pid)
         if self._mark in marks:
             return True
-        is_new_child = process.parent == os.getpid() and process.session not in self._old_sessions
+        is_new_child = stat.parent == os.getpid() and stat.session not in self._old_sessions
         return is_new_child and not ProcessFamily._living & marks
 
 
-class _Process(NamedTuple):
-    pid: int
-    parent: int
-    session: int
-
-
-def _processes() -> Iterator[_Process]:
-    names: list[str] = []
-    with contextlib.suppress(FileNotFoundError):  # macOS has no /proc
-        names = os.listdir("/proc")
-    for name in names:
-        if name.isdecimal():
-            with contextlib.suppress(OSError):
-                text = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
-                # The name in brackets may contain anything, including brackets and spaces.
-                _state, parent, _group, session = text.rpartition(")")[2].split()[:4]
-                yield _Process(int(name), int(parent), int(session))
+def _processes() -> dict[int, Stat]:
+    """Every process that /proc shows; macOS has no /proc."""
+    names = os.listdir("/proc") if os.path.isdir("/proc") else ()
+    found = {int(name): stat_of(name) for name in names if name.isdecimal()}
+    return {pid: stat for pid, stat in found.items() if stat is not None}
 
 
 def _marks_of(pid: int) -> set[str]:
     """Return the marks in a process's environment; empty if it ended or belongs to another user."""
-    with contextlib.suppress(OSError):
-        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            name, _, value = entry.decode(errors="replace").partition("=")
-            if name == MARK_VARIABLE:
-                return set(_marks_in(value))
-    return set()
+    return set(_marks_in(initial_environment_of(pid).get(MARK_VARIABLE, "")))
 
 
 def _marks_in(value: str) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpuconf.basics.ancestry import stat_of
+from gpuconf.basics.processes import stat_of
 from gpuconf.basics.units import MIB
 from gpuconf.machine.leases.folder import MODE
 from tests.programs.processes import clean_environment
@@ -99,7 +99,7 @@ def leave_dead(folder: Path, count: int = 1) -> None:
 def wait_for_state(process: subprocess.Popen[str], state: str) -> None:
     """Until the kernel says that ``process`` is in ``state``."""
     for _ in range(1000):
-        if (stat_of(process.pid) or [""])[0] == state:
+        if (stat := stat_of(process.pid)) and stat.state == state:
             return
         time.sleep(0.01)
     raise AssertionError(f"pid {process.pid} did not come to {state}")

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.processes import program_of
 from gpuconf.basics.state_note import StateNote, encode, this_process
 from gpuconf.basics.terminal import printable
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.machine.cards import Gpu, GpuProcess, Inventory
-from gpuconf.machine.cards.holders import Holder, holders_of, program_of, read_processes
+from gpuconf.machine.cards.holders import Holder, holders_of, read_processes
 from tests.commands.doctor.doctor_trees import machine, process
 from tests.machine.cards import standin
 from tests.programs.processes import Nvml, run_python
@@ -143,9 +144,9 @@ for holder in holders_of(inventory.gpus[0], processes):
         (["python3"], "python3"),
         (["/opt/bin/trainer", "run.py"], "trainer"),
         (["python", "a\x1b[2J.py"], r"a\x1b[2J.py"),
-        ([""], None),
+        ([""], ""),
     ],
 )
-def test_what_people_call_a_process(words: list[str], name: str | None) -> None:
+def test_what_people_call_a_process(words: list[str], name: str) -> None:
     """The script that a Python runs; for any other program its own name."""
     assert program_of(words) == name

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.basics.ancestry import stat_of
+from gpuconf.basics.processes import stat_of, user_name
 from gpuconf.basics.units import MIB
-from gpuconf.machine.cards.holders import Process, user_name
+from gpuconf.machine.cards.holders import Process
 from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.machine.leases.folder import LedgerFolder
 from gpuconf.machine.leases.lease import (
@@ -172,7 +172,7 @@ def test_a_holder_in_a_namespace_below_is_known_by_its_number_there(tmp_path: Pa
             inside = next(
                 pid
                 for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                if (stat_of(pid) or ["", ""])[1] == str(program.pid)  # unshare's only child
+                if (stat := stat_of(pid)) and stat.parent == program.pid  # unshare's only child
             )
             assert inside != found.owner.pid == innermost_pid(inside)
             listed = (uses(inside, 3), uses(found.owner.pid, 5))

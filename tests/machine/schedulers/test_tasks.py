@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from gpuconf.basics.ancestry import stat_of
+from gpuconf.basics.processes import stat_of
 from gpuconf.basics.units import MIB
 from gpuconf.machine.cards.inventory import RAY, SLURM, Gpu, GpuProcess
 from gpuconf.machine.schedulers.tasks import held_outside, is_task_of
@@ -33,7 +33,7 @@ def test_what_an_ending_process_holds_is_not() -> None:
     """A zombie has no command line that could name its scheduler; its memory is free soon."""
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         end = time.monotonic() + 30
-        while (stat_of(child.pid) or ["Z"])[0] != "Z" and time.monotonic() < end:
+        while (stat := stat_of(child.pid)) and stat.state != "Z" and time.monotonic() < end:
             time.sleep(0.01)
         assert held_mib(child.pid) == 400
         assert held_mib(child.pid, os.getppid()) == 400

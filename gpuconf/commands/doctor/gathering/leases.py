@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from gpuconf.basics.ancestry import stat_of
+from gpuconf.basics.processes import stat_of, user_name, user_of
 from gpuconf.basics.terminal import printable
 from gpuconf.commands.doctor.facts import (
     LeaseHolder,
@@ -21,7 +21,6 @@ from gpuconf.commands.doctor.facts import (
 )
 from gpuconf.commands.doctor.gathering.files import under
 from gpuconf.machine.cards import Inventory
-from gpuconf.machine.cards.holders import user_name
 from gpuconf.machine.leases.files import is_locked, read_note
 from gpuconf.machine.leases.folder import (
     DEFAULTS,
@@ -226,8 +225,8 @@ def _holder(lease: Lease, card: str, *, is_own: bool) -> LeaseHolder:
     """The holder of a live lease; its self-chosen name is escaped."""
     owner = lease.owner
     is_foreign = owner.namespace != this_process().namespace
-    fields = None if is_foreign else stat_of(owner.pid)
-    is_same = fields is not None and fields[19] == str(owner.start)
+    stat = None if is_foreign else stat_of(owner.pid)
+    is_same = stat is not None and stat.started == owner.start
     uid: int | None = None
     with suppress(OSError):
         uid = os.lstat(lease.path).st_uid
@@ -237,7 +236,7 @@ def _holder(lease: Lease, card: str, *, is_own: bool) -> LeaseHolder:
         lease.size_bytes,
         is_waiting=lease.is_waiting,
         is_foreign=is_foreign,
-        state=fields[0] if fields is not None and is_same else None,
+        state=stat.state if stat is not None and is_same else None,
         user=None if uid is None else user_name(uid),
         is_ours=uid in (None, os.geteuid()),
         program=None if is_own else read_note(lease).get("program"),
@@ -260,19 +259,14 @@ def _mutex(path: str, long_s: float) -> MutexFacts:
         os.close(descriptor)
     if holder is None:
         return MutexFacts(path)
-    fields, uid = stat_of(holder), None
-    name = ""
-    with suppress(OSError):
-        uid = os.stat(f"/proc/{holder}").st_uid
-        with open(f"/proc/{holder}/comm", encoding="utf-8", errors="replace") as file:
-            name = printable(file.read().strip())
+    stat, uid = stat_of(holder), user_of(holder)
     return MutexFacts(
         path,
         held_s=time.monotonic() - began,
         holder=holder,
-        name=name or None,
+        name=None if stat is None else printable(stat.name),
         user=None if uid is None else user_name(uid),
-        state=fields[0] if fields else None,
+        state=None if stat is None else stat.state,
         is_ours=uid in (None, os.geteuid()),
     )
 

@@ -1,0 +1,120 @@
+"""Other processes, as /proc shows them to every user; nothing where there is no /proc."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpuconf.basics.terminal import printable
+
+_PROC = "/proc"
+_MOST_GENERATIONS = 32
+_WITH_A_VALUE = ("-W", "-X")  # Python options that take a value
+
+
+class Stat(NamedTuple):
+    """Some fields of /proc/PID/stat, see proc(5).
+
+    ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.  ``started`` is in clock
+    ticks since boot, ``address_space`` in bytes.
+    """
+
+    name: str
+    state: str
+    parent: int
+    session: int
+    started: int
+    address_space: int
+
+
+def stat_of(pid: int | str, proc: str = _PROC) -> Stat | None:
+    """Return what ``stat`` says of a process; None if there is no such process."""
+    before, _, after = text_of(pid, "stat", proc).rpartition(")")
+    fields = after.split()
+    if len(fields) < 21:
+        return None
+    # The name in brackets may itself contain brackets and spaces.
+    name = before.partition("(")[2]
+    return Stat(name, fields[0], int(fields[1]), int(fields[3]), int(fields[19]), int(fields[20]))
+
+
+def text_of(pid: int | str, name: str, proc: str = _PROC) -> str:
+    """Return the file ``name`` of a process; empty if it may not be read, as another user's."""
+    try:
+        with open(os.path.join(proc, str(pid), name), "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def words_of(pid: int, proc: str = _PROC) -> list[str]:
+    """Return the command line; one empty word if it cannot be read, and for kernel threads."""
+    return text_of(pid, "cmdline", proc).rstrip("\0").split("\0")
+
+
+def initial_environment_of(pid: int | str, proc: str = _PROC) -> dict[str, str]:
+    """Return the variables that a process was started with; empty if they may not be read."""
+    pairs = (each.partition("=") for each in text_of(pid, "environ", proc).split("\0"))
+    return {name: value for name, _, value in pairs if name}
+
+
+def exists(pid: int) -> bool:
+    """Whether a process of this pid namespace has that number, even if /proc hides it."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process is exiting or a zombie: it has released its address space."""
+    stat = stat_of(pid)
+    return stat is not None and stat.address_space == 0
+
+
+def lineage_of(pid: int) -> Iterator[int]:
+    """Yield ``pid``, its parent, and so on; at most 32 processes."""
+    for _ in range(_MOST_GENERATIONS):
+        yield pid
+        stat = stat_of(pid)
+        if stat is None or stat.parent == 0:
+            return
+        pid = stat.parent
+
+
+def user_of(pid: int, proc: str = _PROC) -> int | None:
+    """Return the number of the user that owns a process; None if there is no such process."""
+    try:
+        return os.stat(os.path.join(proc, str(pid))).st_uid
+    except OSError:
+        return None
+
+
+def user_name(uid: int) -> str:
+    """Return the name of that user, or the number if it has none."""
+    import pwd  # not on Windows
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def program_of(words: Sequence[str]) -> str:
+    """Return what people call a process with this command line: its script, module or command."""
+    name = os.path.basename(words[0])
+    if re.fullmatch(r"(python|pypy)[0-9.]*", name):
+        rest = iter(words[1:])
+        for word in rest:
+            if word == "-m" or not word.startswith("-"):
+                return printable(next(rest, "") if word == "-m" else os.path.basename(word)) or name
+            if word == "-c":
+                break
+            if word in _WITH_A_VALUE:
+                next(rest, None)
+    return printable(name)
