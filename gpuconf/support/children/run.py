@@ -31,7 +31,7 @@ class Ended(NamedTuple):
     output: str
     code: int | None
     limit_s: float
-    is_stuck: bool = False
+    is_stuck: bool
 
 
 def run_recorded(

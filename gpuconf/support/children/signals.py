@@ -83,4 +83,4 @@ def signal_name(number: int) -> str:
 def end_with_parent() -> None:
     """Ask the kernel to kill this process when its parent ends, even if by SIGKILL."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
