@@ -12,6 +12,7 @@ import pytest
 
 import gpuconf
 from gpuconf.basics.units import GIB
+from gpuconf.simcard import Card
 from tests.injected.injected_runs import (
     PACKAGE,
     SITE,
@@ -22,6 +23,7 @@ from tests.injected.injected_runs import (
     run_in,
     variable,
 )
+from tests.programs.card_clients import STORY
 from tests.programs.processes import write_package
 from tests.programs.stand_ins import write_torch
 
@@ -356,6 +358,36 @@ def test_what_gpuconf_refuses_the_import_raises(tmp_path: Path) -> None:
     )
     done = run_in(sys.executable, dedent(program), environ, tmp_path)
     assert done.stdout == 2 * "UsageError False\n", done.stderr
+
+
+def test_an_error_of_ours_ends_the_process(tmp_path: Path) -> None:
+    """A bug of gpuconf's is no reason to go on without a limit."""
+    program = """
+    import gpuconf.session.configure as session
+    def configure():
+        raise RuntimeError("broken")
+    session.configure = configure
+    import torch
+    print("went on")
+    """
+    environ = run_environment(variable(version=gpuconf.__version__), write_torch(tmp_path))
+    done = run_in(sys.executable, dedent(program), environ, tmp_path)
+    assert (done.stdout, done.returncode) == ("", 1)
+    assert "RuntimeError: broken\n  the program was stopped: " in done.stderr
+
+
+@every_python
+def test_the_smallest_gpu_of_the_driver(version: str, tmp_path: Path, two_cards: Card) -> None:
+    """None where there is no driver; for a plan that was made without figures."""
+    program = """
+    import sys
+    site = sys.modules["_gpuconf_injected_site"]
+    print(site.load("driver").smallest_total_bytes())
+    """
+    bare = run_environment(variable())
+    environs = bare, two_cards.environment(bare)
+    said = [run_in(PYTHONS[version], dedent(program), each, tmp_path).stdout for each in environs]
+    assert said == ["None\n", f"{STORY.total_bytes}\n"]
 
 
 @every_python
