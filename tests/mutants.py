@@ -243,7 +243,7 @@ def main() -> int:
                     survivors.append((name, mutant, killed_by))
         for name, mutant, quickly in survivors:
             near, others, far = tests.of(mutant)
-            groups = [] if options.quick else [near, far, [] if near or far else others]
+            groups = [] if options.quick else [near, far, others]
             killed_by = killer(tree, mutant, SLOW, *groups) or quickly
             print(f"{mutant} {killed_by or 'survives'}", flush=True)
             left[name] += not killed_by

@@ -44,11 +44,6 @@ class AuditHook:
         self._is_set = False
         self._busy = _Busy()
 
-    @property
-    def is_armed(self) -> bool:
-        """Whether it is watching."""
-        return self._catch_up is not None
-
     def arm(self, catch_up: Callable[[str], None]) -> None:
         """Start watching; the audit hook itself stays for the life of the process."""
         self._catch_up = catch_up

@@ -1,19 +1,16 @@
-"""A card with too little left: fail, use the CPU, or wait, the last with a clock passed in."""
+"""A card with too little left: fail, use the CPU, or wait (tests/session/test_waiting)."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
 
 import pytest
 
 from gpuconf.basics.units import MIB
 from gpuconf.errors import ShortageError
-from gpuconf.machine.cards.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.machine.cards.inventory import Gpu, GpuProcess
 from gpuconf.planner import Plan, make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
-from gpuconf.session.plans import plan_for
-from gpuconf.session.waiting import wait_for_plan
 from tests.planner.cards import asking, card, machine, uuid
 
 FULL, EMPTY = card(0, free=1012), card(1, free=11000)  # of which 512 are for the context
@@ -103,75 +100,3 @@ def test_each_gpu_has_its_own_policy() -> None:
     assert len(decide(profile, FULL, EMPTY).gpus) == 2
     hidden = GpuRules(asking(4096).memory._replace(on_shortage=OnShortage("cpu")))
     assert len(decide(asking(4096)._replace(per_gpu=((0, hidden),)), FULL, EMPTY).gpus) == 1
-
-
-class Machine:
-    """A machine whose card 0 has so much free at each look, with a clock that sleeping moves."""
-
-    def __init__(self, *free_mib: int, gpus: Sequence[Gpu] = ()) -> None:
-        self._free: Iterator[int] = iter([*free_mib, *[free_mib[-1]] * 10_000])
-        self._others = gpus
-        self.now = 1000.0
-        self.looks = 0
-
-    def read(self) -> Inventory:
-        self.looks += 1
-        return machine(card(0, free=next(self._free)), *self._others)
-
-    def sleep(self, seconds: float) -> None:
-        assert seconds > 0
-        self.now += seconds
-
-    def wait(self, profile: Profile) -> Plan:
-        return wait_for_plan(
-            lambda: plan_for(profile, environ={}, read=self.read),
-            clock=lambda: self.now,
-            sleep=self.sleep,
-        )
-
-
-def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan is of the moment the card is free; a line when it begins to wait, and one after."""
-    machine = Machine(500, 500, 500, 9000)
-    made = machine.wait(asking(4096, "wait", 600.0))
-    assert made.gpus[0].limit_bytes == (9000 - 512) * MIB
-    assert machine.looks == 4
-    assert machine.now < 1010
-    said = capsys.readouterr().err
-    assert said.startswith(
-        "gpuconf: waiting up to 10min for memory: not enough GPU memory for profile asking on"
-    )
-    assert said.splitlines()[1:] == ["gpuconf: waited 6 s, and continues"]
-
-
-def test_waiting_gives_up_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    """No longer than asked for, with a line every ten minutes; the error says how long it was."""
-    machine = Machine(500)
-    with pytest.raises(ShortageError, match=r"gave up after 1201s: not enough"):
-        machine.wait(asking(4096, "wait", 1201.0))
-    assert machine.now == 2201
-    assert 2 <= capsys.readouterr().err.count("waiting") <= 3
-
-
-def test_a_shortage_that_no_waiting_can_end_is_told_at_once() -> None:
-    """More than the card, or than the profile's own limit lets it take: nobody waits for that."""
-    for profile in (asking(20000, "wait", 600.0), _beyond_its_own_limit()):
-        machine = Machine(500)
-        with pytest.raises(ShortageError):
-            machine.wait(profile)
-        assert (machine.looks, machine.now) == (1, 1000.0)
-
-
-def _beyond_its_own_limit() -> Profile:
-    profile = asking(6000, "wait", 600.0)
-    memory = profile.memory._replace(memory_limit=None, per_process_gpu_memory_fraction=0.5)
-    return profile._replace(memory=memory)
-
-
-def test_without_a_wait_policy_there_is_one_look() -> None:
-    """fail fails at once; cpu does not even raise."""
-    machine = Machine(500)
-    with pytest.raises(ShortageError):
-        machine.wait(asking(4096))
-    assert machine.wait(asking(4096, "cpu")).hides_gpus
-    assert (machine.looks, machine.now) == (2, 1000.0)

@@ -71,7 +71,7 @@ for attempt in (lambda: gpuconf.configure("half-card"), lambda: gpuconf.configur
         raise AssertionError
 assert gpuconf.activation().profile == "shared-desktop"
 assert set(import_hook._hooks._hooks) == set(frameworks._HOOKS)
-assert frameworks._audit_hook.is_armed
+assert frameworks._audit_hook._catch_up is not None
 try:
     import numba.cuda
 except gpuconf.ShortageError:
@@ -94,7 +94,7 @@ except gpuconf.ShortageError:
 from gpuconf.session import frameworks
 from gpuconf.session import import_hook
 assert gpuconf.activation() is None and not import_hook._hooks._hooks
-assert not frameworks._audit_hook.is_armed
+assert frameworks._audit_hook._catch_up is None
 import numba.cuda
 """
     run_python(program, tmp_path, environ=nvml(FULL))

@@ -47,6 +47,7 @@ assert gpuconf.activation() is made
 assert made.plan.gpus[0].limit_bytes == 7884 * 1024**2
 assert made.environment == ours()
 assert made.profile == "shared-desktop" and made.disabled is None
+assert os.path.basename(made.source) == "shared-desktop.yaml"
 assert made.as_dict()["settings"][0]["status"] == "ok"
 assert sys.meta_path[0] is _hooks
 print(made)
