@@ -23,9 +23,9 @@ def test_a_process_that_is_ending_is_not_accused(tmp_path: Path) -> None:
         inventory = Inventory((Gpu(0, uuid=CARD, processes=listed),))
         watch = Watch(os.getpid(), {CARD: str(tmp_path / "lease.1.1.1.1.1")}, lambda: inventory)
         watch.look()
-        named = {pid for pid, _ in watch.escaped}
+        (named,) = watch.escaped.values()
     ended.wait()
-    assert named == {alive.pid}
+    assert str(named) == f"pid {alive.pid} (cat) computed on GPU 0 (1 MiB) without its limit"
 
 
 def test_a_daemon_is_named_by_its_environment(tmp_path: Path) -> None:
