@@ -118,8 +118,10 @@ class ProcessFamily:
 
 
 def _processes() -> dict[int, Stat]:
-    """Every process that /proc shows; macOS has no /proc."""
-    names = os.listdir("/proc") if os.path.isdir("/proc") else ()
+    """Every process that /proc shows."""
+    names: list[str] = []
+    with contextlib.suppress(FileNotFoundError):  # macOS has no /proc
+        names = os.listdir("/proc")
     found = {int(name): stat_of(name) for name in names if name.isdecimal()}
     return {pid: stat for pid, stat in found.items() if stat is not None}
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from gpuconf.errors import BackendError, UsageError
-from gpuconf.support.children import family
 from gpuconf.support.children.run import run_recorded
 from gpuconf.support.children.starting import failed_start, find_command
 from tests.programs.processes import run_python
@@ -58,14 +55,6 @@ def test_the_middle_of_a_long_text_is_left_out() -> None:
     assert output.endswith("xE\n")
     assert output.count("\n[...]\n") == 1
     assert len(output) == 2**16 + 2**20 + len("\n[...]\n")
-
-
-def test_without_proc_the_children_themselves_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on macOS, where nothing shows what descends from them."""
-    monkeypatch.setattr(family, "_processes", dict)
-    with family.ProcessFamily() as own:
-        started = own.start([*code("time.sleep(600)"), "2"], os.environ, stderr=subprocess.DEVNULL)
-    assert (started.poll(), own.is_gone) == (-signal.SIGKILL, True)
 
 
 def test_a_program_that_is_not_there() -> None:
