@@ -1,16 +1,33 @@
-"""Convert a plan to the variables that PyTorch's allocator reads; pure, and does not need torch."""
+"""The variables that PyTorch's allocator reads: parse them, and convert a plan to them.
+
+Pure, and does not need torch.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
 from gpuconf.basics.environment import Change
 from gpuconf.basics.units import MIB
 from gpuconf.profile import Profile
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 
 UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+# The first is for CUDA only.  torch has called it deprecated since 2.9, and older versions read no
+# other.
+OPTION_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+# c10/core/AllocatorConfig.h, ConfigTokenizer: a comma within brackets separates values.
+_OPTION = re.compile(r"([^,:\[\]]+)(?::((?:\[[^\]]*\]|[^,\[\]])*))?")
+
+
+def options_in(value: str) -> list[tuple[str, str]]:
+    """Return the names and values without white space; a value may be missing.
+
+    ``max_split_size_mb:128,roundup_power2_divisions:[256:1,>:4]`` has two options.
+    """
+    bare = "".join(value.split())
+    return [(found[1], found[2] or "") for found in _OPTION.finditer(bare)]
 
 
 def options_of(profile: Profile) -> dict[str, tuple[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.backends.torch.options import options_in
+from gpuconf.backends.torch.environment import options_in
 from gpuconf.commands.doctor.checks.allocators import KNOWN_OPTIONS
 from gpuconf.commands.doctor.facts import CudaLibrary, JaxBuild, TorchBuild
 from gpuconf.commands.doctor.gathering.builds import (

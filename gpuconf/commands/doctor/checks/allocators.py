@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
+from gpuconf.backends.torch.environment import OPTION_VARIABLES, options_in
 from gpuconf.commands.doctor.checks.check import Check, fail, ok, skip, warn
 from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.finding import Finding

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
+from gpuconf.backends.torch.environment import OPTION_VARIABLES, options_in
 from gpuconf.commands.doctor.facts import JaxBuild, TensorFlowBuild, TorchBuild
 from gpuconf.commands.doctor.gathering.files import read_text
 

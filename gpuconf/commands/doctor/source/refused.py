@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
+from gpuconf.backends.torch.environment import OPTION_VARIABLES, options_in
 from gpuconf.commands.doctor.checks.allocators import (
     JAX_ALLOCATOR,
     JAX_ALLOCATORS,
