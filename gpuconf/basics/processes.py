@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuconf.basics.terminal import printable
 
 _PROC = "/proc"
-_MOST_GENERATIONS = 32
+_MOST_GENERATIONS = 64
 _WITH_A_VALUE = ("-W", "-X")  # Python options that take a value
 
 
@@ -31,16 +31,16 @@ class Stat(NamedTuple):
 
 def stat_of(pid: int | str, proc: str = _PROC) -> Stat | None:
     """Return what ``stat`` says of a process; None if there is no such process."""
-    before, _, after = text_of(pid, "stat", proc).rpartition(")")
-    fields = after.split()
-    if len(fields) < 21:
-        return None
     # The name in brackets may itself contain brackets and spaces.
+    before, _, after = proc_text(pid, "stat", proc).rpartition(")")
+    if not after:
+        return None
+    fields = after.split()
     name = before.partition("(")[2]
     return Stat(name, fields[0], int(fields[1]), int(fields[3]), int(fields[19]), int(fields[20]))
 
 
-def text_of(pid: int | str, name: str, proc: str = _PROC) -> str:
+def proc_text(pid: int | str, name: str, proc: str = _PROC) -> str:
     """Return the file ``name`` of a process; empty if it may not be read, as another user's."""
     try:
         with open(os.path.join(proc, str(pid), name), "rb") as file:
@@ -51,12 +51,12 @@ def text_of(pid: int | str, name: str, proc: str = _PROC) -> str:
 
 def words_of(pid: int, proc: str = _PROC) -> list[str]:
     """Return the command line; one empty word if it cannot be read, and for kernel threads."""
-    return text_of(pid, "cmdline", proc).rstrip("\0").split("\0")
+    return proc_text(pid, "cmdline", proc).rstrip("\0").split("\0")
 
 
 def initial_environment_of(pid: int | str, proc: str = _PROC) -> dict[str, str]:
     """Return the variables that a process was started with; empty if they may not be read."""
-    pairs = (each.partition("=") for each in text_of(pid, "environ", proc).split("\0"))
+    pairs = (each.partition("=") for each in proc_text(pid, "environ", proc).split("\0"))
     return {name: value for name, _, value in pairs if name}
 
 
@@ -78,7 +78,7 @@ def is_ending(pid: int) -> bool:
 
 
 def lineage_of(pid: int) -> Iterator[int]:
-    """Yield ``pid``, its parent, and so on; at most 32 processes."""
+    """Yield ``pid``, its parent, and so on; at most 64 processes."""
     for _ in range(_MOST_GENERATIONS):
         yield pid
         stat = stat_of(pid)

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import gpuconf
 from gpuconf.basics.environment import RUN_VARIABLE, switched_off
-from gpuconf.basics.processes import program_of
+from gpuconf.basics.processes import initial_environment_of, program_of
 from gpuconf.basics.terminal import say
 from gpuconf.commands.run import watcher
 from gpuconf.commands.run.planning import decision, plan_run, set_environment
@@ -56,7 +56,7 @@ def launch(
         if run is not None:
             _stay_in_run(run, request)
         else:
-            _set_up(request, _name_of(words))
+            _set_up(request, command_name(words))
     environ = _as_it_was_given(os.environ)
     _become(words, {**environ, **more_environ(environ)})
 
@@ -104,8 +104,8 @@ def _stay_in_run(run: run_variable.RunPlan, request: Request) -> None:
     say(f"inside a gpuconf run or shell: its plan ({name}) holds")
 
 
-def _name_of(words: Sequence[str]) -> str:
-    """The name that users know the command by: the script also behind mpirun and the like."""
+def command_name(words: Sequence[str]) -> str:
+    """Return the name that users know the command by, also behind mpirun: the script or module."""
     name = program_of(words)
     if name != os.path.basename(words[0]):
         return name
@@ -114,11 +114,9 @@ def _name_of(words: Sequence[str]) -> str:
 
 def _as_it_was_given(environ: Mapping[str, str]) -> dict[str, str]:
     """Drop the LC_CTYPE that Python sets for itself in the C locale (PEP 538)."""
-    given = dict(environ)
-    with suppress(OSError), open("/proc/self/environ", "rb") as file:
-        if not any(each.startswith(b"LC_CTYPE=") for each in file.read().split(b"\0")):
-            given.pop("LC_CTYPE", None)
-    return given
+    initial = initial_environment_of("self")
+    is_pythons = initial and "LC_CTYPE" not in initial
+    return {name: value for name, value in environ.items() if name != "LC_CTYPE" or not is_pythons}
 
 
 def _become(words: Sequence[str], environ: Mapping[str, str]) -> NoReturn:

@@ -8,6 +8,7 @@ with the command.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import sys
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from gpuconf.basics.processes import is_ending, lineage_of, text_of
+from gpuconf.basics.processes import is_ending, lineage_of, proc_text, stat_of
 from gpuconf.basics.terminal import say
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards import Inventory, read_inventory
@@ -68,7 +69,10 @@ class Watch:
             known = known or read_processes(inventory)
             for each in listed:
                 # A lease user in another pid namespace could be any of these processes.
-                if each.pid in users or 0 in users or is_ending(each.pid):
+                if each.pid in users or 0 in users:
+                    continue
+                # NVML may list a process a moment longer than the kernel does.
+                if stat_of(each.pid) is None or is_ending(each.pid):
                     continue
                 if not self._is_below(each.pid) and not _carries(each.pid, path):
                     continue
@@ -87,7 +91,7 @@ class Watch:
 
 def _carries(pid: int, lease_path: str) -> bool:
     """Whether the process was started with the plan: a daemon, whose parents have ended."""
-    return lease_path in text_of(pid, "environ")
+    return json.dumps(lease_path) in proc_text(pid, "environ")
 
 
 def _users_of(path: str) -> tuple[int, ...]:

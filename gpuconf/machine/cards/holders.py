@@ -19,9 +19,9 @@ from typing import NamedTuple
 from gpuconf.basics.processes import (
     Stat,
     initial_environment_of,
+    proc_text,
     program_of,
     stat_of,
-    text_of,
     user_name,
     user_of,
     words_of,
@@ -142,5 +142,5 @@ def _profile(pid: int, proc: str) -> str | None:
 
 
 def _boot_time(proc: str) -> float | None:
-    match = re.search(r"^btime (\d+)", text_of("", "stat", proc), re.MULTILINE)
+    match = re.search(r"^btime (\d+)", proc_text("", "stat", proc), re.MULTILINE)
     return float(match[1]) if match else None

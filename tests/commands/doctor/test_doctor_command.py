@@ -77,7 +77,7 @@ REFUSED = yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text(enco
 def done(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> dict[str, Done]:
     """What the commands above left behind, by their names."""
     folder = tmp_path_factory.mktemp("commands")
-    torn = {**process(4242, "python3"), "/proc/4242/stat": "4242 (python3) S" + 30 * " x"}
+    torn = {**process(4242, "python3"), "/proc/4242/stat": "4242 (python3) S 1 0 0\n"}
     machine(folder / "bare")
     machine(folder / "broken", **torn)
     (folder / "bad.yaml").write_text("memory: {memory_limt: 2GiB}\n")

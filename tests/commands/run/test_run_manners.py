@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.basics.environment import RUN_VARIABLE
-from gpuconf.commands.run.launch import _name_of
+from gpuconf.commands.run.launch import command_name
 from gpuconf.injected import SITE
 from gpuconf.machine.leases.files import is_locked
 from gpuconf.simcard import Card
@@ -314,9 +314,9 @@ def test_who_escapes_is_named_when_the_command_has_ended(card: Card, tmp_path: P
         (["torchrun", "-m", "x"], "torchrun"),
     ],
 )
-def test_the_name_of_a_command(words: list[str], name: str) -> None:
+def test_thecommand_name_a_command(words: list[str], name: str) -> None:
     """What `gpuconf ps` and the line of the decision call it: the script or the module."""
-    assert _name_of(words) == name
+    assert command_name(words) == name
 
 
 def test_no_gpu_at_all(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from gpuconf.commands.run.watcher import Watch
 from gpuconf.machine.cards import Inventory
@@ -28,10 +31,21 @@ def test_a_process_that_is_ending_is_not_accused(tmp_path: Path) -> None:
     assert str(named) == f"pid {alive.pid} (cat) computed on GPU 0 (1 MiB) without its limit"
 
 
-def test_a_daemon_is_named_by_its_environment(tmp_path: Path) -> None:
+def test_a_command_that_is_gone_is_not_accused(tmp_path: Path) -> None:
+    """The driver may list it a moment longer than /proc, and its lease has ended with it."""
+    gone = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.DEVNULL)
+    gone.wait()
+    inventory = Inventory((Gpu(0, uuid=CARD, processes=(GpuProcess(gone.pid, 2**20),)),))
+    watch = Watch(gone.pid, {CARD: str(tmp_path / "lease.1.1.1.1.1")}, lambda: inventory)
+    watch.look()
+    assert not watch.escaped
+
+
+@pytest.mark.parametrize("name", ["leases", "caf\udce9"], ids=["UTF-8", "Latin-1"])
+def test_a_daemon_is_named_by_its_environment(name: str, tmp_path: Path) -> None:
     """Its parents have ended, but it was started with the plan; another run's is not ours."""
-    leases = [str(tmp_path / f"lease.{number}.1.1.1.1") for number in (1, 2)]
-    environs = [{"GPUCONF_RUN": f'{{"leases": {{"{CARD}": "{path}"}}}}'} for path in leases]
+    leases = [str(tmp_path / name / f"lease.{number}.1.1.1.1") for number in (1, 2)]
+    environs = [{"GPUCONF_RUN": json.dumps({"leases": {CARD: path}})} for path in leases]
     with (
         subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environs[0]) as ours,
         subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environs[1]) as another,
