@@ -368,7 +368,7 @@ def test_an_error_of_ours_ends_the_process(tmp_path: Path) -> None:
         raise RuntimeError("broken")
     session.configure = configure
     import torch
-    print("went on")
+    print("not ended")
     """
     environ = run_environment(variable(version=gpuconf.__version__), write_torch(tmp_path))
     done = run_in(sys.executable, dedent(program), environ, tmp_path)

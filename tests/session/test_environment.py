@@ -9,7 +9,7 @@ CHOICE = ParentChoice("shared-desktop", "shipped")
 
 
 def test_what_was_written_since_is_taken_back() -> None:
-    """Down to the mark and no further, and once only: a later value of ours stays."""
+    """Down to the mark and no further; then the rest."""
     environ = {"A": "theirs"}
     own = OwnEnvironment(environ)
     own.write({"A": "1"}, CHOICE, None)

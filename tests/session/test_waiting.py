@@ -56,7 +56,7 @@ def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_waiting_gives_up_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    """No longer than asked for, with a line every ten minutes; the error says how long it was."""
+    """It waits no longer than asked, with a line every ten minutes, and the error says how long."""
     machine = Machine(500)
     with pytest.raises(ShortageError, match=r"gave up after 1201s: not enough"):
         machine.wait(asking(4096, "wait", 1201.0))

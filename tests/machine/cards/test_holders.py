@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.basics.processes import program_of
 from gpuconf.basics.state_note import StateNote, encode, this_process
 from gpuconf.basics.terminal import printable
 from gpuconf.basics.units import GIB, MIB
@@ -133,20 +132,3 @@ for holder in holders_of(inventory.gpus[0], processes):
         f"{os.getpid()} python3 {GIB} compute {os.getppid()} True",
         f"{2**22 + 1} Xorg {100 * MIB} graphics None None",
     ]
-
-
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        (["/usr/bin/python3.11", "-u", "-W", "error", "/home/a/train.py", "--lr", "1"], "train.py"),
-        (["python", "-m", "package.train", "x.py"], "package.train"),
-        (["python3", "-c", "import tensorflow"], "python3"),
-        (["python3"], "python3"),
-        (["/opt/bin/trainer", "run.py"], "trainer"),
-        (["python", "a\x1b[2J.py"], r"a\x1b[2J.py"),
-        ([""], ""),
-    ],
-)
-def test_what_people_call_a_process(words: list[str], name: str) -> None:
-    """The script that a Python runs; for any other program its own name."""
-    assert program_of(words) == name

@@ -242,9 +242,9 @@ def calls():
 with ExitStack() as stack:
     holder = stack.enter_context(child(asks(8000)))
     holder.expect("got 8000 of 0")
-    each, joined, line = calls(), time.monotonic(), []
+    each, joined, waiters = calls(), time.monotonic(), []
     for number in range(64):
-        line.append(stack.enter_context(child(asks(1000, WAITS))))
+        waiters.append(stack.enter_context(child(asks(1000, WAITS))))
     waiting(64)
     looks = calls() / each - 65  # each has looked once, and the first now and then since
     assert looks <= (time.monotonic() - joined) / 0.5 + 1, looks
@@ -252,15 +252,15 @@ with ExitStack() as stack:
     time.sleep(2)
     looks = (calls() - before) / each
     assert 1 <= looks <= (time.monotonic() - began) / 0.5 + 1, looks
-    for number, waiter in enumerate(line[:56]):
+    for number, waiter in enumerate(waiters[:56]):
         os.kill(waiter.pid, signal.SIGKILL if number % 2 else signal.SIGINT)
-    for number, waiter in enumerate(line[:56]):
+    for number, waiter in enumerate(waiters[:56]):
         waiter.end() if number % 2 else waiter.expect("interrupted")
     holder.go()
-    for waiter in line[56:]:
+    for waiter in waiters[56:]:
         waiter.expect("got 1000 of 0")
     assert len(files("waits")) <= 28  # a reader sweeps no more than it must
-    for waiter in line[56:]:
+    for waiter in waiters[56:]:
         waiter.go()
         waiter.end()
     with child(asks(8192)) as last:

@@ -1,17 +1,14 @@
-"""A child with a record: what it writes, how it ends, and what cannot be started."""
+"""A child with a record: what it writes, and how it ends."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
-from gpuconf.errors import BackendError, UsageError
+from gpuconf.errors import BackendError
 from gpuconf.support.children.run import run_recorded
-from gpuconf.support.children.starting import failed_start, find_command
-from tests.programs.processes import run_python
 
 WRITES = """
 import os, sys, time
@@ -62,55 +59,3 @@ def test_a_program_that_is_not_there() -> None:
     with pytest.raises(BackendError, match=r"cannot start /no/python: No such file") as caught:
         run_recorded(["/no/python"], os.environ, watch=lambda _: 60)
     assert caught.value.hint == "/no/python --version"
-
-
-def test_a_signal_ends_the_block_at_once(tmp_path: Path) -> None:
-    """Nothing behind it runs but what cleans up; the exit code is a shell's."""
-    program = """
-        import signal
-        from gpuconf.support.children.signals import ended_in_order
-        try:
-            with ended_in_order():
-                try:
-                    signal.raise_signal(signal.SIGTERM)
-                    print("went on")
-                finally:
-                    print("cleaned up")
-        except SystemExit as end:
-            print(end.code)
-    """
-    assert run_python(program, tmp_path) == "cleaned up\n143\n"
-
-
-@pytest.mark.parametrize(
-    ("error", "says", "exit_code"),
-    [
-        (FileNotFoundError(2, "No such file"), "'train': it was not found", 127),
-        (PermissionError(13, "Permission denied"), "'train': it may not be executed", 126),
-        (OSError(8, "Exec format error"), "'train': Exec format error", 126),
-    ],
-)
-def test_why_the_kernel_did_not_start_it(error: OSError, says: str, exit_code: int) -> None:
-    """In words, and with a shell's exit code."""
-    made = failed_start("train", error)
-    assert made.message == f"cannot start {says}"
-    assert made.exit_code == exit_code
-
-
-def test_what_could_not_be_started(tmp_path: Path) -> None:
-    """Found before anything is done: each with its reason, and a hint that helps."""
-    (tmp_path / "train.py").write_text("", encoding="utf-8")
-    (tmp_path / "folder").mkdir()
-    script = str(tmp_path / "train.py")
-    for name, says, hint, exit_code in (
-        ("no-such", "it was not found", "check the command after --", 127),
-        ("A=1", "it is a variable, not a command", "put A=1 before the whole command line", 2),
-        (str(tmp_path / "folder"), "it is a folder", "check the command after --", 126),
-        (script, "it may not be executed", f"start it with its Python: -- python {script}", 126),
-        ("train.py", "it may not be executed", "check the command after --", 126),
-    ):
-        with pytest.raises(UsageError, match=says) as caught:
-            find_command(name, {"PATH": str(tmp_path)})
-        assert caught.value.exit_code == exit_code, name
-        assert (caught.value.hint or "").startswith(hint), name
-    assert find_command(sys.executable, {}) == sys.executable

@@ -1,0 +1,45 @@
+"""Commands that cannot be started: why, and with which exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuconf.errors import UsageError
+from gpuconf.support.children.starting import failed_start, find_command
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "exit_code"),
+    [
+        (FileNotFoundError(2, "No such file"), "'train': it was not found", 127),
+        (PermissionError(13, "Permission denied"), "'train': it may not be executed", 126),
+        (OSError(8, "Exec format error"), "'train': Exec format error", 126),
+    ],
+)
+def test_why_the_kernel_did_not_start_it(error: OSError, says: str, exit_code: int) -> None:
+    """In words, and with a shell's exit code."""
+    made = failed_start("train", error)
+    assert made.message == f"cannot start {says}"
+    assert made.exit_code == exit_code
+
+
+def test_what_could_not_be_started(tmp_path: Path) -> None:
+    """Found before anything is done: each with its reason, and a hint that helps."""
+    (tmp_path / "train.py").write_text("", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    script = str(tmp_path / "train.py")
+    for name, says, hint, exit_code in (
+        ("no-such", "it was not found", "check the command after --", 127),
+        ("A=1", "it is a variable, not a command", "put A=1 before the whole command line", 2),
+        (str(tmp_path / "folder"), "it is a folder", "check the command after --", 126),
+        (script, "it may not be executed", f"start it with its Python: -- python {script}", 126),
+        ("train.py", "it may not be executed", "check the command after --", 126),
+    ):
+        with pytest.raises(UsageError, match=says) as caught:
+            find_command(name, {"PATH": str(tmp_path)})
+        assert caught.value.exit_code == exit_code, name
+        assert (caught.value.hint or "").startswith(hint), name
+    assert find_command(sys.executable, {}) == sys.executable
