@@ -124,11 +124,12 @@ def _on_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
     profile = binding.profile
     if profile is None or not _is_tensorflow() or runtime.is_held_with_devices():
         return  # the last case: a reload
+    runtime.hold(tensorflow, binding)  # first: a refusal leaves what TensorFlow has imported there
     # TensorFlow imports its Keras while it loads; the Keras hook had to wait for TensorFlow.
     kerases = [sys.modules[name] for name in _KERAS if import_hook.is_whole(name)]
     for keras in kerases:
         _refuse_unfit(keras, profile)  # before setting anything that cannot be undone
-    runtime.apply(profile, tensorflow, binding)
+    runtime.apply(profile, tensorflow)
     for keras in kerases:
         _on_keras(binding, keras)
 

@@ -5,13 +5,10 @@ covers ``from tensorflow.python.x import y`` and Keras's lazy imports, because a
 the top package first.  If the module is already imported, the hook is called at once.  If another
 thread is importing it, the module is left alone, and :func:`unmet` lists it.
 
-It fails closed: if a hook raises, the import raises, on this and every later attempt, so that a
-notebook cell that is rerun does not continue without limits.  The module and all its submodules are
-removed from ``sys.modules``; otherwise ``from tensorflow.python.x import y`` would find the
-submodule there and never import the top package.  They are kept aside.  The next import brings them
-back without running their code again (C++ libraries do not survive that) and calls the hook. The
-same applies to hooked modules imported along the way: the Keras that TensorFlow has imported is
-unavailable while TensorFlow is refused.
+If a hook raises, the import raises, and so does every later import of that module: it calls the
+hook again, without running the module's code again (C++ libraries do not survive that).  A
+submodule that the first import has loaded can still be imported, because Python looks for it in
+``sys.modules`` first.  So a hook that puts limits in force must do that before it refuses.
 
 The hook is called outside any lock of ours, and the module's real loader is back in place before
 its code runs.
@@ -19,7 +16,6 @@ its code runs.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
@@ -58,24 +54,24 @@ class _HookedLoader:
     @with_short_tracebacks
     def exec_module(self, module: ModuleType) -> None:
         name, spec = module.__name__, module.__spec__
-        there = self._hooks.imported()
         if spec is not None:
             spec.loader = self._loader  # type: ignore[assignment]  # typeshed wants the ABC
         module.__loader__ = self._loader  # type: ignore[assignment]
         self._hooks.run_before(name)
-        if not self._hooks.bring_back(name, module):
+        if not self._hooks.take_refused(name, module):
             self._hooks.begin(name)
             try:
                 self._loader.exec_module(module)
             finally:
                 self._hooks.end(name)
+        shown = sys.modules.get(name, module)
         try:
-            self._hooks.run(name, sys.modules.get(name, module))
+            self._hooks.run(name, shown)
         except BaseException:
             # importlib now removes the module from sys.modules, unless this is a reload; the next
             # import goes through the finder and the hook again.
             if getattr(spec, "_initializing", False):
-                self._hooks.refuse(name, module, along=self._hooks.imported() - there)
+                self._hooks.refuse(name, shown)
             raise
 
     def __getattr__(self, name: str) -> object:
@@ -83,17 +79,6 @@ class _HookedLoader:
         if name == "_loader":  # not set yet, for example while being copied
             raise AttributeError(name)
         return getattr(self._loader, name)
-
-
-class _Refused(NamedTuple):
-    """A module whose code has run, but whose import was refused.
-
-    ``aside`` holds the modules of its name and below, and those of the modules in ``along``.
-    """
-
-    module: ModuleType
-    aside: dict[str, ModuleType]
-    along: frozenset[str] = frozenset()
 
 
 class _Finding(local):
@@ -111,8 +96,7 @@ class ImportHooks:
         self._finding = _Finding()
         self._running: set[str] = set()
         self.met: set[str] = set()
-        self._refused: dict[str, _Refused] = {}
-        self._refused_along: dict[str, str] = {}
+        self._refused: dict[str, ModuleType] = {}  # their code has run
 
     def set(self, name: str, hook: Hook, before: Callable[[], None] = lambda: None) -> None:
         self._hooks[name] = _Hooks(hook, before)
@@ -162,42 +146,19 @@ class ImportHooks:
         path.insert(0, self)
         del path[path.index(self, 1)]
 
-    def imported(self) -> frozenset[str]:
-        """Return the hooked modules that are imported or being imported."""
-        return frozenset(name for name in self._hooks if name in sys.modules)
-
-    def refuse(self, name: str, module: ModuleType, *, along: frozenset[str]) -> None:
-        """Move ``name``, ``along`` and everything below them out of ``sys.modules`` for later."""
-        packages = along | {name}
-        gone = [known for known in list(sys.modules) if known.partition(".")[0] in packages]
-        aside = {known: sys.modules[known] for known in gone}
-        for known in gone:
-            if known != name:  # importlib removes that one itself
-                del sys.modules[known]
-        self._refused[name] = _Refused(module, aside, along)
-        self._refused_along.update(dict.fromkeys(along, name))
+    def refuse(self, name: str, module: ModuleType) -> None:
+        """Keep ``module``, whose code has run, for the next import of ``name``."""
+        self._refused[name] = module
 
     def refused(self, name: str) -> ModuleType | None:
-        """Return the module whose code has run but whose import was refused; None if there is none.
+        """Return the module that was kept; None if its import was not refused."""
+        return self._refused.get(name)
 
-        If it was refused along with another module, import that one first: either its hook raises
-        again, or both come back.
-        """
-        if name in self._refused_along:
-            importlib.import_module(self._refused_along[name])
-            self._refused[name] = _Refused(sys.modules[name], {})
-        entry = self._refused.get(name)
-        return None if entry is None else entry.module
-
-    def bring_back(self, name: str, module: ModuleType) -> bool:
-        """Undo the last refusal if it was of ``module``; otherwise return False."""
-        entry = self._refused.get(name)
-        if entry is None or entry.module is not module:
+    def take_refused(self, name: str, module: ModuleType) -> bool:
+        """Keep ``module`` no longer; return False if it is not the one that was kept."""
+        if self._refused.get(name) is not module:
             return False
         del self._refused[name]
-        sys.modules.update(entry.aside)
-        for other in entry.along:
-            del self._refused_along[other]
         return True
 
     def begin(self, name: str) -> None:
@@ -216,7 +177,7 @@ class ImportHooks:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        ours = name in self._hooks or name in self._refused or name in self._refused_along
+        ours = name in self._hooks or name in self._refused
         if not ours or name in self._finding.names:
             return None
         self._finding.names.add(name)

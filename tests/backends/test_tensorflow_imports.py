@@ -71,10 +71,13 @@ def test_unequal_limits_and_a_chosen_card(
 
 
 def test_a_refused_setting_fails_the_import_every_time(run_on_card: RunOnCard) -> None:
-    """Fails closed: no retry of the import gets through, and another profile then does."""
+    """No retry of the import gets through; another profile then does.
+
+    What TensorFlow has imported on the way, such as Keras, is within the plan meanwhile.
+    """
     outcome = run_on_card(
         """
-import gpuconf.auto, sys
+import gpuconf.auto, os, sys
 errors = []
 for _ in range(3):
     try:
@@ -82,6 +85,13 @@ for _ in range(3):
     except gpuconf.BackendError as error:
         errors.append(error.hint)
 report(errors=errors, left="tensorflow" in sys.modules)
+if os.fork() == 0:
+    import keras
+    device = keras.ops.ones((2, 2)).device
+    limits = [str(s) for s in gpuconf.activation().settings if s.name.startswith("memory_limit")]
+    report(device=device[-5:], limits_of_keras=limits)
+    os._exit(0)
+os.wait()
 gpuconf.configure("half-card")
 """
         + REPORT_LIMITS,
@@ -92,6 +102,9 @@ gpuconf.configure("half-card")
     assert len(outcome.values["errors"]) == 3, outcome.log
     assert "pip install tf_keras" in outcome.values["errors"][0]
     assert outcome.values["left"] is False
+    assert outcome.values["device"] == "GPU:0", outcome.log
+    limits = ["memory_limit GPU:0: 7884 MiB", "memory_limit GPU:1: 7884 MiB"]
+    assert outcome.values["limits_of_keras"] == limits, outcome.log
     assert outcome.values["limits"] == [["3942 MiB", "ok"], ["3942 MiB", "ok"]], outcome.log
 
 

@@ -45,19 +45,26 @@ def _too_late(where: str, *, hint: str) -> TooLateError:
     return TooLateError(text, hint=hint)
 
 
-def apply(profile: Profile, tf: Any, source: PlanSource) -> None:
-    """Apply ``profile`` to the imported TensorFlow from now on.
+def hold(tf: Any, source: PlanSource) -> None:
+    """Let the imported TensorFlow create no device from now on without the plan of ``source``.
 
-    The plan comes from ``source`` when TensorFlow first lists its GPUs, or now if it already has;
-    see guards.py.  Raises TooLateError, or BackendError if TensorFlow refuses.
+    Raises TooLateError if it has already created them.
     """
     global _guards  # noqa: PLW0603  # one TensorFlow per process, and one first caller
     refuse_if_too_late()
     _guards = _guards or _installed(tf, source)
     _guards.take(source)
+
+
+def apply(profile: Profile, tf: Any) -> None:
+    """Apply ``profile`` to the TensorFlow that is held.
+
+    The plan binds when TensorFlow first lists its GPUs, or now if it already has; see guards.py.
+    Raises TooLateError, or BackendError if TensorFlow refuses.
+    """
     if profile.tensorflow.session == "graph":
         keras_session.leave_eager_mode(tf)
-    if _has_listed_devices() or not _guards.waits_for_listing:
+    if _guards is not None and (_has_listed_devices() or not _guards.waits_for_listing):
         _guards.configure()
 
 
