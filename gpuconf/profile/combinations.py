@@ -10,7 +10,6 @@ from gpuconf.errors import ProfileError
 from gpuconf.profile.model import MemoryRules, Profile
 from gpuconf.profile.nodes import Mapping, Mark, Node, locate
 from gpuconf.profile.problems import problem
-from gpuconf.profile.rules import JsonSchema
 
 
 class _Scope(NamedTuple):
@@ -149,28 +148,3 @@ def _limit_that_is_no_cap(profile: Profile, scope: _Scope) -> Iterator[ProfileEr
         hint = f"write `allocator: bfc`, or null for {', '.join(limits)}"
         keys = [n if n == "virtual_devices" else f"memory.{n}" for n in limits]
         yield scope.refuse(message, hint, "tensorflow.allocator", keys[0])
-
-
-def _has(section: str, *keys: str) -> JsonSchema:
-    """Return a schema that matches if ``section`` has one of ``keys``, and not as null."""
-    present: list[JsonSchema] = [
-        {"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in keys
-    ]
-    inner: JsonSchema = {"type": "object", "anyOf": present}
-    return {"required": [section], "properties": {section: inner}}
-
-
-def editor_rules() -> list[JsonSchema]:
-    """Return the combinations that JSON Schema can express, for a single file."""
-    devices: JsonSchema = {
-        "required": ["virtual_devices"],
-        "properties": {"virtual_devices": {"type": "array", "minItems": 1}},
-    }
-    no_gpu: JsonSchema = {"required": ["gpus"], "properties": {"gpus": {"const": "none"}}}
-    allocator: JsonSchema = {"properties": {"allocator": {"const": "cuda_malloc_async"}}}
-    pool: JsonSchema = {
-        "required": ["tensorflow"],
-        "properties": {"tensorflow": {"required": ["allocator"], **allocator}},
-    }
-    capped: JsonSchema = {"anyOf": [_has("memory", *_LIMITS), devices]}
-    return [{"not": {"allOf": [no_gpu, devices]}}, {"not": {"allOf": [pool, capped]}}]

@@ -307,7 +307,7 @@ def test_gpus_none_hides_every_gpu_and_asks_nobody() -> None:
         ((), None, "the driver finds no GPU; the program runs on the CPU"),
         (FOUR, "", "CUDA_VISIBLE_DEVICES= hides every GPU (it is empty); running on the CPU"),
         (FOUR, "-1", "(a negative index ends the list)"),
-        (FOUR, "NoDevFiles", "(schedulers write it to show no GPU)"),
+        (FOUR, "NoDevFiles", "(it is neither an index nor a UUID"),
         (FOUR, "0,0", "for the second time"),
         ((FOUR[0]._replace(mig_enabled=True),), None, "MIG is enabled and no GPU instance"),
     ],

@@ -13,7 +13,7 @@ class BadProfile(NamedTuple):
     """A wrong file: its content, where the error must point, and what it must say.
 
     ``schema_rejects`` is False for what JSON Schema cannot express or an editor never sees:
-    the text's form, other files, and sums.
+    the text's form, other files, and combinations of keys.
     """
 
     name: str
@@ -70,8 +70,8 @@ def _rows() -> Iterator[BadProfile]:
             line, column = map(int, place.split(":"))
             if section == "code":
                 says, row["hint"] = "nothing was executed", "plain text"
-            is_text = section not in ("yaml", "code", "bytes")
-            rejects = row.get("schema_rejects", is_text)
+            can_reject = section not in ("combinations", "yaml", "code", "bytes")
+            rejects = row.get("schema_rejects", can_reject)
             yield BadProfile(name, content, line, column, says, row["hint"], rejects)
     for key in ("description", "extends"):
         for control, escape in CONTROLS:

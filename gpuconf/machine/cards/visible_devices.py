@@ -8,7 +8,7 @@ Sources:
   FASTEST_FIRST unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
 - NVIDIA MIG user guide, "CUDA device enumeration": before R570 a process sees one MIG instance
   and then no other GPU at all; since R570 it sees one compute instance of each GPU instance, plus
-  whole GPUs.  MIG UUIDs are ``MIG-<uuid>``, before R470 ``MIG-GPU-<uuid>/<gi>/<ci>``.
+  whole GPUs.  MIG UUIDs are ``MIG-<uuid>``.
 - PyTorch's emulation of the driver (``torch.cuda._parse_visible_devices``, pytorch#90543,
   #92315), and its tests: numbers are parsed like C's strtol, so ``1gpu`` is 1 and `` 1`` is 1; a
   repeat leaves no device at all; after an index a UUID ends the list, and vice versa.
@@ -35,7 +35,6 @@ _SEVERAL_INSTANCES_SINCE = 570  # the driver's major version
 
 # strtol: leading white space, a sign, decimal digits; anything after them is ignored.
 _LEADING_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)")
-_OLD_MIG_NAME = re.compile(r"MIG-(GPU-[^/]+)/([0-9]{1,4})/([0-9]{1,4})")
 
 
 class VisibleDevices(NamedTuple):
@@ -199,9 +198,6 @@ def _by_index(entry: str, gpus: Sequence[Gpu]) -> Gpu:
 
 
 def _by_uuid(entry: str, gpus: Sequence[Gpu]) -> Gpu:
-    old = _OLD_MIG_NAME.fullmatch(entry)
-    if old is not None:
-        return _by_old_mig_name(old[1], (int(old[2]), int(old[3])), gpus)
     named = match_uuid(entry, gpus)
     if len(named) == 1:
         return named[0]
@@ -209,27 +205,10 @@ def _by_uuid(entry: str, gpus: Sequence[Gpu]) -> Gpu:
         raise _NamesNothingError(f"{len(named)} devices have a UUID that begins so")
     if entry.startswith(_UUID_STARTS):
         raise _NamesNothingError("no device has a UUID that begins so")
-    raise _NamesNothingError(_why_unreadable(entry))
-
-
-def _by_old_mig_name(card: str, mig_ids: tuple[int, int], gpus: Sequence[Gpu]) -> Gpu:
-    for gpu in match_uuid(card, gpus):
-        for instance in gpu.mig_instances:
-            if instance.mig_ids == mig_ids:
-                return instance
-    raise _NamesNothingError("there is no such MIG instance")
-
-
-def _why_unreadable(entry: str) -> str:
-    if entry == "NoDevFiles":
-        return "schedulers write it to show no GPU"
-    if not entry.strip():
-        return "it is empty"
-    if entry.lstrip().startswith(_UUID_STARTS):
-        return "there is a space before the UUID"
-    if entry.upper().startswith(_UUID_STARTS):
-        return "GPU- and MIG- are written in capitals"
-    return "it is neither an index nor a UUID that begins with GPU- or MIG-"
+    raise _NamesNothingError(
+        "it is neither an index nor a UUID, which begins with GPU- or MIG- in capitals, without a "
+        "space before it"
+    )
 
 
 def _first_instance(gpu: Gpu) -> Gpu:

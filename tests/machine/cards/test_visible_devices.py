@@ -213,7 +213,6 @@ _ENTRIES = st.one_of(
     st.integers(-2, 6).map(str),
     st.text("ab", max_size=4).map("GPU-{}".format),
     st.builds("MIG-{}-{}".format, st.text("ab", max_size=4), st.integers(0, 3)),
-    st.builds("MIG-GPU-{}/{}/{}".format, st.text("ab"), st.integers(0, 2), st.integers(0, 2)),
     st.text(max_size=8),
 )
 _VALUES = st.one_of(st.none(), st.text(), st.lists(_ENTRIES, max_size=6).map(",".join))
