@@ -25,7 +25,7 @@ ENVIRONMENTS = {
     ".venv-tf220": ["tensorflow==2.20.0", "tf_keras==2.20.1"],
     ".venv-newest": ["tensorflow", "tf_keras"],
 }
-CONTRACT = ROOT / "tests" / "keras_api" / "contract_program.py"
+CONTRACT = ROOT / "tests" / "support" / "keras_api" / "contract_program.py"
 HEAD = """# What holds on which TensorFlow
 
 Written by `make matrix`: every row is a check of `tests/acceptance/checks.py`, run by real

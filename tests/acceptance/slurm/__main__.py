@@ -17,7 +17,7 @@ from typing import Any
 from tests.acceptance.slurm.cluster import ROOT, asked, cluster, missing
 from tests.acceptance.slurm.jobs import MPS_JOBS, SHARD_JOBS, Job, queued, ran
 
-FIXTURE = ROOT / "tests" / "shares" / "slurm_environments.json"
+FIXTURE = ROOT / "tests" / "machine" / "schedulers" / "slurm_environments.json"
 
 
 def main() -> int:
