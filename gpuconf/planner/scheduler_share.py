@@ -12,16 +12,13 @@ import math
 from collections.abc import Sequence
 
 from gpuconf.basics.units import MIB, sized
-from gpuconf.machine.cards.inventory import RAY, SCHEDULERS, SLURM, Gpu
+from gpuconf.machine.cards.inventory import SCHEDULERS, Gpu
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.profile.model import GpuRules
 
-# How to request a larger share, at least {part} of the GPU, from each scheduler.
-_ASK = {
-    SCHEDULERS[RAY]: "num_gpus={part}",
-    SCHEDULERS[SLURM]: "--gres=shard:N for {part} of the GPU",
-}
+# The scheduler's name in a Share -> how to ask it for {part} of a GPU.
+_ASKING = {each.name: each.asking for each in SCHEDULERS.values()}
 
 
 def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
@@ -62,7 +59,7 @@ def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
     part = f"{math.ceil(100 * needed / together) / 100:g}"
     return (
         f"{share.scheduler}'s share is smaller than a CUDA context; ask for a larger one: "
-        f"{_ASK[share.scheduler].format(part=part)} at least"
+        f"{_ASKING[share.scheduler].format(part=part)} at least"
     )
 
 

@@ -11,9 +11,10 @@ from gpuconf.errors import TooLateError
 from gpuconf.planner import Plan
 
 # Calls that always initialize CUDA; others do so if they name a device.
-_MAKERS = frozenset(
+MAKERS = frozenset(
     {"cuda", "init", "set_device", "current_device", "synchronize", "mem_get_info"}
     | {"get_device_properties", "get_device_name", "get_device_capability"}
+    | {"set_per_process_memory_fraction"}
 )
 
 
@@ -25,7 +26,7 @@ def refuse_if_too_late(torch: Any, plan: Plan) -> None:
     why = _what_cannot_hold(torch, plan)
     if why is None:
         return
-    likely = likely_line(_MAKERS, argument="device")
+    likely = likely_line(MAKERS, argument="device")
     where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
     raise TooLateError(
         f"PyTorch had already started CUDA, {where}: {why}",

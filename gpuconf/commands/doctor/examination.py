@@ -22,6 +22,7 @@ from gpuconf.commands.doctor.gathering import gather
 from gpuconf.commands.doctor.gathering.interpreter import other_interpreter
 from gpuconf.commands.doctor.report import ProfileInForce, Report
 from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.machine.schedulers.assigned import SLURM_VARIABLES
 
 if TYPE_CHECKING:
     from gpuconf.commands.doctor.live import LiveReport, ProbedFramework
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
 _STEERING_NAMES = (
     *("LD_LIBRARY_PATH", "GPU_DEVICE_ORDINAL", "GPU_PORTION", "RUNAI_NUM_OF_GPUS"),
-    *("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_SHARDS_ON_NODE", "SLURM_STEP_GPUS"),
+    *SLURM_VARIABLES,
 )
 _OURS = "GPUCONF_STATE"
 _PIP = re.compile(r"(?<![\w-])pip(?= (?:un)?install )")

@@ -74,7 +74,24 @@ class Cap(NamedTuple):
 
 
 RAY, SLURM = "ray", "slurm"
-SCHEDULERS = {RAY: "Ray", SLURM: "Slurm"}
+
+
+class Scheduler(NamedTuple):
+    """A scheduler that assigns parts of GPUs.
+
+    ``name`` is for people.  ``asking`` is how a job asks for ``{part}`` of a GPU, and ``title`` a
+    pattern of the first word on the command line of the processes that it starts.
+    """
+
+    name: str
+    asking: str
+    title: str
+
+
+SCHEDULERS = {
+    RAY: Scheduler("Ray", "num_gpus={part}", r"ray::\S"),
+    SLURM: Scheduler("Slurm", "--gres=shard:N for {part} of the GPU", r"slurmstepd: \[[^\]]+\]"),
+}
 
 
 class Share(NamedTuple):

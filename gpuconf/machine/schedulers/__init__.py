@@ -50,7 +50,7 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
         return inventory._replace(unshared=assigned.why)
     if assigned.part == 0:
         return inventory._replace(unassigned=assigned.why)
-    name, part, words = SCHEDULERS[assigned.scheduler], assigned.part, assigned.words
+    name, part, words = SCHEDULERS[assigned.scheduler].name, assigned.part, assigned.words
 
     def shared(gpu: Gpu) -> Gpu:
         outside = held_outside(gpu, assigned.scheduler, os.getpid())

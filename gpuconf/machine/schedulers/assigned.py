@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SHARDS = "SLURM_SHARDS_ON_NODE"  # set if Slurm has assigned part of a GPU
+# What Slurm says of a job's GPUs.
+SLURM_VARIABLES = ("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", SHARDS)
 NO_GPU = "no GPU"
 
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 
 from gpuconf.basics.processes import is_ending, lineage_of, words_of
-from gpuconf.machine.cards.inventory import RAY, SLURM, Gpu
-
-_TITLES = {RAY: re.compile(r"ray::\S"), SLURM: re.compile(r"slurmstepd: \[[^\]]+\]")}
+from gpuconf.machine.cards.inventory import SCHEDULERS, Gpu
 
 
 def is_task_of(pid: int, scheduler: str) -> bool:
@@ -20,8 +18,8 @@ def is_task_of(pid: int, scheduler: str) -> bool:
 
     Not so for a program in a terminal, nor for Ray's own driver.
     """
-    titles = (words_of(each)[0] for each in lineage_of(pid))
-    return any(map(_TITLES[scheduler].match, titles))
+    title = SCHEDULERS[scheduler].title
+    return any(re.match(title, words_of(each)[0]) for each in lineage_of(pid))
 
 
 def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:

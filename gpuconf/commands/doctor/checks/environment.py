@@ -12,6 +12,7 @@ from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards.inventory import SCHEDULERS
+from gpuconf.machine.schedulers.assigned import SLURM_VARIABLES
 from gpuconf.planner.visibility import see
 
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -20,7 +21,7 @@ _ORDER = "CUDA_DEVICE_ORDER"
 _JAX_PLATFORMS = "JAX_PLATFORMS"
 # A program's GPU shares from Slurm, Kubernetes and NVIDIA's plugin, and limits of HAMi and MPS.
 _SHARES = (
-    *("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"),
+    *SLURM_VARIABLES,
     *("GPUCONF_SHARDS_PER_GPU", "GPU_PORTION", "RUNAI_NUM_OF_GPUS", "NVIDIA_VISIBLE_DEVICES"),
 )
 _LIMITS = ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_MPS_")
@@ -177,7 +178,7 @@ def _share(facts: Facts) -> Finding:
         fix = of_shards if "GPUCONF_SHARDS_PER_GPU" in (assigned.why or "") else without
         return warn(assigned.why or "the share is not known", *said, fix=fix)
     part = f"{assigned.words}: {assigned.part:.4g} of each GPU, as a limit"
-    return ok(f"{SCHEDULERS[assigned.scheduler]} has assigned {part}", *said)
+    return ok(f"{SCHEDULERS[assigned.scheduler].name} has assigned {part}", *said)
 
 
 def _is_share(variable: str) -> bool:
