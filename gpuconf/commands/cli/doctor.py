@@ -22,7 +22,7 @@ the profile, and say what is wrong, each with a command that fixes it. Nothing
 is changed, and no framework is imported here: it takes a second or so."""
 
 PARENT_OPTION = "--parent"
-_FORMATS = ("text", "json", "github", "sarif")
+_FORMATS = ("text", "json", "github")
 _EXAMPLES = """\
 examples:
   gpuconf doctor                            # what is wrong; -v: every check
@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--strict", action="store_true", help="exit 1 on warnings too")
     add("-v", "--verbose", action="store_true", help="show every check, with details")
     add("--format", choices=_FORMATS, default="text",
-        help="how to print what was found: for people, as one JSON document, as annotations of "
-        "GitHub's workflows, or as SARIF")  # fmt: skip
+        help="how to print what was found: for people, as one JSON document, or as annotations "
+        "of GitHub's workflows")  # fmt: skip
     add(
         "--json",
         action="store_const",
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.format == "text":
         _show(report, options, output)
     else:
-        _write_format(report, options.format, code, output)
+        _write_format(report, options.format, output)
     if unwritten is not None:
         output.note(f"gpuconf: error: {unwritten}")
         return code or unwritten.exit_code
@@ -187,24 +187,16 @@ def part_words(options: argparse.Namespace) -> None:
         options.checks = [*options.checks, *checks]
 
 
-def _write_format(report: Report, form: str, code: int, output: Output) -> None:
+def _write_format(report: Report, form: str, output: Output) -> None:
     """Write the report for programs, with paths relative to the checkout of a workflow."""
     folder = os.path.abspath(os.environ.get("GITHUB_WORKSPACE") or os.getcwd())
     if form == "json":
         output.document(report)
-    elif form == "github":
+    else:
         from gpuconf.commands.doctor.annotations import annotations_of
 
         for line in annotations_of(report, folder=folder):
             output.line(line)
-    else:
-        import json
-
-        from gpuconf.commands.doctor.examination import known_checks
-        from gpuconf.commands.doctor.sarif import sarif_of
-
-        found = sarif_of(report, known_checks(), folder=folder, exit_code=code)
-        print(json.dumps(found, indent=2))
 
 
 def _write_page(report: Report, path: str) -> GpuconfError | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpuconf.commands.doctor.source import rewrites
-from gpuconf.commands.doctor.source.rewrites import is_held_out, is_measured, is_whole
 from gpuconf.commands.doctor.source.script import Script, ScriptProblem, argument
+from gpuconf.commands.doctor.source.whole_sets import is_held_out, is_measured, is_whole
 
 # Methods that treat their input as one batch, and the ones that split it into batches.
 _ONE_BATCH = {"predict_on_batch": "predict", "test_on_batch": "evaluate", "train_on_batch": "fit"}
@@ -18,6 +17,17 @@ _MODEL_MAKERS = {"Sequential", "Model", "load_model", "model_from_json", "clone_
 _RUNS_GRAPH = {"run": 1, "eval": 0}  # the position of feed_dict
 _TENSOR_MAKERS = {"tensorflow.constant", "tensorflow.convert_to_tensor"}
 _LONGEST_CALL = 60
+# The position of batch_size in methods that work in batches: after the data.
+_BATCH_SIZE_AT = {"fit": 2, "predict": 1, "evaluate": 2}
+# What to call in place of it, with the same arguments where they are dots.
+_IN_PARTS = {
+    "predict": "import gpuconf\ngpuconf.predict(...)  # or Keras's predict(..., batch_size=32)",
+    "evaluate": "import gpuconf\ngpuconf.evaluate(...)  # or Keras's evaluate(..., batch_size=32)",
+    "fit": "import gpuconf\ngpuconf.fit(...)  # that batch in parts; or fit(..., batch_size=32)",
+    "call": "import gpuconf\ngpuconf.oom_safe(...)  # around the call, which then gets parts of it",
+    "session": "import gpuconf\ngpuconf.session_evaluate(...)  # session, tensors, feed",
+    "function": "# call it with slices of 32 in a loop, and join what it returns",
+}
 
 
 def whole_set_at_once(script: Script) -> Iterator[ScriptProblem]:
@@ -32,19 +42,18 @@ def whole_set_at_once(script: Script) -> Iterator[ScriptProblem]:
 def _problems_of(script: Script, call: ast.Call, name: str) -> Iterator[ScriptProblem]:
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if method in _ONE_BATCH and is_whole(script, argument(call, 0, "x")):
-        fix = rewrites.of_one_batch(script, call, _ONE_BATCH[method])
-        yield _problem(call, _quoted(call), fix)
-    elif method in rewrites.BATCH_SIZE_AT and _sized_by_data(script, call, method):
-        fix = rewrites.of_batch_size(script, call, method)
-        yield _problem(call, f"batch_size of {method}", fix)
+        yield _problem(call, _quoted(call), _IN_PARTS[_ONE_BATCH[method]])
+    elif method in _BATCH_SIZE_AT and _sized_by_data(script, call, method):
+        yield _problem(call, f"batch_size of {method}", _IN_PARTS[method])
     elif _calls_model(script, call) and is_whole(script, argument(call, 0, "inputs")):
-        yield _problem(call, _quoted(call), rewrites.of_one_batch(script, call, "predict"))
+        training = script.constant(argument(call, 1, "training"))
+        yield _problem(call, _quoted(call), _IN_PARTS["call" if training else "predict"])
     elif _calls_function(script, call, name):
-        yield _problem(call, _quoted(call), rewrites.of_function(call))
+        yield _problem(call, _quoted(call), _IN_PARTS["function"])
     elif name in _TENSOR_MAKERS and _is_put_on_the_card(script, call):
         yield _one_tensor(script, call)
-    elif (feed := _whole_feed(script, call, method)) is not None:
-        yield _problem(call, _quoted(call), rewrites.of_session(script, call, feed))
+    elif _feeds_whole_set(script, call, method):
+        yield _problem(call, _quoted(call), _IN_PARTS["session"])
 
 
 def _problem(call: ast.Call, how: str, fix: str) -> ScriptProblem:
@@ -100,22 +109,21 @@ def _makes_model(script: Script, value: ast.expr | None) -> bool:
 
 def _sized_by_data(script: Script, call: ast.Call, method: str) -> bool:
     """Whether ``batch_size`` is the length of the data in this call."""
-    size = argument(call, rewrites.BATCH_SIZE_AT[method], "batch_size")
+    size = argument(call, _BATCH_SIZE_AT[method], "batch_size")
     return is_measured(script, size, argument(call, 0, "x"))
 
 
-def _whole_feed(script: Script, call: ast.Call, method: str) -> ast.expr | None:
-    """The feed of ``session.run(t, feed)`` or ``t.eval(feed)``, if it is a whole test set.
+def _feeds_whole_set(script: Script, call: ast.Call, method: str) -> bool:
+    """Whether ``session.run(t, feed)`` or ``t.eval(feed)`` is fed a whole test set.
 
     Not a training set: a training operation must run as often as before.
     """
     if method not in _RUNS_GRAPH:
-        return None
-    feed = argument(call, _RUNS_GRAPH[method], "feed_dict")
-    fed = script.value(feed)
+        return False
+    fed = script.value(argument(call, _RUNS_GRAPH[method], "feed_dict"))
     values = fed.values if isinstance(fed, ast.Dict) else []
     is_run = method == "eval" or bool(call.args)  # an operation's own run() has no fetches
-    return feed if is_run and any(is_held_out(script, each) for each in values) else None
+    return is_run and any(is_held_out(script, each) for each in values)
 
 
 def _is_put_on_the_card(script: Script, call: ast.Call) -> bool:

@@ -25,11 +25,6 @@ class CodeEvent(NamedTuple):
         """Whether this earlier event happens whenever ``later`` does."""
         return self.arms == later.arms[: len(self.arms)]
 
-    def excludes(self, other: CodeEvent) -> bool:
-        """Whether the two are in different arms of one ``if``."""
-        mine = dict(self.arms)
-        return any(mine.get(fork, arm) != arm for fork, arm in other.arms)
-
 
 class CodePath(NamedTuple):
     """One path through the file; the steps before ``own_from`` also belong to another path."""

@@ -7,13 +7,18 @@ import re
 from collections.abc import Iterator
 
 from gpuconf.commands.doctor.source.flow import Function
-from gpuconf.commands.doctor.source.rewrites import of_images
 from gpuconf.commands.doctor.source.script import Script, ScriptProblem, imports_tensorflow
 
 _READERS = {"imread", "load_img"}  # by last name: cv2, skimage, imageio, matplotlib, Keras
 _OPENERS = {"PIL.Image.open", "Image.open"}
 _ARRAYS = {"array", "asarray", "stack", "vstack", "concatenate", "convert_to_tensor", "constant"}
 _FEW = 64
+_STREAM = (
+    "import gpuconf.images\n"
+    'data = gpuconf.images.stream(paths, labels, size=(224, 224), host_limit="2GiB")\n'
+    "# sequence(...) in place of stream(...) where Keras is not on TensorFlow\n"
+    "# or without gpuconf: keras.utils.image_dataset_from_directory, with a folder for each class"
+)
 _IN_PIECES = re.compile("batch|generat|chunk", re.IGNORECASE)
 _LOADERS = ("Sequence", "Dataset", "Generator", "DataLoader")
 # Calls that reduce an image to a few numbers, so that the list holds those instead of images.
@@ -40,12 +45,12 @@ def images_in_a_list(script: Script) -> Iterator[ScriptProblem]:
         if isinstance(node, ast.For) and (found := reading.filled_list(node)) is not None:
             name, call = found
             if reading.becomes_array(name, node):
-                yield _problem(script, call)
+                yield _problem(call)
         elif isinstance(node, ast.ListComp) and reading.is_list_of_all(node):
-            yield _problem(script, node)
+            yield _problem(node)
 
 
-def _problem(script: Script, node: ast.AST) -> ScriptProblem:
+def _problem(node: ast.AST) -> ScriptProblem:
     return ScriptProblem(
         "source.images_in_list",
         "warn",
@@ -55,7 +60,7 @@ def _problem(script: Script, node: ast.AST) -> ScriptProblem:
             "both are in host memory at once, decoded: 10000 images of 224 × 224 in float32 "
             "are 6 GB; and fit() copies a whole array to the GPU",
         ),
-        of_images(script),
+        _STREAM,
     )
 
 

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from gpuconf.commands.doctor.finding import Finding, SourcePlace, crash
 from gpuconf.commands.doctor.source import (
     batches,
-    contrib,
     environment,
     growth,
     images,
     order,
     refused,
-    sessions,
-    workers,
+    version_1,
 )
 from gpuconf.commands.doctor.source.script import Script, ScriptProblem
 from gpuconf.commands.doctor.source.text import (
@@ -47,15 +45,11 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.refused_value": "PyTorch and JAX take the values that the script gives them",
     "source.growth_value": "TF_FORCE_GPU_ALLOW_GROWTH is set to true or false",
     "source.growth_one_gpu": "memory growth is set for every GPU that is visible",
-    "source.growth_and_limit": "no GPU gets both memory growth and a limit from tf.config",
-    "source.error_swallowed": "a GPU setting that fails stops the program",
     "source.devices_early": "no device is made before the settings that it should get",
-    "source.v1_session": "no code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have",
-    "source.v1_gone": "no tf.contrib and no tensorflow.examples, which TensorFlow 2 has not",
+    "source.v1": "no code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have",
     "source.unedited": "whether the script is better left as it is, and run by `gpuconf run`",
     "source.whole_set": "no whole data set goes to the GPU at once",
     "source.images_in_list": "the images are not all read into one list",
-    "source.workers": "gpuconf reaches the workers of joblib, loky, Dask and Ray",
     "source.clean": "none of the patterns above was found in the script",
 }
 _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
@@ -65,20 +59,15 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.refused_value": refused.refused_values,
     "source.growth_value": environment.growth_spelling,
     "source.growth_one_gpu": growth.one_gpu_only,
-    "source.growth_and_limit": growth.growth_and_limit,
-    "source.error_swallowed": growth.swallowed_errors,
     "source.devices_early": order.early_devices,
-    "source.v1_session": sessions.version_1_sessions,
-    "source.v1_gone": contrib.gone_modules,
+    "source.v1": version_1.version_1,
     "source.whole_set": batches.whole_set_at_once,
     "source.images_in_list": images.images_in_a_list,
-    "source.workers": workers.unreached_workers,
 }
 # Not counted: the check that reports that no profile applies, which is not a mistake.
 _PATTERNS = len(_CHECKS) - 1
 _IGNORE = re.compile(r"#\s*gpuconf:\s*ignore(?:\[(?P<ids>[^\]]*)\])?")
 _MOST_PLACES = 8
-_OF_VERSION_1 = ("source.v1_session", "source.v1_gone")
 
 
 def check_script(path: str) -> tuple[Finding, ...]:
@@ -126,10 +115,9 @@ def _unedited(
 ) -> Iterator[Finding]:
     """The finding for a framework script of an old stack, or one that the user should not edit."""
     heard = [each for each in problems if not _is_ignored(script.source, each)]
-    is_old = any(each.id in _OF_VERSION_1 and each.status == "fail" for each in heard)
+    is_old = any((each.id, each.status) == ("source.v1", "fail") for each in heard)
     why = not_edited or (OLD_STACK if is_old else None)
-    if why is not None and any(each.id in ("source.auto_missing", *_OF_VERSION_1)
-                               for each in heard):  # fmt: skip
+    if why is not None and any(each.id in ("source.auto_missing", "source.v1") for each in heard):
         yield unedited(script.source.filename, why)
 
 

@@ -7,20 +7,12 @@ from collections.abc import Iterator
 
 from gpuconf.commands.doctor.source import makers
 from gpuconf.commands.doctor.source.flow import CodeEvent, CodePath
-from gpuconf.commands.doctor.source.growth import (
-    ONE_OF_BOTH,
-    growth_and_limit,
-    growth_for_all,
-    one_gpu_only,
-)
 from gpuconf.commands.doctor.source.script import (
-    LISTS_GPUS,
     SETS_GROWTH,
     SETS_LIMIT,
     SETS_VISIBLE,
     Script,
     ScriptProblem,
-    argument,
     first_in,
     imported_modules,
     imports_tensorflow,
@@ -123,88 +115,32 @@ def _made_before(
 
 def early_devices(script: Script) -> Iterator[ScriptProblem]:
     """``source.devices_early``: devices are created before the settings that they should get."""
-    # A fix must not repeat what another finding has called wrong.
-    instead = {problem.node: growth_for_all(script) for problem in one_gpu_only(script)}
-    instead |= {problem.node: ONE_OF_BOTH for problem in growth_and_limit(script)}
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
             name = script.names.of(node.func) if isinstance(node, ast.Call) else ""
-            if name not in _SETTINGS or not isinstance(node, ast.Call):
+            if name not in _SETTINGS:
                 continue
             if name != SETS_VISIBLE and script.uses_gpuconf_before(line, index):
                 continue  # gpuconf's guards handle the call, and the plan applies
             made = _made_before(script, line, index)
             if made is not None:
-                fix = instead.get(node) or _moved(script, node, name)
-                yield _too_late(script, node, made, name, fix)
+                yield _too_late(script, node, made.node, _SETTINGS[name])
 
 
-def _too_late(
-    script: Script, node: ast.Call, made: CodeEvent, name: str, fix: str
-) -> ScriptProblem:
-    maker = made.node
-    assert isinstance(maker, ast.Call)  # guaranteed by is_maker
-    is_silent = script.names.of(maker.func) in makers.TENSORFLOW_SILENT
+def _too_late(script: Script, node: ast.AST, maker: ast.AST, setting: str) -> ScriptProblem:
+    made_by = script.names.of(maker.func) if isinstance(maker, ast.Call) else ""
+    is_silent = made_by in makers.TENSORFLOW_SILENT
     outcome = "is ignored without a word" if is_silent else "raises RuntimeError"
+    where = f"{script.place(maker)} ({_short(maker)})"
     return ScriptProblem(
         "source.devices_early",
         "fail",
         node,
-        f"{_SETTINGS[name]} {outcome}: the devices exist already",
-        (f"made at {script.place(maker)} ({_short(maker)})",),
-        f"# above the line that makes the devices:\n# {_short(maker)}\n{fix}",
+        f"{setting} {outcome}: the devices exist already",
+        (f"made at {where}",),
+        f"# move it, with what it needs, above {where}",
     )
-
-
-def _moved(script: Script, node: ast.Call, name: str) -> str:
-    """The setting, moved above the maker together with its loop and the variables that it needs."""
-    moved: ast.AST = node
-    for each in script.above(node):
-        if isinstance(each, ast.For) and len(ast.unparse(each).splitlines()) <= 3:
-            moved = each
-        if isinstance(each, ast.stmt) and not isinstance(each, ast.Expr):
-            break
-    needed = _definitions(script, moved)
-    if needed is not None:
-        return "\n".join([*needed, ast.unparse(moved)])
-    if name == SETS_GROWTH:
-        return growth_for_all(script)
-    gpus = f'{script.tf}.config.list_physical_devices("GPU")'
-    device = argument(node, 0, "device" if name == SETS_LIMIT else "devices")
-    if not isinstance(device, ast.Name) or (rest := _definitions(script, node, device)) is None:
-        return ast.unparse(node)
-    if name == SETS_LIMIT:
-        lines = [*rest, f"for {device.id} in {gpus}:", f"    {ast.unparse(node)}"]
-    else:
-        lines = [*rest, f"{device.id} = {gpus}", ast.unparse(node)]
-    return "\n".join(lines)
-
-
-def _definitions(
-    script: Script, node: ast.AST, known: ast.Name | None = None, *, depth: int = 0
-) -> list[str] | None:
-    """The assignments of the variables in ``node``; None if one is unknown."""
-    found: list[str] = []
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-    own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-    own |= {known.id} if known is not None else set()
-    for variable in dict.fromkeys(each.id for each in names):
-        values = script.values_of(variable)
-        if variable in own or not values:  # an import, or a builtin
-            continue
-        value = next((each for each in values if _lists_gpus(script, each)), values[0])
-        is_plain = value is not None and script.is_assigned(variable, value)
-        is_one = len(values) == 1 or _lists_gpus(script, value)
-        before = _definitions(script, value, depth=depth + 1) if value and depth < 3 else None
-        if value is None or not is_plain or not is_one or before is None:
-            return None
-        found += [*before, f"{variable} = {ast.unparse(value)}"]
-    return list(dict.fromkeys(found))
-
-
-def _lists_gpus(script: Script, value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Call) and script.names.of(value.func) == LISTS_GPUS
 
 
 def _short(node: ast.AST) -> str:

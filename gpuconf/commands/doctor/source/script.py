@@ -211,12 +211,6 @@ class Script:
             for node in ast.walk(place)
         )
 
-    def is_assigned(self, name: str, value: ast.expr) -> bool:
-        """Whether the file contains ``name = value`` itself, not as part of a tuple."""
-        parent = self._parents.get(value)
-        targets = parent.targets if isinstance(parent, ast.Assign) else []
-        return any(isinstance(each, ast.Name) and each.id == name for each in targets)
-
     def _note_bindings(self) -> None:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Assign):

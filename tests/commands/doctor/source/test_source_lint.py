@@ -71,7 +71,7 @@ def test_each_check() -> None:
         if not is_right:
             wrong[case.name] = lines
     assert wrong == {}
-    assert len(CASES) > 130
+    assert len(CASES) > 110
 
 
 def test_the_table_has_both_for_each_check() -> None:
@@ -97,7 +97,7 @@ def test_problems_have_a_place_a_quote_and_a_fix_that_is_python() -> None:
             assert finding.fix
             ast.parse(finding.fix)
             with_a_fix += 1
-    assert with_a_fix >= 90
+    assert with_a_fix >= 70
 
 
 def test_the_fix_removes_the_finding() -> None:
@@ -108,51 +108,8 @@ def test_the_fix_removes_the_finding() -> None:
         for finding in found(case.script, case.id)
         if finding.fix and finding.status in ("warn", "fail")
     ]
-    assert len(fixes) >= 80
+    assert len(fixes) >= 65
     assert [fix for check_id, fix in fixes if found(fix, check_id)] == []
-
-
-def test_a_fix_brings_the_variables_that_it_uses() -> None:
-    """A setting that is to stand further up stands there with what it names."""
-    fixes = [
-        (finding.fix or "", ast.parse(case.script))
-        for case in CASES
-        for finding in found(case.script, "source.devices_early")
-    ]
-    assert len(fixes) >= 6
-    for fix, script in fixes:
-        names = [each for each in ast.walk(ast.parse(fix)) if isinstance(each, ast.Name)]
-        made = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-        imported = {
-            (alias.asname or alias.name).partition(".")[0]
-            for node in ast.walk(script)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for alias in node.names
-        }
-        used = {each.id for each in names if isinstance(each.ctx, ast.Load)}
-        assert used - made - imported == set(), fix
-
-
-def test_no_fix_hands_back_what_another_finding_calls_wrong() -> None:
-    """A pair of growth and limit, and growth of one GPU, in a try and after the devices."""
-    script = """
-import tensorflow as tf
-x = tf.constant(1.0)
-gpus = tf.config.list_physical_devices("GPU")
-try:
-    tf.config.experimental.set_memory_growth(gpus[0], True)
-    tf.config.set_logical_device_configuration(
-        gpus[0], [tf.config.LogicalDeviceConfiguration(memory_limit=2048)])
-except RuntimeError as e:
-    print(e)
-"""
-    for text in (script, re.sub(r"(?s)    tf.config.set_log.*?\]\)\n", "", script)):
-        findings = findings_in(text, "train.py")
-        wrong = {"source.growth_and_limit", "source.growth_one_gpu"}
-        assert wrong & {each.id for each in findings}
-        for finding in findings:
-            fixed = findings_in(f"import tensorflow as tf\n{finding.fix}", "train.py")
-            assert not wrong & {each.id for each in fixed}, finding
 
 
 def test_no_sound_script_brings_a_warning_of_another_check() -> None:
@@ -173,7 +130,7 @@ print(model.evaluate(x_test, y_test), model(x_test[:5]))
 def test_a_script_without_findings_is_not_called_sound() -> None:
     """It says how many patterns were looked for; that no profile applies is not a fault."""
     missing, clean = findings_in("import keras\n", "train.py")
-    assert clean.summary == "train.py: read; none of the 13 patterns looked for was found"
+    assert clean.summary == "train.py: read; none of the 9 patterns looked for was found"
     assert (missing.id, missing.status, missing.fix) == ("source.auto_missing", "ok", None)
 
 
@@ -181,17 +138,17 @@ def test_a_script_without_findings_is_not_called_sound() -> None:
 def test_several_files_are_counted_by_their_findings(clean: int, counted: str) -> None:
     """Not by the files without any, which reads as its opposite if there are none."""
     without = Finding("source.clean", "ok", "a.py: read")
-    assert in_one([without] * clean, 2)[-1].summary == f"2 files read for 13 patterns, {counted}"
+    assert in_one([without] * clean, 2)[-1].summary == f"2 files read for 9 patterns, {counted}"
 
 
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("tf.Session()", "TensorFlow 2 has no tf.Session"),
-        ("tf.Session(tf.ConfigProto())", "TensorFlow 2 has neither tf.Session nor tf.ConfigProto"),
+        ("tf.Session()", "written for TensorFlow 1: TensorFlow 2 and Keras 3 have no tf.Session"),
         (
             "tf.Session(tf.ConfigProto(tf.GPUOptions()))",
-            "TensorFlow 2 has none of tf.Session, tf.ConfigProto, tf.GPUOptions",
+            "written for TensorFlow 1: TensorFlow 2 and Keras 3 have no tf.Session, "
+            "tf.ConfigProto or tf.GPUOptions",
         ),
         (
             "x_test = tf.load()\nmodel = tf.keras.Sequential([f])\nmodel(x_test)",
@@ -253,7 +210,6 @@ _LEAVES = _NAMES | st.sampled_from(["1", "'true'", "None", "gpus[0]", "x_test.sh
 _CALLS = st.sampled_from(
     ["tf.Session", "tf.config.experimental.set_memory_growth", "tf.config.list_physical_devices"]
 ) | st.sampled_from(["K.set_session", "np.array", "cv2.imread", "images.append", "f"])
-_CALLS |= st.sampled_from(["joblib.Parallel", "joblib.delayed", "ray.remote", "pool.submit"])
 _CALLS |= st.sampled_from(["model.predict_on_batch", "os.environ.update"])
 _EXPRESSIONS = st.recursive(
     _LEAVES,
@@ -267,7 +223,7 @@ _EXPRESSIONS = st.recursive(
 _LINES = st.builds("{} = {}".format, _NAMES, _EXPRESSIONS) | _EXPRESSIONS
 _LINES |= st.builds("os.environ[{}] = {}".format, _EXPRESSIONS, _EXPRESSIONS)
 _LINES |= st.sampled_from(["import tensorflow as tf, os", "from keras import backend as K"])
-_LINES |= st.just("import gpuconf.auto, joblib, ray")
+_LINES |= st.just("import gpuconf.auto")
 
 
 def _block(head: str) -> st.SearchStrategy[str]:

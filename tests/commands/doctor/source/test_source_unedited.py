@@ -108,7 +108,7 @@ def test_the_kernel_of_a_notebook() -> None:
 def test_the_fix_of_an_old_session_names_the_way_without_editing() -> None:
     """`gpuconf doctor` without -v shows the failure alone, so its fix says both."""
     found = findings_in("import tensorflow as tf\ntf.Session()\n", "old.py")
-    problem = next(each for each in found if each.id == "source.v1_session")
+    problem = next(each for each in found if each.id == "source.v1")
     assert problem.fix is not None
     assert problem.fix.splitlines()[-1].endswith(": gpuconf run -- python old.py")
     syntax, _ = findings_in("print 'x'\nimport keras\n", "old.py")

@@ -10,8 +10,7 @@ import pytest
 
 from gpuconf.basics.units import MIB
 from gpuconf.commands.doctor.source import findings_in
-from gpuconf.commands.doctor.source.contrib import REPLACEMENTS
-from gpuconf.commands.doctor.source.graphs import GRAPH_NAMES, KERAS_2_NAMES
+from gpuconf.commands.doctor.source.version_1 import GRAPH_NAMES, KERAS_2_NAMES, SESSION_NAMES
 from gpuconf.simcard import bridge_for_command, simulated_card
 from tests.programs import warm
 from tests.programs.card_clients import STORY
@@ -68,7 +67,7 @@ print("private", private.set_session(None), has(keras.backend, "set_session"))
 def fixed(script: str) -> str:
     """The script with the fix for its sessions: our lines on top, its import of TensorFlow anew."""
     (fix,) = [each.fix or "" for each in findings_in(script, "old.py")
-              if each.id == "source.v1_session"]  # fmt: skip
+              if each.id == "source.v1"]  # fmt: skip
     ours, _, theirs = fix.partition("import os\n")
     below = script.replace("import tensorflow as tf\n", f"import os\n{theirs}\n")
     return below.replace("import numpy as np\n", f"{ours}import numpy as np\n")
@@ -79,14 +78,15 @@ def test_the_fix_of_a_script_of_2018_runs(tmp_path: Path) -> None:
     """On the simulated card, on its GPU, within the fraction that it asked for.
 
     And in the same process: tf.compat.v1 has every name that is called TensorFlow 1's, tf has none
-    of them; what is in place of tf.contrib is there; the set_session of tensorflow.python.keras is
-    there and does nothing that Keras knows of.
+    of them; cells and initializers of tf.contrib are there; the set_session of
+    tensorflow.python.keras is there and does nothing that Keras knows of.
     """
     if shutil.which("c++") is None:
         pytest.skip("there is no C++ compiler named c++")
-    kept = [*GRAPH_NAMES, *KERAS_2_NAMES]
+    kept = [*SESSION_NAMES, *GRAPH_NAMES, *KERAS_2_NAMES]
+    moved = ["nn.rnn_cell.BasicLSTMCell", "glorot_uniform_initializer"]  # out of tf.contrib
     file = tmp_path / "old.py"
-    listing = LIST.format(old=[*kept, *REPLACEMENTS.values()], new=kept)
+    listing = LIST.format(old=[*kept, *moved], new=kept)
     file.write_text(fixed(SCRIPT) + listing, encoding="utf-8")
     bridge = bridge_for_command([sys.executable])
     with simulated_card(STORY) as card:
@@ -120,8 +120,8 @@ import keras
 def test_a_backend_that_only_computes() -> None:
     """The old name of Keras's backend, imported for its functions, gets the new one."""
     script = "import keras.backend.tensorflow_backend as KTF\nx = KTF.mean(y)\n"
-    (fix,) = [each.fix for each in findings_in(script, "a.py") if each.id == "source.v1_session"]
-    assert fix == "from tensorflow.keras import backend as KTF"
+    (fix,) = [each.fix or "" for each in findings_in(script, "a.py") if each.id == "source.v1"]
+    assert fix.startswith("from tensorflow.keras import backend as K  # in place of")
 
 
 FIRST_PLACES = {
