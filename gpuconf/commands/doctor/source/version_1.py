@@ -60,8 +60,9 @@ def version_1(script: Script) -> Iterator[ScriptProblem]:
     names = list(dict.fromkeys(_written(name) for _, name in gone))
     for node, _ in gone:
         what = f"written for TensorFlow 1: TensorFlow 2 and Keras 3 have no {_listed(names)}"
-        fix = _fix(script, [name for _, name in gone])
-        yield ScriptProblem("source.v1", "fail", node, what, ("an error at this line",), fix)
+        error = "AttributeError" if isinstance(node, ast.expr) else "ImportError"
+        fix = _fix(script, [name.replace(".tensorflow_backend", "") for _, name in gone])
+        yield ScriptProblem("source.v1", "fail", node, what, (f"{error} at this line",), fix)
     for node, name in used:
         if node in private:
             what = "no model takes the session of tensorflow.python.keras"
