@@ -116,7 +116,6 @@ def examine(
         environment=tuple(_steering(facts.environ)),
         profile=_profile(facts),
         probe=live.runs if live else None,
-        accounts=tuple(sorted(facts.ledger.accounts)) if facts.ledger else (),
     )
 
 

@@ -198,78 +198,18 @@ class ProfileFacts(NamedTuple):
     plan_error: GpuconfError | None = None
 
 
-class LeaseHolder(NamedTuple):
-    """A live lease, or a place in a card's queue: its owner, and the state of its process.
-
-    ``card`` is the card's name for people, otherwise its folder's name.  ``is_foreign`` is True if
-    the process is in another PID namespace.  ``state`` is the kernel's letter; None for a foreign
-    process, and for an ended one whose child keeps the lease.
-    """
-
-    card: str
-    pid: int
-    size_bytes: int
-    is_waiting: bool = False
-    is_foreign: bool = False
-    state: str | None = None
-    user: str | None = None
-    is_ours: bool = True
-    program: str | None = None
-
-
-class LedgerFile(NamedTuple):
-    """A file in a ledger; ``may_remove`` is whether this user's programs can remove it."""
-
-    path: str
-    user: str | None = None
-    may_remove: bool = True
-
-
-class LedgerContents(NamedTuple):
-    """A lease folder and its contents.
-
-    ``mode`` is as in ls; ``is_open`` is True if the mode lets every user write, ``is_roots`` if
-    root owns it, and ``is_full`` if the file system has no room for another file.  ``left`` are
-    leases of ended processes, ``strange`` files that are not gpuconf's, and ``crowded`` folders of
-    cards with too many files to read.
-    """
-
-    path: str
-    mode: str = ""
-    is_open: bool = True
-    is_roots: bool = False
-    is_full: bool = False
-    holders: tuple[LeaseHolder, ...] = ()
-    left: tuple[LedgerFile, ...] = ()
-    strange: tuple[LedgerFile, ...] = ()
-    faults: tuple[FolderFault, ...] = ()
-    crowded: tuple[str, ...] = ()
-
-
-class MutexFacts(NamedTuple):
-    """The ledger's mutex: who held it as long as we watched, and why it does not open.
-
-    ``holder`` is None if there is none, or if /proc/locks does not show it; ``held_s`` is how long
-    we saw one process hold it.
-    """
-
-    path: str
-    problem: str | None = None
-    held_s: float = 0.0
-    holder: int | None = None
-    name: str | None = None
-    user: str | None = None
-    state: str | None = None
-    is_ours: bool = True
-
-
 class LedgerFacts(NamedTuple):
     """The lease ledger as a program would find it now.
 
     ``named`` is $GPUCONF_LEASES.  ``path`` is the folder in use; if ``is_there`` is false, the one
     that the first program would create; None if none is usable.  ``faults`` are those of the
-    folders before it, or of all.  ``others`` are further folders with leases of this machine's
-    cards; if ``named`` is set, programs ignore those.
+    folders before it, or of all.
+
+    Of a folder that is there, ``mode`` is as in ls; ``is_open`` is True if it lets every user
+    write, ``is_roots`` if root owns the folder, and ``is_full`` if its file system has no room for
+    another file.  ``card_faults`` say why nobody, or not everybody, can lease memory of a card, and
+    ``mutex_problem`` why nobody can lease at all.  ``granted`` and ``waiting`` count the leases and
+    the places in queues.
     """
 
     named: str | None = None
@@ -278,19 +218,14 @@ class LedgerFacts(NamedTuple):
     is_read_only: bool = False
     is_private: bool = False
     faults: tuple[FolderFault, ...] = ()
-    contents: LedgerContents | None = None
-    others: tuple[LedgerContents, ...] = ()
-    mutex: MutexFacts | None = None
-
-    @property
-    def accounts(self) -> set[str]:
-        """The account names that may occur in findings."""
-        users = {self.mutex.user if self.mutex else None}
-        for contents in (self.contents, *self.others):
-            if contents is not None:
-                users |= {holder.user for holder in contents.holders}
-                users |= {file.user for file in contents.left}
-        return {user for user in users if user is not None}
+    mode: str = ""
+    is_open: bool = True
+    is_roots: bool = False
+    is_full: bool = False
+    card_faults: tuple[FolderFault, ...] = ()
+    mutex_problem: str | None = None
+    granted: int = 0
+    waiting: int = 0
 
 
 class Facts(NamedTuple):

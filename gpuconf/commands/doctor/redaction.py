@@ -67,7 +67,7 @@ def redactor_for(
     """
     cards = [part for card in report.cards for part in (card, *card.instances)]
     users = {holder.user for card in cards for holder in card.holders or () if holder.user}
-    users |= {*report.accounts, *([account] if account else [])}
+    users |= {account} if account else set()
     return Redactor(home=home, hosts=hosts, users=users)
 
 

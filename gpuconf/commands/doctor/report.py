@@ -97,7 +97,7 @@ class ProfileInForce(NamedTuple):
 
 
 @json_shape(
-    hidden=("versions", "environment", "probe", "accounts"),
+    hidden=("versions", "environment", "probe"),
     computed=("by_status", "version_of", "variables", "measured"),
     renamed={
         "cards": "gpus",
@@ -110,8 +110,7 @@ class ProfileInForce(NamedTuple):
 class Report(NamedTuple):
     """A whole examination.
 
-    ``versions`` and ``environment`` are (name, value) pairs in display order. ``accounts`` are
-    account names that findings may contain, in addition to the holders of cards.
+    ``versions`` and ``environment`` are (name, value) pairs in display order.
     """
 
     findings: tuple[Finding, ...]
@@ -127,7 +126,6 @@ class Report(NamedTuple):
     profile: ProfileInForce | None = None
     """The profile that applies; None if it is rejected."""
     probe: tuple[MeasuredRun, ...] | None = None
-    accounts: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:

@@ -7,10 +7,9 @@ the leases, queries NVML and adds its own.
 
     folder   which folder it is, and why there is none
     lease    a lease as a value, and as the name of its file
-    mutex    one process at a time; a bounded wait in the kernel
+    mutex    one process at a time; a bounded wait
     files    a lease's file as other processes see it
     ledger   reads, sweeps, takes and releases leases
-    sweep    removes the files of ended programs of all users, for an administrator
     view     leases and NVML's figures: what each holder may still take
 
 ``import gpuconf.auto`` loads none of this; making a plan does.

@@ -14,17 +14,16 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import yaml
 
-from gpuconf.basics.units import GIB, parse_size
-from gpuconf.commands.doctor.facts import Facts, LeaseHolder, LedgerContents, LedgerFile, Package
+from gpuconf.basics.units import parse_size
+from gpuconf.commands.doctor.facts import Facts, Package
 from gpuconf.commands.doctor.finding import Status
 from gpuconf.errors import GpuconfError, ProfileError, ShortageError
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.machine.cards.health import CardHealth
 from gpuconf.machine.cards.holders import Process
 from gpuconf.machine.cards.nvml import PROBLEMS
-from tests.commands.doctor.doctor_machines import BARE, CARD, RUNNING, SOUND, leases
+from tests.commands.doctor.doctor_machines import BARE, CARD, RUNNING, SOUND
 
-FOLDER = f"/run/gpuconf/{CARD.uuid}"
 ERRORS: dict[str, GpuconfError] = {
     "shortage": ShortageError("profile x: not enough GPU memory\n  the sum", hint="stop one"),
     "unknown key": ProfileError(
@@ -39,14 +38,11 @@ ERRORS: dict[str, GpuconfError] = {
     "no profile x": ProfileError("there is no profile x"),
     "no GPU 7": ProfileError("there is no GPU 7"),
 }
-HOLDER = LeaseHolder(CARD.uuid or "", 4242, 4 * GIB, state="S", user="alice", program="train.py")
 # What values in lists and by key differ from.
 BASES: dict[type, Any] = {
     Gpu: CARD,
     CardHealth: CardHealth(),
     Process: RUNNING,
-    LeaseHolder: HOLDER,
-    LedgerContents: LedgerContents("/run/gpuconf", "drwxrwxrwt"),
 }
 
 
@@ -133,17 +129,5 @@ def cases() -> Iterator[Case]:
                 yield Case(check, status, row[status], facts_of(row))
 
 
-_OURS = LedgerFile(f"{FOLDER}/lease.1.2.3.4.5", "alice")
-_BOBS = tuple(
-    LedgerFile(f"{FOLDER}/lease.{ticket}.2.3.4.5", "bob", may_remove=False)
-    for ticket in range(1000)
-)
-CASES = (
-    *cases(),
-    Case("leases.left", "warn", "only bob or root can remove 1000 of them",
-         leases(left=(_OURS, *_BOBS))),
-    Case("leases.left", "warn", "find /run/gpuconf -mindepth 2", leases(left=_BOBS)),
-    Case("leases.left", "ok", "removes 1 of them; 3 belong to other users",
-         leases(left=(_OURS, *_BOBS[:3]))),
-)  # fmt: skip
+CASES = tuple(cases())
 TROUBLES = tuple(case for case in CASES if case.status in ("warn", "fail"))

@@ -11,9 +11,7 @@ from gpuconf.commands.doctor.facts import (
     DeviceNode,
     Facts,
     Interpreter,
-    LedgerContents,
     LedgerFacts,
-    MutexFacts,
     Package,
     Packages,
     ProfileFacts,
@@ -107,12 +105,7 @@ SYSTEM = System(
     shm_bytes=8 * GIB,
     shm_free_bytes=8 * GIB,
 )
-LEDGER = LedgerFacts(
-    path="/run/gpuconf",
-    is_there=True,
-    contents=LedgerContents("/run/gpuconf", "drwxrwxrwt"),
-    mutex=MutexFacts("/run/gpuconf/mutex"),
-)
+LEDGER = LedgerFacts(path="/run/gpuconf", is_there=True, mode="drwxrwxrwt")
 SOUND = Facts(
     inventory=INVENTORY,
     health={0: CardHealth(ecc_enabled=True, compute_mode="default")},
@@ -140,9 +133,3 @@ def card(*, health: CardHealth | None = None, **changes: Any) -> Facts:
 def profile(**changes: Any) -> Facts:
     """The sound machine with other facts of its profile."""
     return SOUND._replace(profile=PROFILE_FACTS._replace(**changes))
-
-
-def leases(**changes: Any) -> Facts:
-    """The sound machine with other contents of its ledger."""
-    contents = LedgerContents("/run/gpuconf", "drwxrwxrwt")._replace(**changes)
-    return SOUND._replace(ledger=LEDGER._replace(contents=contents))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpuconf.basics.processes import stat_of
 from gpuconf.basics.units import MIB
 from gpuconf.machine.leases.folder import MODE
 from tests.programs.processes import clean_environment
@@ -31,14 +29,6 @@ with ledger.mutex.held():
     )
 print("ready", flush=True)
 sys.stdin.read()
-"""
-_LOCK = """
-import sys
-from gpuconf.machine.leases.mutex import Mutex
-
-with Mutex(sys.argv[1]).held():
-    print("ready", flush=True)
-    sys.stdin.read()
 """
 
 
@@ -65,13 +55,6 @@ def holder(
 
 
 @contextmanager
-def locker(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A program that holds the mutex."""
-    with _running(_LOCK, folder, [str(folder)]) as process:
-        yield process
-
-
-@contextmanager
 def _running(program: str, home: Path, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
@@ -94,12 +77,3 @@ def leave_dead(folder: Path, count: int = 1) -> None:
     for _ in range(count):
         with holder(folder):
             pass
-
-
-def wait_for_state(process: subprocess.Popen[str], state: str) -> None:
-    """Until the kernel says that ``process`` is in ``state``."""
-    for _ in range(1000):
-        if (stat := stat_of(process.pid)) and stat.state == state:
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"pid {process.pid} did not come to {state}")

@@ -4,13 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconf.commands.doctor.facts import (
-    LeaseHolder,
-    LedgerContents,
-    LedgerFacts,
-    LedgerFile,
-    MutexFacts,
-)
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.measured import MeasuredHolder
 from gpuconf.commands.doctor.redaction import Redactor, redactor_for
@@ -74,20 +67,3 @@ def test_a_whole_report_is_redacted() -> None:
     assert (card.instances[0].uuid, card.instances[0].name) == ("MIG-wolf", "<host>")
     for name in ("carol", "dave", "erin", "/root"):
         assert name not in str(done)
-
-
-def test_accounts_of_the_ledger_are_taken_out() -> None:
-    """Who waits, whose files are left and who has the mutex: findings name them."""
-    ledger = LedgerFacts(
-        contents=LedgerContents(
-            "/run/gpuconf",
-            holders=(LeaseHolder("GPU 0", 7, 1, is_waiting=True, user="carol"),),
-            left=(LedgerFile("/run/gpuconf/GPU-1/lease.1.2.3.4.5", "dave"),),
-        ),
-        mutex=MutexFacts("/run/gpuconf/mutex", user="erin"),
-    )
-    assert ledger.accounts == {"carol", "dave", "erin"}
-    finding = Finding("leases.left", "ok", "carol, dave and erin")
-    report = Report((finding,), accounts=tuple(sorted(ledger.accounts)))
-    redactor = redactor_for(report, home="", hosts=(), account=None)
-    assert redactor.report(report).findings[0].summary == "<user>, <user> and <user>"

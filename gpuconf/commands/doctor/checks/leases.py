@@ -6,12 +6,16 @@ Without a ledger a program still starts, and plans with the free memory that NVM
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
-from gpuconf.commands.doctor.checks.check import Check, ok, skip, warn
-from gpuconf.commands.doctor.checks.ledger import MOST_SHOWN, described, of_contents, of_ledger
-from gpuconf.commands.doctor.facts import Facts, LeaseHolder, LedgerContents, LedgerFacts
+from gpuconf.basics.terminal import printable
+from gpuconf.basics.units import sized
+from gpuconf.commands.doctor.checks.check import NO_GPU, Check, ok, skip, warn
+from gpuconf.commands.doctor.facts import Facts, LedgerFacts
 from gpuconf.commands.doctor.finding import Finding
+from gpuconf.machine.cards import CardLease
 from gpuconf.machine.leases.folder import DEFAULTS, VARIABLE, FolderFault
+from gpuconf.planner.other_leases import holder
 
 _BEST = DEFAULTS[0]
 _MAKE = "sudo mkdir -p -m 1777 {}"
@@ -23,6 +27,24 @@ _IN_CONTAINERS = {
 }
 _SLURM = "SLURM_JOB_ID"
 _SHARED_MEMORY = "/dev/shm/"
+_MOST_SHOWN = 4
+
+
+def _of_ledger(judge: Callable[[LedgerFacts, Facts], Finding]) -> Callable[[Facts], Finding]:
+    """Apply ``judge`` only if programs can lease: a GPU is expected, and the ledger was read."""
+
+    def judged(facts: Facts) -> Finding:
+        if not facts.expects_gpu:
+            return skip(NO_GPU)
+        if facts.ledger is None:
+            return skip("the ledger of leases is unknown")
+        found = judge(facts.ledger, facts)
+        # Any user can create file names in a ledger, and escape sequences would control the
+        # terminal.
+        detail = tuple(map(printable, found.detail))
+        return found._replace(summary=printable(found.summary), detail=detail)
+
+    return judged
 
 
 def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
@@ -45,7 +67,7 @@ def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
             f"{ledger.path} is not writable: others' leases count, but nothing is leased here",
             fix=_way_to_write(ledger),
         )
-    if ledger.contents is not None and ledger.contents.is_full:
+    if ledger.is_full:
         return warn(
             f"{ledger.path} has no room for another file, so nothing can be leased",
             fix=f"df -i {shlex.quote(ledger.path)}   # then remove what fills it",
@@ -60,13 +82,11 @@ def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
 
 
 def _chosen(ledger: LedgerFacts) -> str:
-    if ledger.contents is None:
+    if not ledger.is_there:
         return f"{ledger.path} is made when the first program leases memory"
-    leases = [each for each in ledger.contents.holders if not each.is_waiting]
-    waiting = len(ledger.contents.holders) - len(leases)
-    line = f", and {waiting} in line" if waiting else ""
-    plural = "" if len(leases) == 1 else "s"
-    return f"{ledger.path} is the ledger, with {len(leases)} lease{plural}{line}"
+    line = f", and {ledger.waiting} in line" if ledger.waiting else ""
+    plural = "" if ledger.granted == 1 else "s"
+    return f"{ledger.path} is the ledger, with {ledger.granted} lease{plural}{line}"
 
 
 def _why(ledger: LedgerFacts) -> str:
@@ -95,56 +115,38 @@ def _cure(fault: FolderFault) -> str:
 
 def _way_to_write(ledger: LedgerFacts) -> str:
     path = shlex.quote(ledger.path or _BEST)
-    if ledger.contents is not None and ledger.contents.is_open:  # so the mount is read-only
+    if ledger.is_open:  # so the mount is read-only
         return f"sudo mount -o remount,rw {path}"
     return _OPEN.format(path)
 
 
-def _mode(contents: LedgerContents, ledger: LedgerFacts) -> Finding:
-    mutex = ledger.mutex
-    if mutex is not None and mutex.problem is not None:
-        path = shlex.quote(mutex.path)
+def _mode(ledger: LedgerFacts, _: Facts) -> Finding:
+    if not ledger.is_there:
+        return skip("no program has leased memory yet" if ledger.path else "there is no ledger")
+    path = shlex.quote(ledger.path or "")
+    if ledger.mutex_problem is not None:
         return warn(
-            f"nothing can be leased: {mutex.path}: {mutex.problem}",
-            fix=f"ls -l {path}   # then: sudo rm {path}",
+            f"nothing can be leased: {ledger.mutex_problem}",
+            fix=f"ls -l {path}/mutex   # then: sudo rm {path}/mutex",
         )
-    if contents.faults:
-        codes = {each.code for each in contents.faults}
-        paths = " ".join(shlex.quote(each.path) for each in contents.faults)
+    if ledger.card_faults:
+        codes = {each.code for each in ledger.card_faults}
+        paths = " ".join(shlex.quote(each.path) for each in ledger.card_faults)
         return warn(
-            "; ".join(each.sentence for each in contents.faults[:MOST_SHOWN]),
+            "; ".join(each.sentence for each in ledger.card_faults[:_MOST_SHOWN]),
             "on such a card nothing is leased, or not by everybody",
             fix=f"ls -ld {paths}   # then: sudo rm -r what is not a folder"
             if "no_folder" in codes
             else _OPEN.format(paths),
         )
-    if not contents.is_open and (not ledger.named or contents.is_roots):
+    if not ledger.is_open and (not ledger.named or ledger.is_roots):
         return warn(
-            f"{contents.path} is {contents.mode}, so not every user can lease memory in it",
-            fix=_OPEN.format(shlex.quote(contents.path)),
+            f"{ledger.path} is {ledger.mode}, so not every user can lease memory in it",
+            fix=_OPEN.format(path),
         )
-    if not contents.is_open:
-        return ok(f"{contents.path} is {contents.mode}: the programs of one user share it")
-    return ok(f"{contents.path} is {contents.mode}, and the folders of cards are open too")
-
-
-def _one_folder(ledger: LedgerFacts, _: Facts) -> Finding:
-    if not ledger.others:
-        return ok("no leases are elsewhere")
-    other = ledger.others[0]
-    leases = f"{len(other.holders)} lease{'' if len(other.holders) == 1 else 's'}"
-    if ledger.named:
-        return warn(
-            f"{VARIABLE}={ledger.named} hides {leases} of these cards in {other.path}",
-            fix=f"unset {VARIABLE}",
-        )
-    holders = ",".join(str(each.pid) for each in other.holders[:MOST_SHOWN])
-    return warn(
-        f"{leases} of these cards are in {other.path}, while programs now use {ledger.path}",
-        "they are counted; but two programs that use different folders do not wait for each other",
-        *described(other.holders),
-        fix=f"ps -fp {holders}   # when these have ended, only {ledger.path} is used",
-    )
+    if not ledger.is_open:
+        return ok(f"{ledger.path} is {ledger.mode}: the programs of one user share it")
+    return ok(f"{ledger.path} is {ledger.mode}, and the folders of cards are open too")
 
 
 def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
@@ -166,28 +168,23 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
             "Slurm's job_container and namespace plugins give each job a /dev/shm of its own",
             fix=f"{_MAKE.format(_BEST)}   # on the node, by its administrator",
         )
-    foreign = _counted_in_full(ledger, facts)
+    foreign = _counted_in_full(facts)
     if foreign:
         plural = "" if len(foreign) == 1 else "s"
         return warn(
             f"{len(foreign)} lease{plural} of another pid namespace count in full: how much "
             "their holders have taken is not known here",
-            *described(foreign),
+            *(f"{holder(each)} leases {sized(each.lease_bytes)}" for each in foreign[:_MOST_SHOWN]),
             fix=_in_container(facts, path),
         )
     return ok(f"the programs of this machine share {path}")
 
 
-def _counted_in_full(ledger: LedgerFacts, facts: Facts) -> list[LeaseHolder]:
+def _counted_in_full(facts: Facts) -> list[CardLease]:
     """Leases from other PID namespaces whose processes are unknown here."""
     every = [each for gpu in facts.inventory.gpus for each in (gpu, *gpu.mig_instances)]
-    leases = [lease for gpu in every for lease in gpu.leases if lease.is_elsewhere]
-    known = {lease.pid for lease in leases if lease.used_bytes is not None}
-    return [
-        each
-        for each in (ledger.contents.holders if ledger.contents else ())
-        if each.is_foreign and not each.is_waiting and each.pid not in known
-    ]
+    leases = [lease for gpu in every for lease in gpu.leases]
+    return [lease for lease in leases if lease.is_elsewhere and lease.used_bytes is None]
 
 
 def _in_container(facts: Facts, path: str) -> str:
@@ -196,12 +193,11 @@ def _in_container(facts: Facts, path: str) -> str:
 
 
 CHECKS = (
-    Check("leases.folder", "there is a folder for leases", of_ledger(_folder)),
+    Check("leases.folder", "there is a folder for leases", _of_ledger(_folder)),
     Check(
         "leases.mode",
         "every user can lease, and nobody can remove another's leases",
-        of_contents(_mode),
+        _of_ledger(_mode),
     ),
-    Check("leases.one_folder", "all programs lease in one folder", of_ledger(_one_folder)),
-    Check("leases.shared", "containers and jobs share the leases", of_ledger(_shared)),
+    Check("leases.shared", "containers and jobs share the leases", _of_ledger(_shared)),
 )

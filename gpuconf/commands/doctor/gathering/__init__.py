@@ -105,7 +105,7 @@ def gather(
             ProfileFacts(),
         ),
         ledger=attempt(
-            "ledger", lambda: read_ledger_facts(inventory, root=root, environ=baseline), None
+            "ledger", lambda: read_ledger_facts(leases, root=root, environ=baseline), None
         ),
         environ=baseline,
     )
