@@ -85,5 +85,6 @@ def refuse_keras_3(keras: ModuleType) -> None:
         raise BackendError(
             f"the profile wants a version-1 session (tensorflow.session: graph), and Keras "
             f"{version} has no set_session",
-            hint=f"{_HINT}, and write `import tf_keras as keras` or use tf.keras",
+            hint=f"{_HINT}, and write `import tf_keras as keras` or use tf.keras; or restart with "
+            "another profile: `GPUCONF_PROFILE=shared-desktop python ...`",
         )

@@ -73,19 +73,28 @@ def parse_size(text: str) -> int:
 
 
 def parse_size_argument(text: str) -> int:
-    """`parse_size` for a command line: its ValueError also suggests what may have been meant.
-
-    It suggests 4GiB for ``4``, ``4G`` and ``4 gigs``, and MiB for a bare number above 1024.
-    """
+    """`parse_size` for a command line: its ValueError also suggests what may have been meant."""
     try:
         return parse_size(text)
     except ValueError as error:
-        match = _ALMOST_A_SIZE.fullmatch(text)
-        if match is None or "at most" in str(error):
+        meant = meant_size(text)
+        if meant is None or "at most" in str(error):
             raise
-        number = f"{match[1]}.{match[2]}" if match[2] else match[1]
-        unit = match[3].upper() or ("M" if float(number) > 1024 else "G")
-        raise ValueError(f"{error}; did you mean {number}{unit}iB?") from None
+        raise ValueError(f"{error}; did you mean {meant}?") from None
+
+
+def meant_size(text: str) -> str | None:
+    """Return the size that ``text`` was most likely meant to be; None if it is not nearly one.
+
+    It is 4GiB for ``4``, ``4G`` and ``4 gigs``; for a bare number from 100 up it is in MiB, the
+    unit of TensorFlow's memory_limit.
+    """
+    match = _ALMOST_A_SIZE.fullmatch(text.strip())
+    if match is None:
+        return None
+    number = f"{match[1]}.{match[2]}" if match[2] else match[1]
+    unit = match[3].upper() or ("M" if float(number) >= 100 else "G")
+    return f"{number}{unit}iB"
 
 
 def _number_and_unit(text: str) -> tuple[str, str]:

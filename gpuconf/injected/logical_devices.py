@@ -119,7 +119,8 @@ class LogicalDevices(object):
         context._initialize_physical_devices()
         growth = self._run.growth
         if growth is not None and bool(enable) != growth:
-            self._guards.say_changes([("set_memory_growth %s" % (bool(enable),), "%s" % (growth,))])
+            asked = "set_memory_growth %s" % (bool(enable),)
+            self._guards.say_changes([(asked, "%s" % (growth,))], "sets allow_growth")
         if device not in self._limits_mib:
             return original(context, device, enable if growth is None else growth)
         # TensorFlow refuses growth for a device with a limit, but follows the variable.

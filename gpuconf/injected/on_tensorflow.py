@@ -110,12 +110,12 @@ class Guards(object):
         if self._can_use_gpus():
             self.run.take_places(indices)
 
-    def say_changes(self, changes):
+    def say_changes(self, changes, why="allows no more"):
         """Report what the program requested and what it got, as gpuconf itself does."""
         line = _messages.user_line() if changes else ""
         for asked, got in changes:
-            why = "profile %s allows no more" % (self.run.profile,)
-            _messages.say("%s: asked %s, got %s: %s" % (line, asked, got, why))
+            told = (line, asked, got, self.run.profile, why)
+            _messages.say("%s: asked %s, got %s: profile %s %s" % told)
 
     def _can_use_gpus(self):
         if self._has_cuda is None:

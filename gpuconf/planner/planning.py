@@ -127,7 +127,7 @@ def _nothing_visible(
         note = "MIG is enabled and no GPU instance is there; the program runs on the CPU"
     else:
         why = visible.ignored[0][1] if visible.ignored else "it is empty"
-        note = f"CUDA_VISIBLE_DEVICES={value} hides every GPU ({why}); running on the CPU"
+        note = f'CUDA_VISIBLE_DEVICES="{value}" hides every GPU ({why}); running on the CPU'
     return Plan(profile, hides_gpus=True, notes=(note,))
 
 

@@ -150,7 +150,7 @@ def _wait(node: Scalar, duration: str, key: str) -> OnShortage:
     try:
         seconds = parse_duration(duration)
     except ValueError as error:
-        raise refuse(node, key, f"{_FOREVER}, or {error}", "write 10min") from None
+        raise refuse(node, key, f"{error}, or {_FOREVER}", "write 10min") from None
     if not seconds:
         raise refuse(node, key, "longer than nothing", "write `on_shortage: fail`")
     return OnShortage("wait", seconds)

@@ -184,7 +184,7 @@ def _profile(composed: nodes.Node | None, file: str) -> Mapping:
         return root
     if isinstance(root, Scalar) and (root.is_empty or root.is_null):
         raise problem(
-            "the file says nothing; without a rule nothing would be limited",
+            "the file has no rule, so nothing would be limited",
             mark=root.mark,
             hint="write `extends: shared-desktop`, or `{}` to ask for no rule at all",
         )

@@ -158,8 +158,8 @@ def _refusal(
     name: str, entry: nodes.Entry, links: Sequence[Link], lacking: Sequence[str], why: str
 ) -> ProfileError:
     message = (
-        f"{why}, so it may set only variables on a list of harmless ones; the rule: none that "
-        "loads code, runs a command, writes a file or contacts a server"
+        f"{why}, so it may set only harmless variables; the rule: no variable that loads code, "
+        "runs a command, writes a file or contacts a server"
     )
     command = _trust_command(lacking)
     hint = f"read the file, then: {command}"

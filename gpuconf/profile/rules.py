@@ -10,6 +10,7 @@ from gpuconf.basics.units import (
     MIB,
     Amount,
     exact_size,
+    meant_size,
     parse_amount,
     parse_share,
     parse_size,
@@ -24,7 +25,6 @@ _FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "
 _LONGEST_TEXT = 2000
 # Characters that move a terminal's cursor, change its colors or change the text direction.
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
-_LIKE_A_SIZE = re.compile(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*")
 
 _SIZE_PATTERN = r"([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*([KkMmGgTt][Ii]?)?[Bb]"
 _SHARE_PATTERN = r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?|\.[0-9]+)\s*%"
@@ -223,15 +223,5 @@ def _refused_size(node: Scalar, key: str, error: ValueError, example: str) -> Pr
         rule = "an amount of memory is not negative"
         to_keep = ", or keep_free to leave that much to others" if "limit" in key else ""
         return refuse(node, key, rule, f"write {example}{to_keep}")
-    hint = None if "at most" in rule else _size_hint(node.text)
-    return refuse(node, key, rule, hint or f"write {example}")
-
-
-def _size_hint(written: str) -> str | None:
-    """Return the size that ``written``, such as 6G, was most likely meant to be."""
-    match = _LIKE_A_SIZE.fullmatch(written.strip())
-    if match is None:
-        return None
-    number = f"{match[1]}.{match[2]}" if match[2] else match[1]
-    unit = match[3].upper()
-    return f"write {number}{unit}iB (1024s) or {number}{unit.replace('K', 'k')}B (1000s)"
+    meant = None if "at most" in rule else meant_size(node.text)
+    return refuse(node, key, rule, f"write {meant or example}")

@@ -88,7 +88,7 @@ def test_eager_tensorflow_is_held(eight_gib: Card, tmp_path: Path) -> None:
         "eager_program.py", "growth(gpu, False)", "kind(3072)", "v1.Session("
     )
     assert ours == [
-        f"{growth}: asked set_memory_growth False, got True: {WHY}",
+        f"{growth}: asked set_memory_growth False, got True: profile half-card sets allow_growth",
         f"{logical}: asked memory_limit 3072 + 1024 MiB, got 1536 + 512 MiB: {WHY}",
         f"{session}: asked per_process_gpu_memory_fraction 0.9 (7372 MiB), got 0.25 (2048 MiB): "
         f"{WHY}",

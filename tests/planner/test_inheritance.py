@@ -120,7 +120,7 @@ def test_a_parents_card_that_is_gone_leaves_no_gpu() -> None:
     made = plan(EVERYTHING, *FOUR[:3], chosen_by_parent=uuid(3))
     assert (made.hides_gpus, made.cuda_visible_devices) == (True, "-1")
     (note,) = made.notes
-    assert note.endswith("hides every GPU (no device has a UUID that begins so)")
+    assert note.endswith("hides every GPU (no device has a UUID that starts with it)")
 
 
 def test_a_child_on_unequal_cards_picks_what_its_parent_picked() -> None:

@@ -305,9 +305,9 @@ def test_gpus_none_hides_every_gpu_and_asks_nobody() -> None:
     ("gpus", "value", "note"),
     [
         ((), None, "the driver finds no GPU; the program runs on the CPU"),
-        (FOUR, "", "CUDA_VISIBLE_DEVICES= hides every GPU (it is empty); running on the CPU"),
+        (FOUR, "", 'CUDA_VISIBLE_DEVICES="" hides every GPU (it is empty); running on the CPU'),
         (FOUR, "-1", "(a negative index ends the list)"),
-        (FOUR, "NoDevFiles", "(it is neither an index nor a UUID"),
+        (FOUR, "NoDevFiles", "(schedulers write it for a job without a GPU)"),
         (FOUR, "0,0", "for the second time"),
         ((FOUR[0]._replace(mig_enabled=True),), None, "MIG is enabled and no GPU instance"),
     ],

@@ -338,6 +338,6 @@ class Guards:
         where = f"{function} at {site}" if site else function
         name = "" if self.plan is None else self.plan.profile.name
         for change in changes:
-            setting = Setting(where, change.asked, change.got, f"profile {name} allows no more")
+            setting = Setting(where, change.asked, change.got, f"profile {name} {change.why}")
             self.record(setting)
             say(str(setting))

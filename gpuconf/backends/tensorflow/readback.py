@@ -62,7 +62,7 @@ def compare(
         asked = _shares(limit, gpu, len(group))
         for name, share in zip(group, asked, strict=True):
             short = name.rpartition("device:")[2]
-            settings.append(Setting(f"limit of {short}", share, sized(limits[name]), why))
+            settings.append(Setting(f"limit of {short}", share, sized(limits[name], cut=True), why))
     return settings
 
 
@@ -93,4 +93,5 @@ def _shares(limit: int | None, gpu: GpuPlan | None, count: int) -> list[str]:
     if limit is None or gpu is None:
         return ["none"] * count
     sizes = gpu.logical_devices_bytes
-    return [sized(size) for size in (sizes if len(sizes) == count else [limit] * count)]
+    each = sizes if len(sizes) == count else [limit] * count
+    return [sized(size, cut=True) for size in each]

@@ -13,10 +13,11 @@ from gpuconf.planner import GpuPlan, Plan
 
 
 class HeldToPlan(NamedTuple):
-    """What a script asked for and what it got, each in a few words."""
+    """What a script asked for and what it got, each in a few words; ``why`` is the profile's."""
 
     asked: str
     got: str
+    why: str = "allows no more"
 
 
 def hold_to_plan(

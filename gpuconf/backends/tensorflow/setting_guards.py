@@ -52,9 +52,8 @@ class SettingGuards:
             os.environ.setdefault(GROWTH, "true" if enable else "false")
             guards.record(Setting(GROWTH, str(enable).lower(), os.environ[GROWTH]))
         elif bool(enable) != plan.allow_growth:
-            self._guards.say_changes(
-                "set_memory_growth", [HeldToPlan(str(enable), str(plan.allow_growth))]
-            )
+            change = HeldToPlan(str(enable), str(plan.allow_growth), "sets allow_growth")
+            self._guards.say_changes("set_memory_growth", [change])
         return None
 
     def get_memory_growth(self, original: Callable[..., Any], context: Any, device: Any) -> Any:

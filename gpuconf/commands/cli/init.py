@@ -118,7 +118,8 @@ def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
     if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbours
         return ProfileProposal(
-            "shared-desktop", f"{sized(held)} are in use, and the driver hides by which processes"
+            "shared-desktop",
+            f"{sized(held)} are in use, and the driver does not say by whom",
         )
     if all(gpu.total_bytes is None for gpu in gpus):
         return ProfileProposal("shared-desktop", "the driver reports no memory figures")

@@ -202,13 +202,20 @@ def _by_uuid(entry: str, gpus: Sequence[Gpu]) -> Gpu:
     if len(named) == 1:
         return named[0]
     if named:
-        raise _NamesNothingError(f"{len(named)} devices have a UUID that begins so")
+        raise _NamesNothingError(f"{len(named)} devices have a UUID that starts with it")
+    raise _NamesNothingError(_why_unknown(entry))
+
+
+def _why_unknown(entry: str) -> str:
+    if entry != entry.strip():
+        return "it has a space before or after it"
+    if entry == "NoDevFiles":
+        return "schedulers write it for a job without a GPU"
     if entry.startswith(_UUID_STARTS):
-        raise _NamesNothingError("no device has a UUID that begins so")
-    raise _NamesNothingError(
-        "it is neither an index nor a UUID, which begins with GPU- or MIG- in capitals, without a "
-        "space before it"
-    )
+        return "no device has a UUID that starts with it"
+    if entry.upper().startswith(_UUID_STARTS):
+        return "GPU- and MIG- are written in capitals"
+    return "it is neither an index nor a UUID that starts with GPU- or MIG-"
 
 
 def _first_instance(gpu: Gpu) -> Gpu:

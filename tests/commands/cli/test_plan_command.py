@@ -159,7 +159,7 @@ def test_what_the_machine_lacks_is_a_note(tmp_path: Path, nvml: Nvml) -> None:
     environ = {**nvml(STORY), "CUDA_VISIBLE_DEVICES": "", "GPUCONF_DISABLE": "1"}
     (hidden,) = run_commands(tmp_path, ["plan"], environ=environ)
     assert "no GPU: frameworks run on the CPU" in hidden.out
-    assert "CUDA_VISIBLE_DEVICES= hides every GPU" in hidden.err
+    assert 'CUDA_VISIBLE_DEVICES="" hides every GPU' in hidden.err
     assert "GPUCONF_DISABLE is set" in hidden.err
     assert unified.code == text.code == document.code == hidden.code == 0
 
