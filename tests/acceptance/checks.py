@@ -262,7 +262,7 @@ def too_late_is_said(stage: Stage) -> list[Row]:
         good = error.startswith("TooLateError") and f"without_before_us.py:{line}" in error
         untouched = (run.result or {}).get("changed") == []
         expected = f"TooLateError naming line {line}, nothing set"
-        seen = _brief(error.partition("devices, ")[2], stage)
+        seen = _brief(error.partition("GPUs ")[2], stage)
         rows.append(Row(f"too late ({maker})", expected, seen, good and untouched))
     return rows
 
