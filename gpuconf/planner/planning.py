@@ -79,6 +79,9 @@ def _plan_visible(
             for plan in held
         ]
         notes += uncertain
+    if value and visible.ignored:
+        entry, why = visible.ignored[0]
+        notes.append(f'CUDA_VISIBLE_DEVICES="{value}" leaves out {entry!r}: {why}')
     _refuse_unequal_growth(planned, profile)
     planned = with_framework_limits(planned, profile)
     names, order = variables_to_write(

@@ -166,13 +166,19 @@ def _is(member: int | str, position: int, gpu: Gpu) -> bool:
 
 def rules_for(gpu: Gpu, counted: Sequence[Gpu], profile: Profile) -> GpuRules:
     """Return the rules of ``gpu``: its ``per_gpu`` entry, found by index or UUID, or the general
-    ones.
+    ones.  Raises ProfileError if two entries name it.
     """
     position = counted.index(gpu) if gpu in counted else -1
-    for member, rules in profile.per_gpu:
-        if _is(member, position, gpu):
-            return rules._replace(processes=profile.processes)
-    return GpuRules(profile.memory, profile.virtual_devices, profile.processes)
+    own = [(member, rules) for member, rules in profile.per_gpu if _is(member, position, gpu)]
+    if len(own) > 1:
+        raise ProfileError(
+            f"per_gpu names {label(gpu)} twice, as {own[0][0]} and as {own[1][0]}",
+            hint="write one entry for each GPU",
+            file=profile.source,
+            key="per_gpu",
+        )
+    rules = own[0][1] if own else GpuRules(profile.memory, profile.virtual_devices)
+    return rules._replace(processes=profile.processes)
 
 
 def unmatched_rules(profile: Profile, visible: Sequence[Gpu]) -> list[str]:

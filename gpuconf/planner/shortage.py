@@ -11,7 +11,7 @@ from gpuconf.planner.other_leases import holder, is_leased
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.scheduler_share import larger_share
 from gpuconf.planner.selection import rules_for
-from gpuconf.profile.model import GpuRules, OnShortage, Profile
+from gpuconf.profile.model import GpuRules, Profile
 
 
 def settle_shortages(
@@ -58,7 +58,7 @@ def shortage_error(
         problem = f"other programs are already waiting for {label(plan.gpu)}"
     return ShortageError(
         f"{problem}: {plan.shortage}{sums}{held}",
-        hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, policy),
+        hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, rules),
         shortage=plan.shortage,
         wait_s=policy.wait_s if waits else None,
         held_by=held_by,
@@ -79,10 +79,17 @@ def _held_by(gpu: Gpu, profile: Profile) -> str:
     return "; ".join(holders)
 
 
-def _shortage_hint(plan: GpuPlan, profile: Profile, policy: OnShortage) -> str:
+def _shortage_hint(plan: GpuPlan, profile: Profile, rules: GpuRules) -> str:
+    policy = rules.memory.on_shortage
     if not plan.can_ever_fit:
-        rules = f"`gpuconf profiles show {profile.name}` shows them"
-        return f"lower at_least or virtual_devices, or raise the limit: {rules}"
+        asked = {
+            "at_least": rules.memory.at_least,
+            "virtual_devices": rules.virtual_devices,
+            "--processes": rules.processes > 1,
+        }
+        lower = " or ".join(name for name, value in asked.items() if value)
+        shown = f"`gpuconf profiles show {profile.name}` shows the rules"
+        return f"lower {lower}, or raise the limit: {shown}" if lower else shown
     if any(lease.is_parent for lease in plan.gpu.leases):
         return "give this program and the one that started it a memory_limit each"
     see = "see what uses the GPU with `gpuconf ps`"

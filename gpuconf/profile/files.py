@@ -74,10 +74,10 @@ def _missing_hint(path: str) -> str:
     """Suggest a file with a similar name in the same folder."""
     folder, name = os.path.split(path)
     try:
-        beside = [n for n in os.listdir(folder or ".") if n.endswith((".yaml", ".yml"))]
+        beside = {n for n in os.listdir(folder or ".") if n.endswith((".yaml", ".yml"))}
     except (OSError, ValueError):
-        beside = []
-    meant = nearest(name, beside)
+        beside = set()
+    meant = nearest(name, sorted(beside - {name}))
     return f"did you mean {os.path.join(folder, meant)}?" if meant else _LIST
 
 

@@ -65,9 +65,11 @@ def after_fork(binding: Binding) -> None:
 
 def refuse_if_too_late(binding: Binding) -> None:
     """Raise TooLateError if a framework whose limit is now fixed has created its devices."""
-    if _imported_tensorflow() is not None:
+    # After a refused import TensorFlow is not in sys.modules, and yet may have made its devices.
+    runtime = sys.modules.get("gpuconf.backends.tensorflow.runtime")
+    if runtime is None and _imported_tensorflow() is not None:
         from gpuconf.backends.tensorflow import runtime
-
+    if runtime is not None and (runtime.is_held_with_devices() or _imported_tensorflow()):
         runtime.refuse_if_too_late()
     jax = sys.modules.get("gpuconf.backends.jax.lateness")
     if binding.is_bound and jax is not None and jax.has_gpu_backend():
@@ -119,19 +121,33 @@ def _catch_up(binding: Binding, name: str) -> None:
 
 
 def _on_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
-    from gpuconf.backends.tensorflow import runtime
-
-    profile = binding.profile
-    if profile is None or not _is_tensorflow() or runtime.is_held_with_devices():
-        return  # the last case: a reload
-    runtime.hold(tensorflow, binding)  # first: a refusal leaves what TensorFlow has imported there
+    if binding.profile is None or not _is_tensorflow():
+        return
+    try:
+        _hold_tensorflow(binding, tensorflow)
+    except KeyboardInterrupt:
+        # The program may go on with what TensorFlow has imported, such as Keras.
+        _hold_tensorflow(binding, tensorflow)
+        raise
     # TensorFlow imports its Keras while it loads; the Keras hook had to wait for TensorFlow.
     kerases = [sys.modules[name] for name in _KERAS if import_hook.is_whole(name)]
     for keras in kerases:
-        _refuse_unfit(keras, profile)  # before setting anything that cannot be undone
-    runtime.apply(profile, tensorflow)
+        _refuse_unfit(keras, binding.profile)  # before setting anything that cannot be undone
+    from gpuconf.backends.tensorflow import runtime
+
+    if runtime.is_held_with_devices():
+        return  # a reload
+    runtime.apply(binding.profile, tensorflow)
     for keras in kerases:
         _on_keras(binding, keras)
+
+
+def _hold_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
+    """Hold TensorFlow to the plan, before anything that may refuse its import."""
+    from gpuconf.backends.tensorflow import runtime
+
+    if not runtime.is_held_with_devices():
+        runtime.hold(tensorflow, binding)
 
 
 def _on_keras_import(binding: Binding, keras: ModuleType) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuconf.basics.environment import RUN_VARIABLE
-from gpuconf.basics.json_values import UnreadableError, decoded_exactly, plain
+from gpuconf.basics.json_values import decoded_exactly, plain
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards.inventory import Inventory
 from gpuconf.planner import Plan
@@ -71,7 +71,7 @@ def read(environ: Mapping[str, str]) -> RunPlan | None:
             {str(uuid): str(path) for uuid, path in data["leases"].items()},
             tuple(data["plan"]["notes"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, UnreadableError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise _unreadable(f"{type(error).__name__}: {error}") from None
 
 

@@ -89,7 +89,10 @@ if os.fork() == 0:
     import keras
     device = keras.ops.ones((2, 2)).device
     limits = [str(s) for s in gpuconf.activation().settings if s.name.startswith("memory_limit")]
-    report(device=device[-5:], limits_of_keras=limits)
+    try:
+        gpuconf.configure("half-card")
+    except gpuconf.TooLateError as error:
+        report(device=device[-5:], limits_of_keras=limits, late=str(error))
     os._exit(0)
 os.wait()
 gpuconf.configure("half-card")
@@ -103,9 +106,37 @@ gpuconf.configure("half-card")
     assert "pip install tf_keras" in outcome.values["errors"][0]
     assert outcome.values["left"] is False
     assert outcome.values["device"] == "GPU:0", outcome.log
+    assert "too late: TensorFlow initialized its GPUs at" in outcome.values["late"]
     limits = ["memory_limit GPU:0: 7884 MiB", "memory_limit GPU:1: 7884 MiB"]
     assert outcome.values["limits_of_keras"] == limits, outcome.log
     assert outcome.values["limits"] == [["3942 MiB", "ok"], ["3942 MiB", "ok"]], outcome.log
+
+
+def test_an_interrupt_within_the_hook_comes_after_the_guards(run_on_card: RunOnCard) -> None:
+    """Ctrl-C before TensorFlow is held: the program may go on with the Keras that it has loaded."""
+    outcome = run_on_card(
+        """
+import gpuconf.auto, os, signal, sys
+class Interrupts:
+    def find_spec(self, name, path, target=None):
+        if name == "gpuconf.backends.tensorflow.guards":
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000): pass
+sys.meta_path.insert(0, Interrupts())
+try:
+    import tensorflow
+except KeyboardInterrupt:
+    import keras
+    report(device=keras.ops.ones((2, 2)).device[-5:], limits=[
+        str(s) for s in gpuconf.activation().settings if s.name.startswith("limit of")])
+""",
+        "half-card",
+        fresh="an import that fails is repeated",
+        TF_USE_LEGACY_KERAS="0",
+    )
+    limits = ["limit of GPU:0: 3942 MiB", "limit of GPU:1: 3942 MiB"]
+    assert outcome.values == {"device": "GPU:0", "limits": limits}, outcome.log
 
 
 def test_keras_on_another_backend_keeps_tensorflow_off_the_card(run_on_card: RunOnCard) -> None:

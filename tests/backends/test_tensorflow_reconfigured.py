@@ -216,6 +216,22 @@ report(why=[s.why_not for s in gpuconf.activation().settings if s.name == "limit
     assert "TF_DeviceListMemoryBytes" in outcome.values["why"][0]
 
 
+def test_a_context_that_tensorflow_makes_anew(run_on_card: RunOnCard) -> None:
+    """DTensor's shutdown drops TensorFlow's context, and with it all settings."""
+    outcome = run_on_card(
+        f"""
+import gpuconf; gpuconf.configure("half-card")
+import tensorflow as tf
+{LIMITS}
+tf.experimental.dtensor.initialize_accelerator_system("GPU")
+tf.experimental.dtensor.shutdown_accelerator_system()
+report(device=tf.ones(2).device[-5:], limits=limits())
+"""
+    )
+    assert outcome.values == {"limits": ["3942 MiB", "3942 MiB"], "device": "GPU:0"}, outcome.log
+    assert outcome.log.count("with 3942 MB memory") == 2
+
+
 def test_a_name_taken_before_us_is_guarded(run_on_card: RunOnCard) -> None:
     """list_local_devices imported by name before configure still makes the plan's devices."""
     outcome = run_on_card(

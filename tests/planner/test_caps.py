@@ -50,4 +50,4 @@ def test_a_cap_below_at_least_is_a_shortage_that_waiting_does_not_end() -> None:
     memory = WHOLE.memory._replace(at_least=amount(2048))
     with pytest.raises(RuntimeError, match="limit 624 MiB; at_least is 2048 MiB") as caught:
         planned(Profile("much", memory=memory), card(), Cap("dmem.max", GIB))
-    assert "lower at_least or virtual_devices, or raise the limit" in str(caught.value)
+    assert "lower at_least, or raise the limit" in str(caught.value)

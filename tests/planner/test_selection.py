@@ -168,6 +168,20 @@ def test_an_index_on_unequal_cards_is_read_as_cuda_most_likely_does(
     assert numbers(plan(Profile("all"), *gpus, visible="0", order="PCI_BUS_ID")) == [0]
 
 
+def test_what_a_list_leaves_out_is_said() -> None:
+    """One GPU is left, and the user meant two; a list that ends as it should says nothing."""
+    (note,) = plan(SHARED_DESKTOP, *FOUR, visible="0,7,1").notes
+    assert note == "CUDA_VISIBLE_DEVICES=\"0,7,1\" leaves out '7': there is no GPU 7"
+    assert plan(SHARED_DESKTOP, *FOUR, visible="0,1").notes == ()
+
+
+def test_two_rules_for_one_gpu_are_refused() -> None:
+    """By its number and by its UUID: which of the two holds would depend on their order."""
+    twice = Profile("twice", per_gpu=((0, GpuRules()), (FOUR[0].uuid or "", GpuRules())))
+    with pytest.raises(ProfileError, match=r"per_gpu names GPU 0 .* twice, as 0 and as GPU-"):
+        plan(twice, *FOUR)
+
+
 def test_a_list_of_uuids_is_certain_on_unequal_cards() -> None:
     """UUIDs mean one card each, so every card keeps its own limit and nothing is said."""
     made = plan(SHARED_DESKTOP, card(0), card(1, total=4096, free=4000), visible=uuid(1))

@@ -53,9 +53,7 @@ def test_the_error_survives_pickling() -> None:
 
 def test_a_demand_beyond_the_card_says_so() -> None:
     """More than an idle card has: stopping somebody would not help, and is not proposed."""
-    with pytest.raises(
-        ShortageError, match="lower at_least or virtual_devices, or raise the limit"
-    ) as caught:
+    with pytest.raises(ShortageError, match="lower at_least, or raise the limit") as caught:
         decide(asking(20000), FULL)
     assert "gpuconf ps" not in str(caught.value)
     assert "`gpuconf profiles show asking`" in str(caught.value)

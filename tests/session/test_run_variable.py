@@ -99,6 +99,7 @@ def test_what_old_pythons_read() -> None:
     [
         '{"format": 1',
         "[]",
+        "[" * 100_000,
         "{}",
         '{"format":1,"version":"0.0.0"}',
         '{"format":2}',

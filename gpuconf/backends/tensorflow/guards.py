@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,6 +64,7 @@ class Guards:
         self._hidden_at_start = False
         self._has_left_gpus = False  # to other programs, because the program itself had hidden them
         self._settings = ProgramSettings(tensorflow)
+        self._context: weakref.ref[Any] | None = None  # DTensor replaces it
 
     def record(self, setting: Setting) -> None:
         """Record a setting's outcome."""
@@ -129,7 +131,9 @@ class Guards:
         self, original: Callable[..., Any], context: Any, reinitialize: bool = False
     ) -> Any:
         result = original(context, reinitialize)
-        if reinitialize and not self.is_configuring:
+        is_another = self._context is not None and self._context() is not context
+        self._context = weakref.ref(context)
+        if (reinitialize or is_another) and not self.is_configuring:
             self.is_configured = False  # TensorFlow has just dropped all settings
             self._settings.forget()
         if not self.is_configured and context._context_handle is None:

@@ -208,7 +208,7 @@ class LedgerFacts(NamedTuple):
     Of a folder that is there, ``mode`` is as in ls; ``is_open`` is True if it lets every user
     write, ``is_roots`` if root owns the folder, and ``is_full`` if its file system has no room for
     another file.  ``card_faults`` say why nobody, or not everybody, can lease memory of a card, and
-    ``mutex_problem`` why nobody can lease at all.  ``granted`` and ``waiting`` count the leases and
+    ``problem`` why nobody can lease at all.  ``granted`` and ``waiting`` count the leases and
     the places in queues.
     """
 
@@ -223,7 +223,7 @@ class LedgerFacts(NamedTuple):
     is_roots: bool = False
     is_full: bool = False
     card_faults: tuple[FolderFault, ...] = ()
-    mutex_problem: str | None = None
+    problem: str | None = None
     granted: int = 0
     waiting: int = 0
 

@@ -22,8 +22,6 @@ from gpuconf.commands.ps.document import (
 from gpuconf.machine.cards import CardLease, Gpu, Inventory, holders, read_inventory
 from gpuconf.machine.cards.holders import Process, holders_of, read_processes
 from gpuconf.machine.leases.folder import (
-    DEFAULTS,
-    VARIABLE,
     NoLedgerError,
     find_folder,
     is_container,
@@ -109,9 +107,7 @@ def _read_ledger(environ: Mapping[str, str]) -> tuple[LedgerState, dict[str, Car
         folder = find_folder(environ, may_make=False)
         found = read_ledger(Ledger(folder))
     except NoLedgerError as error:
-        named = environ.get(VARIABLE)
-        is_there = any(map(os.path.lexists, [named] if named else DEFAULTS))
-        problem = f"no lease can be seen: {error}" if is_there else _NO_LEDGER_YET
+        problem = _NO_LEDGER_YET if error.is_missing else f"no lease can be seen: {error}"
         return LedgerState(problem=problem), {}
     return LedgerState(folder.path, is_private=folder.is_private), found
 

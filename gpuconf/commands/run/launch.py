@@ -69,7 +69,7 @@ def _set_up(request: Request, program: str) -> None:
     text = run_variable.encode(planned.plan, planned.inventory, planned.leases, str(_PACKAGE))
     os.environ[RUN_VARIABLE] = text
     os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))
-    say(decision(planned.plan, program))
+    say(decision(planned.plan, program, is_leased=bool(planned.leases)))
     if planned.leases and os.getpid() != 1:  # pid 1 would become the watcher's parent
         with suppress(OSError, AttributeError):  # Pythons built on old systems lack pidfd_open
             watcher.start(planned.leases)

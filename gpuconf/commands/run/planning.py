@@ -56,8 +56,8 @@ def set_environment(plan: Plan) -> list[Setting]:
     return settings
 
 
-def decision(plan: Plan, program: str) -> str:
-    """Describe the decision in one line."""
+def decision(plan: Plan, program: str, *, is_leased: bool = True) -> str:
+    """Describe the decision in one line; not ``is_leased`` if its leases could not be taken."""
     name = plan.profile.name
     if plan.hides_gpus:
         return f"{program}: no GPU (profile {name})"
@@ -68,7 +68,7 @@ def decision(plan: Plan, program: str) -> str:
         return f"warning: {program} has no GPU memory limit (profile {name})"
     allowed = ", ".join(_allowed(gpu, plan.profile.processes) for gpu in plan.gpus)
     leased = sum(gpu.lease_bytes or 0 for gpu in plan.gpus)
-    lease = f"; {sized(leased)} reserved including the CUDA context" if leased else ""
+    lease = f"; {sized(leased)} reserved including the CUDA context" if leased and is_leased else ""
     return f"{program}: {allowed} (profile {name}){lease}{_cut(plan)}"
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.basics.units import parse_duration
 from gpuconf.errors import ProfileError, UsageError
-from gpuconf.profile import Profile, load_profile
+from gpuconf.profile import Profile, load_profile, nodes
 from gpuconf.support.command_line import positive
 
 FOREVER = "forever"
@@ -132,6 +132,11 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
 
 
 def _merge(into: dict[str, Any], path: Sequence[str], value: object) -> None:
+    """Set ``value`` at ``path``; of a mapping, each key, so that earlier changes beside it stay."""
+    if isinstance(value, nodes.Mapping) and value.entries:
+        for name, entry in value.entries.items():
+            _merge(into, (*path, name), entry.value)
+        return
     *folders, last = path
     for name in folders:
         inner = into.setdefault(name, {})

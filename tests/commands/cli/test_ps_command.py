@@ -331,6 +331,8 @@ def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
     assert "no lease can be seen: " in done.stdout
     assert "is not a folder" in done.stdout
     assert "RTX 3060" in done.stdout
+    relative = run(gpuconf("ps"), tmp_path, environ={**nvml("no_library"), "GPUCONF_LEASES": "a/b"})
+    assert "no lease can be seen: GPUCONF_LEASES=a/b is not an absolute path" in relative.stdout
 
 
 def test_the_line_closes_behind_who_has_gone(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:

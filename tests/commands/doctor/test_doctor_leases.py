@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from gpuconf.commands.doctor.facts import LedgerFacts
-from gpuconf.commands.doctor.gathering.leases import read_leases, read_ledger_facts
+from gpuconf.commands.doctor.gathering.leases import read_ledger_facts
+from gpuconf.machine.leases.ledger import MOST_FILES
 from tests.commands.doctor.lease_programs import (
     CARD,
     holder,
@@ -25,9 +26,7 @@ from tests.programs.processes import run_python
 
 def look(folder: Path | str) -> LedgerFacts:
     """The facts of the ledger that $GPUCONF_LEASES names."""
-    environ = {"GPUCONF_LEASES": str(folder)}
-    leases = read_leases(root="/nowhere", environ=environ)
-    return read_ledger_facts(leases, root="/nowhere", environ=environ)
+    return read_ledger_facts(root="/nowhere", environ={"GPUCONF_LEASES": str(folder)})
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
@@ -97,7 +96,7 @@ def test_what_lives_is_counted(ledger: Path) -> None:
     with holder(ledger), holder(ledger, namespace=7), holder(ledger, state="waits"):
         found = look(ledger)
     assert (found.granted, found.waiting) == (2, 1)
-    assert (found.card_faults, found.mutex_problem) == ((), None)
+    assert (found.card_faults, found.problem) == ((), None)
 
 
 def test_folders_of_cards_that_not_everybody_can_use(ledger: Path) -> None:
@@ -114,7 +113,16 @@ def test_folders_of_cards_that_not_everybody_can_use(ledger: Path) -> None:
 def test_a_mutex_that_is_a_link_is_a_problem(ledger: Path) -> None:
     """Another user may have put it there."""
     (ledger / "mutex").symlink_to("/etc/passwd")
-    assert look(ledger).mutex_problem == f"{ledger}/mutex: {os.strerror(errno.ELOOP)}"
+    assert look(ledger).problem == f"{ledger}/mutex: {os.strerror(errno.ELOOP)}"
+
+
+@pytest.mark.slow
+def test_a_card_with_too_many_files(ledger: Path) -> None:
+    """Nothing is leased there, as a program says that starts."""
+    card = ledger_in(ledger / CARD)
+    for number in range(MOST_FILES + 1):
+        os.mknod(card / f"lease.{number}.2.3.4.5")
+    assert look(ledger).problem == f"{card} holds {MOST_FILES + 1} files"
 
 
 def test_looking_changes_nothing(ledger: Path) -> None:

@@ -57,6 +57,7 @@ def test_the_decision_for_several_processes() -> None:
         "train.py: limit 3903 MiB for each of 2 processes on GPU 0 (profile notebook); "
         f"8806 MiB {LEASED}"
     )
+    assert "reserved" not in decision(plan, "train.py", is_leased=False)
 
 
 def test_the_decision_without_a_driver() -> None:

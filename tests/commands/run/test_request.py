@@ -83,6 +83,13 @@ def test_a_change_that_cannot_be_read(change: str, says: str) -> None:
     assert "--set" in (refused.value.hint or "")
 
 
+def test_changes_of_one_section_add_up() -> None:
+    """A mapping changes its own keys, and keeps what an earlier --set has put beside them."""
+    words = ["--set", "memory.memory_limit=1GiB", "--set", "memory={keep_free: 2GiB}"]
+    memory = asked("--profile", "shared-desktop", *words).load().memory
+    assert (str(memory.memory_limit), str(memory.keep_free)) == ("1GiB", "2GiB")
+
+
 def test_a_change_is_read_as_a_file_is() -> None:
     """The key decides what a value is, and not what YAML would guess."""
     words = ["--set", "slurm.shards_per_gpu=010", "--set", "description=2026-11-22"]

@@ -124,10 +124,10 @@ def _mode(ledger: LedgerFacts, _: Facts) -> Finding:
     if not ledger.is_there:
         return skip("no program has leased memory yet" if ledger.path else "there is no ledger")
     path = shlex.quote(ledger.path or "")
-    if ledger.mutex_problem is not None:
+    if ledger.problem is not None:
         return warn(
-            f"nothing can be leased: {ledger.mutex_problem}",
-            fix=f"ls -l {path}/mutex   # then: sudo rm {path}/mutex",
+            f"nothing can be leased: {ledger.problem}",
+            fix=f"ls -lR {path} | head -40   # then remove what is in the way",
         )
     if ledger.card_faults:
         codes = {each.code for each in ledger.card_faults}

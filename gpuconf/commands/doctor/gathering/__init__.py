@@ -104,9 +104,7 @@ def gather(
             ),
             ProfileFacts(),
         ),
-        ledger=attempt(
-            "ledger", lambda: read_ledger_facts(leases, root=root, environ=baseline), None
-        ),
+        ledger=attempt("ledger", lambda: read_ledger_facts(root=root, environ=baseline), None),
         environ=baseline,
     )
     return GatheredFacts(

@@ -41,16 +41,8 @@ def read_leases(*, root: str = "/", environ: Mapping[str, str]) -> dict[str, Car
         return {}
 
 
-def read_ledger_facts(
-    leases: Mapping[str, CardLeases] | None = None,
-    *,
-    root: str = "/",
-    environ: Mapping[str, str] = os.environ,
-) -> LedgerFacts:
-    """The ledger that a program would find now, with its ``leases`` by card.
-
-    The default folders are those below ``root``.
-    """
+def read_ledger_facts(*, root: str = "/", environ: Mapping[str, str] = os.environ) -> LedgerFacts:
+    """The ledger that a program would find now; the default folders are those below ``root``."""
     named = environ.get(VARIABLE) or None
     defaults = tuple(under(root, path) for path in DEFAULTS)
     candidates = (named,) if named else defaults
@@ -62,7 +54,12 @@ def read_ledger_facts(
         return LedgerFacts(named, path, is_private=private, faults=faults)
     found, room = os.stat(folder.path), os.statvfs(folder.path)
     is_open = found.st_mode & MODE == MODE
-    every = (leases or {}).values()
+    problem = _mutex_problem(f"{folder.path}/{MUTEX}")
+    leases: dict[str, CardLeases] = {}
+    try:
+        leases = read_ledger(Ledger(folder))
+    except NoLedgerError as error:
+        problem = str(error)
     return LedgerFacts(
         named,
         folder.path,
@@ -75,9 +72,9 @@ def read_ledger_facts(
         is_roots=found.st_uid == 0,
         is_full=bool(room.f_files) and not room.f_favail,
         card_faults=tuple(_card_faults(folder.path, is_open=is_open)),
-        mutex_problem=_mutex_problem(f"{folder.path}/{MUTEX}"),
-        granted=sum(len(each.granted) for each in every),
-        waiting=sum(len(each.waiting) for each in every),
+        problem=problem,
+        granted=sum(len(each.granted) for each in leases.values()),
+        waiting=sum(len(each.waiting) for each in leases.values()),
     )
 
 
