@@ -33,8 +33,7 @@ assignment. *Replay*: the step runs, compiled, with kernels skipped, and the pea
 allocator is that of the assignment in our simulation of the allocator, within 1 %; the figure is
 the difference. What is in use before the step is one piece there, so the holes that earlier
 work has left are not in it; a real block that lies in one may take more, as the differences below
-zero show. *Recurrent*: what Keras decides for an LSTM where `jit_compile` is not set. TensorFlow
-2.15 aborts (exit code -6) when a step runs in the process that compiled it.
+zero show. *Recurrent*: what Keras decides for an LSTM where `jit_compile` is not set.
 """
 PROGRAM = Path(__file__).with_name("programs") / "xla_steps.py"
 COMPILED, RECURRENT = ("mlp", "cnn", "resnet", "transformer"), "recurrent"

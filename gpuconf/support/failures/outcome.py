@@ -8,26 +8,25 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.support.failures.log.watchers import LogLine
-from gpuconf.support.failures.worded import WordedPattern
 
 _MOST = 2000
 # Only a running training prints these; figures of loss and step also occur in summaries.
-_STEPS = WordedPattern(
+_STEPS = re.compile(
     r"\bepoch\W{0,3}\d|\d{1,9}/\d{1,9} \[|\d{1,9}/\d{1,9} .{0,400}(?:s/step|s/epoch)"
     r"|\d(?:it/s|s/it)\b"
     r"|evaluation \[\d{1,9}/\d{1,9}\]",
     re.IGNORECASE,
 )
-_FIGURES = WordedPattern(
+_FIGURES = re.compile(
     r"\b(?:global[_ ]?step|step|iter|iteration)\W{1,3}\d|\b(?:val_)?(?:loss|acc|accuracy)\W{1,3}\d",
     re.IGNORECASE,
 )
 _STEP_NUMBER = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d{1,12})", re.IGNORECASE)
-_ENDED_WELL = WordedPattern(
+_ENDED_WELL = re.compile(
     r"finished (?:training|evaluation)|training (?:is )?(?:finished|completed?|done)\b",
     re.IGNORECASE,
 )
-_MADE_GPU = WordedPattern(r"Creat(?:ed|ing) (?:TensorFlow )?device .{0,80}(?:device:GPU|/gpu):\d")
+_MADE_GPU = re.compile(r"Creat(?:ed|ing) (?:TensorFlow )?device .{0,80}(?:device:GPU|/gpu):\d")
 # Headers of messages that begin on a later line, and the lines between.
 _SAYS_NOTHING = re.compile(
     r"Graph execution error:\s*$|Exception encountered when calling .{0,200}$|Error:\s*$"
@@ -42,7 +41,7 @@ _EXCEPTION = re.compile(
 )
 _R_ERROR = re.compile(r"^(Error)(?: in [^:]{1,200})?\s*:\s*(.*)")
 _BARE = re.compile(r"^\s*(?:assert|raise|except|return|#)")
-_CUT_OFF = WordedPattern(
+_CUT_OFF = re.compile(
     r"\baborted\b|segmentation fault|core dumped|terminate called|fatal python error"
     r"|kernel (?:appears to have )?died|kernel restarting|dead kernel|access violation"
     r"|exit code:? ?-?[1-9]|exited with (?:code|status) [1-9]|non-zero exit status|sigabrt|sigsegv"
@@ -108,18 +107,17 @@ class OutcomeWatcher:
     def see(self, line: LogLine) -> None:
         """Note the facts about the run in a line."""
         text = line.text[:_MOST]
-        folded = text.casefold()
-        if _STEPS.search(text, folded) or (_FIGURES.search(text, folded) and self._goes_on(text)):
+        if _STEPS.search(text) or (_FIGURES.search(text) and self._goes_on(text)):
             self._steps.append(line.number)
-        if _ENDED_WELL.search(text, folded):
+        if _ENDED_WELL.search(text):
             self._steps += [line.number] * 2
         self.has_traceback = self.has_traceback or "Traceback (most recent" in text
-        self.has_gpu = self.has_gpu or _MADE_GPU.search(text, folded) is not None
+        self.has_gpu = self.has_gpu or _MADE_GPU.search(text) is not None
         found = _EXCEPTION.match(text) or (None if ".cc:" in text else _R_ERROR.match(text))
         if found is not None and not _BARE.match(text):
             self.raised.append(Raised(line, found[1], (found[2] or "").strip()))
             self.wants = _LINES_OF_A_MESSAGE if _SAYS_NOTHING.search(text) else 0
-        elif _FATAL_LINE.search(text) or _CUT_OFF.search(text, folded):
+        elif _FATAL_LINE.search(text) or _CUT_OFF.search(text):
             self.cut_off.append(line)
 
     def follow(self, line: LogLine) -> None:

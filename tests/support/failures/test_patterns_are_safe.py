@@ -22,7 +22,6 @@ import pytest
 import gpuconf.commands.explain
 import gpuconf.support.failures
 from gpuconf.support.failures.rules import all_rules
-from gpuconf.support.failures.worded import WordedPattern
 from tests.support.failures.search_cost import (
     LINE,
     REPEATS,
@@ -53,8 +52,6 @@ def patterns_in(value: object) -> Iterator[AnyPattern]:
     """The compiled patterns in a value: in collections, NamedTuples and classes, too."""
     if isinstance(value, re.Pattern):
         yield value
-    elif isinstance(value, WordedPattern):
-        yield value.pattern
     elif isinstance(value, (tuple, list, set, frozenset)):
         for each in value:
             yield from patterns_in(each)

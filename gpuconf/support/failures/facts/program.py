@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gpuconf.support.failures.log.watchers import LogLine
-from gpuconf.support.failures.worded import WordedPattern
 
 Sign = Literal[
     "trains", "infers", "without-gradients", "loads-a-model",
@@ -17,57 +16,57 @@ Sign = Literal[
 ]  # fmt: skip
 
 # The signs of a program, anywhere in the log.
-_SIGNS: tuple[tuple[Sign, WordedPattern], ...] = (
-    ("trains", WordedPattern(
+_SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
+    ("trains", re.compile(
         r"\.backward\(|optimi[sz]er\.step|scaler\.step|\.fit\(|train_on_batch|train_step"
         r"|training_step|apply_gradients|\.minimize\(|[\w/\\]train\w{0,30}\.py|[Ee]poch\W{0,3}\d"
         r"|\btrainer?\.train\(|finetune|GradientTape|in train\w{0,30}\b")),
-    ("infers", WordedPattern(
+    ("infers", re.compile(
         r"\.generate\(|\binfer\w{0,20}\b|\bpredict\w{0,20}\b|\bdemo\w{0,20}\.py|[/\\]test\.py"
         r"|\btest_step|\bsample\w{0,20}\.py|\bgenerat(?:e|ing|ion)\b|\bdecode\(|txt2img|img2img",
         re.IGNORECASE)),
-    ("without-gradients", WordedPattern(
+    ("without-gradients", re.compile(
         r"grad_mode\.py|torch[/\\]utils[/\\]_contextlib\.py|decorate_context|no_grad\(|inference_mode")),
-    ("keras", WordedPattern(r"\bkeras\b|\.fit\(|\bmodel\.(?:evaluate|predict)\(")),
-    ("session", WordedPattern(
+    ("keras", re.compile(r"\bkeras\b|\.fit\(|\bmodel\.(?:evaluate|predict)\(")),
+    ("session", re.compile(
         r"client[/\\]session\.py|\bsess(?:ion)?\.run\(|tensorflow[/\\]contrib|\bdnnlib\b|stylegan"
         r"|object_detection[/\\]|tf_slim|[Mm]onitored_?[Ss]ession|[Mm]onitoredTraining"
         r"|tensorflow_estimator|estimator[/\\]estimator\.py|\btfutil\b")),
-    ("diffusion", WordedPattern(
+    ("diffusion", re.compile(
         r"stable[-_. ]?diffusion|\bdiffusers\b|comfy|k_diffusion|[/\\]ldm[/\\]|txt2img|fooocus|sdxl"
         r"|a1111|invokeai|\bvae\b", re.IGNORECASE)),
-    ("vllm", WordedPattern(r"\bvllm\b|gpu[-_ ]memory[-_ ]utilization|\bsglang\b", re.IGNORECASE)),
-    ("transformers", WordedPattern(
+    ("vllm", re.compile(r"\bvllm\b|gpu[-_ ]memory[-_ ]utilization|\bsglang\b", re.IGNORECASE)),
+    ("transformers", re.compile(
         r"[/\\]transformers[/\\]|from_pretrained|\baccelerate\b|exllama")),
-    ("xgboost", WordedPattern(r"\bxgboost\b|\bxgb\b|\blightgbm\b|\bcatboost\b", re.IGNORECASE)),
-    ("cupy", WordedPattern(r"\bcupy\b", re.IGNORECASE)),
-    ("rapids", WordedPattern(r"\bcudf\b|\brmm\b|\bcuml\b", re.IGNORECASE)),
-    ("worker-crashed", WordedPattern(
+    ("xgboost", re.compile(r"\bxgboost\b|\bxgb\b|\blightgbm\b|\bcatboost\b", re.IGNORECASE)),
+    ("cupy", re.compile(r"\bcupy\b", re.IGNORECASE)),
+    ("rapids", re.compile(r"\bcudf\b|\brmm\b|\bcuml\b", re.IGNORECASE)),
+    ("worker-crashed", re.compile(
         r"[Ww]orker .{0,200}killed by signal: (?:Aborted|Segmentation|Floating|Illegal)")),
-    ("hides-cards", WordedPattern(
+    ("hides-cards", re.compile(
         r"CUDA_VISIBLE_DEVICES=(?:-1\b|\"\"|''|\$\S|\s|NoDevFiles|none\b)"
         r"|CUDA_VISIBLE_DEVICES[\"']\]\s{0,9}=\s{0,9}[\"'](?:-1|)[\"']")),
-    ("word-vectors", WordedPattern(
+    ("word-vectors", re.compile(
         r"word2vec|\bglove\b|\bfasttext\b|torchtext|KeyedVectors|Skipping token", re.IGNORECASE)),
-    ("collects-data", WordedPattern(
+    ("collects-data", re.compile(
         r"\bto\w{0,9}\[?\w{0,20} for \w{1,20} in \w{0,20}loader|list\(\w{0,20}loader"
         r"|\[\w{1,20} for \w{1,20} in \w{0,20}loader")),
-    ("numpy", WordedPattern(r"\bnp\.[a-z]|\bnumpy\b|\bMemoryError\b")),
-    ("limit-set", WordedPattern(
+    ("numpy", re.compile(r"\bnp\.[a-z]|\bnumpy\b|\bMemoryError\b")),
+    ("limit-set", re.compile(
         r"\bmemory_limit\s{0,9}=\s{0,9}\d|per_process_gpu_memory_fraction\s{0,9}=\s{0,9}0?\.\d"
         r"|CLIENT_MEM_FRACTION\W{1,6}0?\.\d|set_per_process_memory_fraction\(")),
-    ("growth-set", WordedPattern(
+    ("growth-set", re.compile(
         r"allow_growth\s{0,9}=\s{0,9}True|set_memory_growth\(.{0,100}True"
         r"|TF_FORCE_GPU_ALLOW_GROWTH\W{1,6}true", re.IGNORECASE)),
-    ("segments-set", WordedPattern(r"ALLOC_CONF\W{1,6}\S{0,80}expandable_segments:True")),
-    ("split-set", WordedPattern(r"ALLOC_CONF\W{1,6}\S{0,80}max_split_size_mb:\d")),
-    ("preallocation-off", WordedPattern(
+    ("segments-set", re.compile(r"ALLOC_CONF\W{1,6}\S{0,80}expandable_segments:True")),
+    ("split-set", re.compile(r"ALLOC_CONF\W{1,6}\S{0,80}max_split_size_mb:\d")),
+    ("preallocation-off", re.compile(
         r"XLA_PYTHON_CLIENT_PREALLOCATE\W{1,6}false", re.IGNORECASE)),
 )  # fmt: skip
 # PyTorch's own message names the setting that it suggests; that does not mean that it is set.
 _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
 # Stack frames that create a model or move it to the card, near the line that failed.
-_LOADS = WordedPattern(
+_LOADS = re.compile(
     r"\bin (?:from_pretrained|load_\w{1,60}|_load_\w{1,60}|_apply|convert|restore\w{0,30}|cuda)\b"
     r"|from_pretrained\(|load_state_dict|load_checkpoint|\bmodel\.(?:to|cuda)\(|\bload_model"
     r"|failed to load|initialize_model|\bload_weights"
@@ -107,11 +106,10 @@ class ProgramReader:
     def see(self, line: LogLine) -> None:
         """Note the signs in a line."""
         text = _HINT.sub("", line.text[:2000])
-        folded = text.casefold()
         for sign, pattern in _SIGNS:
-            if sign not in self._signs and pattern.search(text, folded):
+            if sign not in self._signs and pattern.search(text):
                 self._signs[sign] = None
-        if _LOADS.search(text, folded):
+        if _LOADS.search(text):
             self._loads.append(line.number)
 
     def signs(self, failed_at: Sequence[int]) -> tuple[Sign, ...]:

@@ -9,26 +9,25 @@ from typing import Literal
 
 from gpuconf.support.failures.facts.tensor import first_group
 from gpuconf.support.failures.log.watchers import LogLine
-from gpuconf.support.failures.worded import WordedPattern
 
 Framework = Literal["tensorflow", "jax", "torch"]
 
 # The order matters: TensorFlow's lines often appear around the messages of PyTorch and JAX, the
 # reverse is rare.
-_OF: tuple[tuple[Framework, WordedPattern], ...] = (
+_OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
     (
         "torch",
-        WordedPattern(
+        re.compile(
             r"\b(?:py)?torch\b|c10|aten/|when calling `cu|cuDNN error: CUDNN|CUDA out of mem",
             re.IGNORECASE,
         ),
     ),
-    ("jax", WordedPattern(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
-    ("tensorflow", WordedPattern(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
+    ("jax", re.compile(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
+    ("tensorflow", re.compile(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
 )
 # Paths and calls that do not exist since TensorFlow 2.15 and its Keras: StreamExecutor moved to
 # XLA's folders, tensorflow_core existed in 1.15 to 2.1, Keras's tensorflow_backend up to 2.3.
-_OF_OLD_TENSORFLOW = WordedPattern(
+_OF_OLD_TENSORFLOW = re.compile(
     r"\btensorflow[/\\](?:compiler/xla/)?stream_executor[/\\]|\btensorflow_core[./]|"
     r"tf_jenkins|\(see above for traceback\)|"
     r"\btf\.(?:Session|ConfigProto|GPUOptions|InteractiveSession|contrib)\b|"
@@ -41,20 +40,20 @@ _OF_OLD_TENSORFLOW = WordedPattern(
     r"(?:cudnn64_[5-7]|cublas64_(?:80|9\d|10|100)|cudart64_(?:80|9\d|10\d))\.dll|"
     r"^\W{0,9}20(?:1\d|2[0-2])-\d\d-\d\d .{8,20}: [IWEF] tensorflow/"
 )
-_WINDOWS = WordedPattern(r"\.dll\b|\b[A-Za-z]:\\|WinError", re.IGNORECASE)
+_WINDOWS = re.compile(r"\.dll\b|\b[A-Za-z]:\\|WinError", re.IGNORECASE)
 _VERSION = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+a-z]\w{1,16})?)"
-_VERSIONS: tuple[tuple[str, WordedPattern], ...] = (
-    ("python", WordedPattern(
+_VERSIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("python", re.compile(
         r"[/\\]python(3\.\d{1,2})[/\\]|\bPython (3\.\d{1,2}(?:\.\d{1,2})?)\b")),
-    ("tensorflow", WordedPattern(
+    ("tensorflow", re.compile(
         rf"\b(?:tensorflow(?:[-_]gpu|[-_]cpu)?|TF)(?: [Vv]ersion)?(?:==|:? |-){_VERSION}",
         re.IGNORECASE)),
-    ("keras", WordedPattern(rf"\bkeras(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
-    ("torch", WordedPattern(rf"\b(?:py)?torch(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
-    ("jax", WordedPattern(rf"\bjax(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
-    ("jaxlib", WordedPattern(rf"\bjaxlib(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
-    ("cuda", WordedPattern(r"\bCUDA [Vv]ersion:? (\d{1,2}\.\d{1,2})\b")),
-    ("cudnn", WordedPattern(r"Loaded cuDNN version (\d[\d.]{2,8})\b")),
+    ("keras", re.compile(rf"\bkeras(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("torch", re.compile(rf"\b(?:py)?torch(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("jax", re.compile(rf"\bjax(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("jaxlib", re.compile(rf"\bjaxlib(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("cuda", re.compile(r"\bCUDA [Vv]ersion:? (\d{1,2}\.\d{1,2})\b")),
+    ("cudnn", re.compile(r"Loaded cuDNN version (\d[\d.]{2,8})\b")),
 )  # fmt: skip
 
 
@@ -83,26 +82,24 @@ class SoftwareReader:
     def see(self, line: LogLine) -> None:
         """Count the frameworks that a line names, and note the versions in it."""
         text = line.text[:1000]
-        folded = text.casefold()
         if not self.on_windows:
-            self.on_windows = _WINDOWS.search(text, folded) is not None
+            self.on_windows = _WINDOWS.search(text) is not None
         if not self.shows_old_tensorflow:
-            self.shows_old_tensorflow = _OF_OLD_TENSORFLOW.search(text, folded) is not None
+            self.shows_old_tensorflow = _OF_OLD_TENSORFLOW.search(text) is not None
         for name, pattern in _OF:
-            if pattern.search(text, folded):
+            if pattern.search(text):
                 self._mentions[name] += 1
         for package, pattern in _VERSIONS:
             if package in self.versions:
                 continue
-            if version := first_group(pattern.search(text, folded)):
+            if version := first_group(pattern.search(text)):
                 self.versions[package] = version
 
     def framework(self, words: Iterable[str]) -> Framework | None:
         """The framework of the lines that show the cause; otherwise the one named most often."""
         text = "\n".join(words)
-        folded = text.casefold()
         for name, pattern in _OF:
-            if pattern.search(text, folded):
+            if pattern.search(text):
                 return name
         most = self._mentions.most_common(1)
         return most[0][0] if most else None
