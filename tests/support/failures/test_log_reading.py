@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -202,36 +199,6 @@ def test_last_lines_of_one_number_come_in_order(count: int) -> None:
     recorder.read("\r".join(bars).encode())
     last = [line.text for line in recorder.seen[16 * ENOUGH_OF_A_SHAPE :]]
     assert last == [bar for n in range(16) for bar in (bars[n - 32], bars[n - 16])]
-
-
-def steps_to_read(log: bytes) -> int:
-    """How many lines of Python are executed to read a log."""
-    steps, before = 0, sys.gettrace()
-
-    def count(_frame: FrameType, event: str, _arg: Any) -> Any:
-        nonlocal steps
-        steps += event == "line"
-        return count
-
-    recorder = Recorder("eta", parts=["loss"])
-    sys.settrace(count)
-    try:
-        recorder.read(log)
-    finally:
-        sys.settrace(before)
-    assert len(recorder.seen) == ENOUGH_OF_A_SHAPE + 2
-    return steps
-
-
-@pytest.mark.parametrize(
-    "end", ["\n", "\r\n", "\r", "\b" * 40], ids=["lines", "Windows", "written over", "backspaces"]
-)
-def test_bars_are_counted_by_the_chunk(end: str) -> None:
-    """Of 100,000 bars, a thousand are looked at one by one: the rest of the first chunk."""
-    bar = "{0}/1875 [=====>........] - ETA: {0}s - loss: 0.{0}" + end
-    count = 100_000
-    assert steps_to_read("".join(bar.format(n) for n in range(count)).encode()) < count / 2
-    assert steps_to_read("".join(bar.format(n) for n in range(2000)).encode()) > 2000
 
 
 def test_shapes_are_not_forgotten_for_others() -> None:

@@ -1,24 +1,15 @@
-"""Passes a log's lines to the watchers of their words; most lines are only counted."""
+"""Passes a log's lines to the watchers of their words; a line's shape is looked up once."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import chain, repeat
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from gpuconf.support.failures.log.encodings import decoded, whole_lines
-from gpuconf.support.failures.log.shapes import shapes_of
-from gpuconf.support.failures.log.watchers import (
-    NOT_MET,
-    Follower,
-    Keeper,
-    LogLine,
-    ShapeState,
-    ShapeWatchers,
-    Watcher,
-)
+from gpuconf.support.failures.log.shapes import PhraseIndex, phrase, shapes_of
+from gpuconf.support.failures.log.watchers import Follower, Keeper, LogLine, Watcher
 
 # If lines differ only in their numbers, only this many are examined, plus the last two.
 ENOUGH_OF_A_SHAPE = 100
@@ -27,12 +18,30 @@ ENOUGH_OF_A_SHAPE = 100
 _MOST_SHOWN = 20_000
 _LATEST = 10_000
 _COUNTS_AS_ONE = 512
+# Shapes are remembered until either limit is reached.
+_MOST_SHAPES = 25_000
+_MOST_BYTES = 8 << 20
 # Addresses in an allocator's dump, which would give every line a different shape.
 _ADDRESS = re.compile(rb" at (?:0x)?[0-9a-f]{4,16} of size ")
 _LONG_LINE = 4096
 _PIECE = 16384
 # A log that another program packed into one line of JSON has escaped newlines.
 _ESCAPED_NEWLINE = b"\\n"
+
+
+class _Shape:
+    """The watchers of a shape, how many of its lines were met, and the last two not shown.
+
+    Two, because a single line of progress below an error may be a redrawn bar.  A shape is ``late``
+    if it first occurs after enough lines were shown.
+    """
+
+    __slots__ = ("count", "is_kept", "is_late", "unshown", "watchers")
+
+    def __init__(self, watchers: Sequence[Watcher], *, is_kept: bool, is_late: bool) -> None:
+        self.watchers, self.is_kept, self.is_late = watchers, is_kept, is_late
+        self.count = 0
+        self.unshown: deque[tuple[int, bytes]] = deque(maxlen=2)
 
 
 class LogReader:
@@ -46,101 +55,88 @@ class LogReader:
     ) -> None:
         self.line_count = 0
         self.last = LogLine(0, "")
-        self._followers, self._keeper = followers, keeper
-        self._shapes = ShapeWatchers(watchers, keeper)
-        self._is_followed = False
+        self._watchers, self._followers, self._keeper = watchers, followers, keeper
+        phrases = [keeper.phrases, *(watcher.phrases for watcher in watchers)]
+        self._phrases = PhraseIndex(
+            (phrase(text), place)
+            for place, texts in enumerate(phrases, -1)  # -1 is the keeper
+            for text in texts
+        )
+        self._parts = [
+            (phrase(part), place)
+            for place, watcher in enumerate(watchers)
+            for part in watcher.parts
+        ]
+        self._shapes: dict[bytes, _Shape] = {}
+        self._bytes = 0  # of the shapes
         self._shown = 0
         self._latest: deque[tuple[int, bytes, Sequence[Watcher]]] = deque()
         self._latest_cost = 0
 
     def read(self, chunks: Iterable[bytes]) -> None:
         """Show every line of ``chunks`` to the watchers of its words."""
-        rows = _LogRows()
-        for chunk in whole_lines(chunks):
-            self._read(*rows.of(chunk))
-        self.line_count = rows.count
-        rest = [*self._shapes.unshown(), *self._latest]
-        for number, line, watchers in sorted(rest, key=itemgetter(0)):
+        last = (0, b"")
+        for number, line in _numbered_lines(chunks):
+            self.line_count = number
+            if any(follower.wants for follower in self._followers):
+                self._follow(LogLine(number, decoded(line)))
+            shape = _shape_of(line)
+            if not shape.strip():
+                continue
+            last = number, line
+            seen = self._shapes.get(shape) or self._meet(shape)
+            if seen.is_kept:
+                self._keeper.keep(number, line)
+            if seen.watchers:
+                self._pass(seen, number, line)
+        self.last = LogLine(last[0], decoded(last[1]))
+        rest = [
+            (number, line, seen.watchers)
+            for seen in self._shapes.values()
+            for number, line in seen.unshown
+        ]
+        for number, line, watchers in sorted([*rest, *self._latest], key=itemgetter(0)):
             _show(LogLine(number, decoded(line)), watchers)
 
-    def _read(self, numbers: Sequence[int], lines: list[bytes], text: bytes) -> None:
-        shapes = _shapes(text).split(b"\n")
-        watched, states = self._shapes.watched(set(shapes)), self._shapes.states
-        counted = {shape for shape in watched if states[shape].is_only_counted}
-        for shape, places in _last_two(counted, shapes).items():
-            states[shape].leave_out(*((numbers[place], lines[place]) for place in places))
-        self._look_at(watched - counted, shapes, numbers, lines)
-        kept = {shape for shape in watched if shape in states and states[shape].kept}
-        for place in _places_of(kept, shapes):
-            self._keeper.keep(numbers[place], lines[place])
-        for place in range(len(lines) - 1, -1, -1):
-            if shapes[place].strip():
-                self.last = LogLine(numbers[place], decoded(lines[place]))
-                break
+    def _follow(self, line: LogLine) -> None:
+        """Show a line to the followers of an earlier one, as long as they want more."""
+        for follower in self._followers:
+            if follower.wants:
+                follower.follow(line)
 
-    def _look_at(
-        self,
-        wanted: Set[bytes],
-        shapes: Sequence[bytes],
-        numbers: Sequence[int],
-        lines: Sequence[bytes],
-    ) -> None:
-        """Show the lines of these shapes one by one, in order; followers get lines in between."""
-        followed = 0
-        for place in _places_of(wanted, shapes):
-            seen = self._shapes.states.get(shapes[place])
-            if seen is NOT_MET:
-                seen = self._shapes.meet(shapes[place], late=self._shown >= _MOST_SHOWN)
-            if self._is_followed:
-                self._follow(numbers, lines, range(followed, place + 1))
-            followed = place + 1
-            if seen is not None and seen.watchers:
-                self._meet(seen, numbers[place], lines[place])
-        if self._is_followed:
-            self._follow(numbers, lines, range(followed, len(lines)))
-
-    def _meet(self, seen: ShapeState, number: int, line: bytes) -> None:
+    def _pass(self, seen: _Shape, number: int, line: bytes) -> None:
+        """Show a line to its watchers now, or at the end if it is among the last."""
         seen.count += 1
-        if seen.late:
+        cost = 1 + len(line) // _COUNTS_AS_ONE
+        if seen.is_late:
             self._latest.append((number, line, seen.watchers))
-            self._latest_cost += _cost(line)
+            self._latest_cost += cost
             while self._latest_cost > _LATEST:
-                self._latest_cost -= _cost(self._latest.popleft()[1])
+                self._latest_cost -= 1 + len(self._latest.popleft()[1]) // _COUNTS_AS_ONE
         elif seen.count <= ENOUGH_OF_A_SHAPE:
-            self._shown += _cost(line)
+            self._shown += cost
             _show(LogLine(number, decoded(line)), seen.watchers)
-            self._is_followed = True
         else:
-            seen.leave_out((number, line))
+            seen.unshown.append((number, line))
 
-    def _follow(self, numbers: Sequence[int], lines: Sequence[bytes], places: range) -> None:
-        """Show lines to the followers of an earlier line, as long as they want more."""
-        for place in places:
-            wanting = [follower for follower in self._followers if follower.wants]
-            if not wanting:
-                self._is_followed = False
-                break
-            for follower in wanting:
-                follower.follow(LogLine(numbers[place], decoded(lines[place])))
+    def _meet(self, shape: bytes) -> _Shape:
+        """The watchers of a shape at its first line, which are remembered."""
+        if len(self._shapes) >= _MOST_SHAPES or self._bytes > _MOST_BYTES:
+            kept = {at: seen for at, seen in self._shapes.items() if _is_needed(seen)}
+            self._shapes, self._bytes = kept, sum(map(len, kept))
+        places = {place for part, place in self._parts if part in shape}
+        places.update(self._phrases.said_in(shape.split()))
+        watchers = [self._watchers[place] for place in sorted(places) if place >= 0]
+        is_late = self._shown >= _MOST_SHOWN
+        seen = _Shape(watchers, is_kept=-1 in places, is_late=is_late)
+        self._shapes[shape] = seen
+        self._bytes += len(shape)
+        return seen
 
 
-def _places_of(wanted: Set[bytes], shapes: Sequence[bytes]) -> list[int]:
-    return [place for place, shape in enumerate(shapes) if shape in wanted] if wanted else []
-
-
-def _last_two(wanted: Set[bytes], shapes: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """The positions of the last two lines of each wanted shape, in order, or of its only line."""
-    found: dict[bytes, list[int]] = {shape: [] for shape in wanted}
-    missing = set(wanted)
-    for place in range(len(shapes) - 1, -1, -1):
-        if not missing:
-            break
-        shape = shapes[place]
-        if shape in missing:
-            found[shape].insert(0, place)
-            if len(found[shape]) == 2:
-                missing.remove(shape)
-    return found
+def _is_needed(seen: _Shape) -> bool:
+    """Whether a shape's lines have been shown, so that it must not be taken for a new one."""
+    return bool(seen.watchers) and not seen.is_late
 
 
 def _show(line: LogLine, watchers: Iterable[Watcher]) -> None:
@@ -148,61 +144,33 @@ def _show(line: LogLine, watchers: Iterable[Watcher]) -> None:
         watcher.see(line)
 
 
-def _cost(line: bytes) -> int:
-    return 1 + len(line) // _COUNTS_AS_ONE
+def _shape_of(line: bytes) -> bytes:
+    if b" of size " in line:
+        line = _ADDRESS.sub(b" at of size ", line)
+    return shapes_of(line)
 
 
-def _shapes(lines: bytes) -> bytes:
-    if b" of size " in lines:
-        lines = _ADDRESS.sub(b" at of size ", lines)
-    return shapes_of(lines)
+def _numbered_lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines of successive chunks, with their numbers from 1.
 
-
-class _LogRows:
-    """Splits successive chunks into lines; ``count`` is the number of the last line so far."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._is_open = False  # whether the next chunk continues the same line
-
-    def of(self, chunk: bytes) -> tuple[Sequence[int], list[bytes], bytes]:
-        """The chunk's lines: their numbers, their bytes, and all lines as one text.
-
-        Each overwritten state of a progress bar is a line too, and so is each piece of a long line:
-        all have the number of their line in the file.
-        """
-        if self._is_open and chunk.startswith((b"\r", b"\n")):  # the end of the previous line
-            self._is_open = chunk.startswith(b"\r")
-            chunk = chunk[1:]
-        if not chunk:
-            return (), [], b""
-        first = self.count + (not self._is_open)
-        self._is_open = not chunk.endswith(b"\n")
-        text = chunk.removesuffix(b"\n")
-        lines = text.split(b"\n")
-        self.count = first + len(lines) - 1
-        numbers: Sequence[int] = range(first, self.count + 1)
-        if b"\r" in text:
-            times = [line.count(b"\r") + 1 for line in lines]
-            numbers = [*chain.from_iterable(map(repeat, numbers, times))]
-            text = text.replace(b"\r", b"\n")
-            lines = text.split(b"\n")
-        if (b"\\" in text and _ESCAPED_NEWLINE in text) or _has_a_long_line(text):
-            pieces = [[*_pieces(line)] for line in lines]
-            numbers = [*chain.from_iterable(map(repeat, numbers, map(len, pieces)))]
-            lines = [*chain.from_iterable(pieces)]
-            text = b"\n".join(lines)
-        return numbers, lines, text
-
-
-def _has_a_long_line(text: bytes) -> bool:
-    start = 0
-    while start + _LONG_LINE <= len(text):
-        end = text.rfind(b"\n", start, start + _LONG_LINE)
-        if end < 0:
-            return True
-        start = end + 1
-    return False
+    Each overwritten state of a progress bar is a line too, and so is each piece of a long line: all
+    have the number of their line in the file.
+    """
+    number, is_open = 0, False  # whether the next chunk continues the same line
+    for chunk in whole_lines(chunks):
+        text = chunk
+        if is_open and text.startswith((b"\r", b"\n")):  # the end of the previous line
+            is_open = text.startswith(b"\r")
+            text = text[1:]
+        if not text:
+            continue
+        number -= is_open
+        is_open = not text.endswith(b"\n")
+        for line in text.removesuffix(b"\n").split(b"\n"):
+            number += 1
+            for state in line.split(b"\r"):
+                for piece in _pieces(state):
+                    yield number, piece
 
 
 def _pieces(line: bytes) -> Iterator[bytes]:
