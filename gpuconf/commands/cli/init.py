@@ -119,7 +119,7 @@ def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
     if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbours
         return ProfileProposal(
             "shared-desktop",
-            f"{sized(held)} are in use, and the driver does not say by whom",
+            f"{sized(held)} are in use, and the driver lists no program",
         )
     if all(gpu.total_bytes is None for gpu in gpus):
         return ProfileProposal("shared-desktop", "the driver reports no memory figures")

@@ -63,5 +63,5 @@ def _users(gpu: Gpu) -> str:
     if gpu.used_bytes is None:
         return "the driver does not say how much memory is in use"
     if not gpu.processes and gpu.used_bytes > IDLE_BYTES:
-        return f"{sized(gpu.used_bytes)} are in use, and the driver does not say by whom,"
+        return f"{sized(gpu.used_bytes)} are in use, and the driver lists no program,"
     return ""

@@ -63,9 +63,9 @@ def test_the_first_gpu_that_the_caller_sees(
         ({"processes": (TRAINING,), "used_bytes": 0}, "python3 (4242) holds memory"),
         (
             {"used_bytes": 2 * GIB},
-            "2048 MiB are in use, and the driver does not say by whom",
+            "2048 MiB are in use, and the driver lists no program",
         ),
-        ({"processes": None, "used_bytes": 2 * GIB}, "the driver does not say by whom"),
+        ({"processes": None, "used_bytes": 2 * GIB}, "the driver lists no program"),
         ({"processes": None}, ""),
         ({"leases": (CardLease(7, GIB, 0, "train.py"),)}, "train.py (7) leases memory"),
         ({"processes": None, "used_bytes": None}, "does not say how much"),
