@@ -39,8 +39,7 @@ _DESCRIPTION = """\
 Read what a run printed and say why it failed: the cause, the lines that show
 it, the tensor and the card, your own line of code, and what to change. The
 log may be of any length and encoding, compressed with gzip, a notebook
-(.ipynb), a kernel's log, or a file that TF_BFC_MEMORY_DUMP left. Nothing is
-run and nothing leaves this machine."""
+(.ipynb), or a kernel's log. Nothing is run and nothing leaves this machine."""
 
 _EXAMPLES = """\
 examples:
@@ -150,14 +149,11 @@ def _refuse_other_files(start: bytes, shown: str) -> None:
 def _read(file: BufferedReader, shown: str) -> Diagnosis:
     """Diagnose ``file``, which may be a pipe and is read once, front to back."""
     from gpuconf.commands.explain import explain, explain_chunks
-    from gpuconf.commands.explain.memory_map import looks_like_memory_map
     from gpuconf.support.failures.log.notebook import LARGEST_NOTEBOOK
 
     is_packed = file.peek(len(_GZIP)).startswith(_GZIP)
     chunks = _chunks(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file)
     held = [next(chunks, b"")]
-    if looks_like_memory_map(held[0]):
-        return explain(b"".join([*held, *chunks]))
     _refuse_other_files(held[0], shown)
     if held[0].lstrip()[:1] == b"{" and b'"cells"' in held[0]:
         # A notebook is parsed as a whole; one that is too large is read as a log.

@@ -50,7 +50,7 @@ class Diagnosis(NamedTuple):
     proposals: tuple[Proposal, ...] = ()
     """The proposed changes, most promising first."""
     line_count: Count = 0
-    """The number of lines in the log; 0 for a TF_BFC_MEMORY_DUMP file."""
+    """The number of lines in the log."""
 
     @property
     def title(self) -> str:

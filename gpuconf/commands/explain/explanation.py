@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuconf.commands.explain.diagnosis import Diagnosis
-from gpuconf.commands.explain.memory_map import looks_like_memory_map, read_memory_map
 from gpuconf.commands.explain.proposals import proposals_for
-from gpuconf.support.failures import Evidence, LogFacts, Reading, read, read_chunks
+from gpuconf.support.failures import Reading, read, read_chunks
 
 
 def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
@@ -23,10 +22,6 @@ def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
             f"explain() takes an exception or a log's text, not {given}; of a file, "
             'give its bytes: open("train.log", "rb").read()'
         )
-    if isinstance(exc_or_text, str):
-        exc_or_text = exc_or_text.encode("utf-8", "replace")
-    if isinstance(exc_or_text, bytes) and looks_like_memory_map(exc_or_text):
-        return _diagnosis(_of_memory_map(exc_or_text))
     return _diagnosis(read(exc_or_text))
 
 
@@ -38,11 +33,3 @@ def explain_chunks(chunks: Iterable[bytes]) -> Diagnosis:
 def _diagnosis(reading: Reading) -> Diagnosis:
     proposals = proposals_for(reading.cause, reading.severity, reading.facts)
     return Diagnosis(**reading._asdict(), proposals=proposals)
-
-
-def _of_memory_map(data: bytes) -> Reading:
-    """The reading of a TF_BFC_MEMORY_DUMP file, which TensorFlow writes if an allocation fails."""
-    facts = LogFacts(dump=read_memory_map(data))
-    means = "TensorFlow writes this file when its allocator has refused a tensor"
-    evidence = Evidence(1, f"dump of {facts.dump.allocator if facts.dump else ''}", means, None, 1)
-    return Reading("oom-device-tensor", "failure", evidence=(evidence,), facts=facts)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SIMULATED = ROOT / "tests" / "commands" / "explain" / "simulated"
 LOGS = sorted((SIMULATED / "logs").iterdir())
 OOM, HEALTHY = SIMULATED / "logs" / "oom-eager.log", SIMULATED / "logs" / "healthy.log"
-NOTEBOOK, DUMP = SIMULATED / "logs" / "notebook.ipynb", SIMULATED / "dumps" / "oom-memory-dump"
+NOTEBOOK = SIMULATED / "logs" / "notebook.ipynb"
 SCHEMA = schema("explain")
 HEADLINE = "no room on the card for a tensor (oom-device-tensor): the run failed"
 
@@ -73,8 +73,8 @@ def piped(
 
 
 def test_what_it_reads(folder: Path) -> None:
-    """A log, gzip, a notebook by its name or by what is in it, a dump; lines are where they are."""
-    names = ["a.log", "a.log.gz", "packed.log", "notebook.log", str(NOTEBOOK), str(DUMP)]
+    """A log, gzip, a notebook by its name or by what is in it; lines are where they are."""
+    names = ["a.log", "a.log.gz", "packed.log", "notebook.log", str(NOTEBOOK)]
     results = run_commands(folder, *(["explain", name] for name in names))
     for name, done in zip(names, results, strict=True):
         first, second = done.out.splitlines()[:2]
@@ -85,9 +85,9 @@ def test_what_it_reads(folder: Path) -> None:
     assert results[3].out.replace("notebook.log:", "line ") == results[4].out
 
 
-@pytest.mark.parametrize("source", [OOM, NOTEBOOK, DUMP], ids=lambda path: path.suffix)
+@pytest.mark.parametrize("source", [OOM, NOTEBOOK], ids=lambda path: path.suffix)
 def test_standard_input_is_read_as_a_file_is(source: Path, tmp_path: Path) -> None:
-    """From a pipe, packed or not, notebook and dump too; lines have numbers without a name."""
+    """From a pipe, packed or not, notebooks too; lines have numbers without a name."""
     plain = piped(source.read_bytes(), "-", home=tmp_path)
     assert (plain.returncode, plain.stderr) == (0, b"")
     assert plain.stdout.decode().startswith(f"{HEADLINE}\n  line ")

@@ -19,7 +19,7 @@ WITHOUT_JSON = {"init", "ps"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the files of the YAML file, a log whole and broken, and a cut dump."""
+    """A folder with the files of the YAML file, and a log whole and broken."""
     log = (SIMULATED / "logs" / "oom-eager.log").read_bytes()
     packed = gzip.compress(log, mtime=0)
     files = {
@@ -27,7 +27,6 @@ def folder(tmp_path: Path) -> Path:
         "a.log": log,
         "cut.gz": packed[:-40],
         "torn.gz": packed[:600] + bytes(400) + packed[1000:],
-        "cut.dump": (SIMULATED / "dumps" / "oom-memory-dump").read_bytes()[:-1],
     }
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

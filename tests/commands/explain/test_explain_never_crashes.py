@@ -13,8 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gpuconf.commands.explain import Diagnosis, explain, explain_chunks
-from gpuconf.commands.explain.memory_map import looks_like_memory_map
+from gpuconf.commands.explain import Diagnosis, explain
 from gpuconf.commands.explain.tables import tables_of
 from gpuconf.commands.explain.text import styled_lines
 from gpuconf.support.failures.causes import CAUSES, SEVERITIES
@@ -63,8 +62,8 @@ def check(diagnosis: Diagnosis) -> None:
 @example(b"\x1b[31m\x1b[0m")
 @example(b"\x08\r\x08\n\r\n\x1b]0;")
 def test_random_bytes_are_read(data: bytes) -> None:
-    """Bytes that are not a log at all; those that begin as a dump's file are `explain_chunks`'s."""
-    check(explain_chunks([data]) if looks_like_memory_map(data) else explain(data))
+    """Bytes that are not a log at all."""
+    check(explain(data))
 
 
 @pytest.mark.slow
@@ -72,8 +71,7 @@ def test_random_bytes_are_read(data: bytes) -> None:
 @given(st.text(max_size=2000))
 def test_random_text_is_read(text: str) -> None:
     """Characters of any script, half pairs among them."""
-    data = text.encode("utf-8", "replace")
-    check(explain_chunks([data]) if looks_like_memory_map(data) else explain(text))
+    check(explain(text))
 
 
 @pytest.mark.slow

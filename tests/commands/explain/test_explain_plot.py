@@ -66,13 +66,6 @@ def test_what_the_card_did_not_give(tmp_path: Path) -> None:
     assert title.endswith("; hatched: not claimed from the card")
 
 
-def test_a_memory_dump(tmp_path: Path) -> None:
-    """A file of TF_BFC_MEMORY_DUMP is drawn like a log; it does not tell what was asked for."""
-    texts = drawn(diagnosis_of("dumps/oom-memory-dump"), tmp_path)
-    assert any(text.startswith("GPU_0_bfc, limit 512 MiB") for text in texts)
-    assert not any(text.startswith("asked for") for text in texts)
-
-
 @pytest.mark.parametrize(
     "log",
     sorted(path.relative_to(SIMULATED).as_posix() for path in SIMULATED.glob("*/oom-*")),

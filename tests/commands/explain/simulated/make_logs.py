@@ -31,7 +31,6 @@ from tests.commands.explain.simulated.recipes import RECIPES, Recipe
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 LOGS = HERE / "logs"
-DUMPS = HERE / "dumps"
 TIMEOUT_S = 90
 CUDNN_MAJOR = {"2.15": 8, "2.21": 9}
 CUBLAS_MAJOR = 12
@@ -72,8 +71,6 @@ def make(recipe: Recipe, python: str) -> Path:
         printed = run(command(recipe, python, train), folder, environment)
         if recipe.notebook:
             printed = (folder / "notebook.ipynb").read_bytes()
-        if recipe.dump is not None:
-            keep_dump(recipe, folder)
         log = LOGS / f"{recipe.name}.{'ipynb' if recipe.notebook else 'log'}"
         log.parent.mkdir(exist_ok=True)
         log.write_bytes(neutral(printed, folder, python))
@@ -132,14 +129,6 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> b
             raise
     print(f"  exit code {process.returncode}", flush=True)
     return printed
-
-
-def keep_dump(recipe: Recipe, folder: Path) -> None:
-    """Keep the file that the program left as ``dumps/NAME``; there must be one."""
-    found = sorted(folder.glob(recipe.dump or ""))
-    print("  left:", *(f"{path.name} ({path.stat().st_size} bytes)" for path in found))
-    DUMPS.mkdir(exist_ok=True)
-    shutil.copyfile(found[-1], DUMPS / recipe.name)
 
 
 def neutral(printed: bytes, folder: Path, python: str) -> bytes:

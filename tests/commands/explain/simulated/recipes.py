@@ -18,7 +18,6 @@ class Recipe(NamedTuple):
     tensorflow: str = "2.21"
     preload: str | None = None  # a C source under programs/, built and preloaded
     notebook: bool = False  # the log is notebook.ipynb, which the program writes
-    dump: str | None = None  # a file that the program leaves, kept as dumps/NAME
 
 
 RECIPES = (
@@ -29,12 +28,6 @@ RECIPES = (
     Recipe("oom-jit-compile", "jit_oom"),
     Recipe("oom-xla-caught", "caught_xla_oom", ("--total", "900MiB", "--xla")),
     Recipe("oom-tf215", "three_matrices", tensorflow="2.15"),
-    Recipe(
-        "oom-memory-dump",
-        "three_matrices",
-        environment={"TF_BFC_MEMORY_DUMP": "memory"},
-        dump="memory*",
-    ),
     Recipe(
         "malloc-async-unsupported",
         "three_matrices",
