@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
     id: Annotated[str, FieldRule(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_-]+)*$")]
     """The check's id; its first part is a group: driver, cards, leases, packages, environment,
-    host, profile, source, live, probe.
+    host, profile, source, live; facts if what it would have looked at could not be read.
     """
     status: Status
     """crash: the check itself failed, which is a bug in gpuconf."""

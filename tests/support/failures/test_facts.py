@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gpuconf
 from gpuconf.basics.units import MIB
 from gpuconf.commands.explain import explain
 from gpuconf.support.failures.facts.allocations import layer_of
@@ -218,3 +219,19 @@ def test_the_order_of_hashes_changes_nothing() -> None:
         for seed in range(8)
     }
     assert len(documents) == 1
+
+
+def test_no_file_of_gpuconf_is_the_users_code() -> None:
+    """Of no room, also in an editable install, whose path has no site-packages."""
+    package = Path(gpuconf.__file__).parent
+    rooms = {each.parent.name for each in package.glob("*/__init__.py")} - {"pyinstaller_hook"}
+    modules = [f"{room}/a.py" for room in rooms] + [each.name for each in package.glob("*.py")]
+    assert len(modules) > 15
+    assert [name for name in modules if _user_file(f"/home/a/gpuconf/{name}") is not None] == []
+    assert _user_file("/home/a/gpuconf/train.py") == "/home/a/gpuconf/train.py"
+
+
+def _user_file(path: str) -> str | None:
+    log = f'Traceback\n  File "{path}", line 3, in f\n    f()\nValueError'
+    frame = explain(log).facts.user_code
+    return None if frame is None else frame.file

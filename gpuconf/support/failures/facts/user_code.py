@@ -25,7 +25,9 @@ _ARROW = re.compile(r"^-{1,5}> ?(\d{1,6})\s+(\S.{0,300})")
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python\d|<frozen|<string>|[/\\]Lib[/\\](?!site)"
     r"|[/\\]runpy\.py|[/\\]importlib[/\\]|__autograph_generated_file|<__array_function__|<decorator"
-    r"|[/\\]gpuconf[/\\](?:auto|session|backends|planner|profile|machine|basics|batching|images|callbacks|injected|commands|support|simcard|__main__)\b|[/\\]pydevd?|[/\\]spyder|[/\\]ipykernel[/\\]",
+    r"|[/\\]gpuconf[/\\](?:__init__|__main__|auto|backends|basics|batching|callbacks|commands|errors"
+    r"|images|injected|ipython|machine|planner|profile|ray|session|simcard|support|version)\b"
+    r"|[/\\]pydevd?|[/\\]spyder|[/\\]ipykernel[/\\]",
     re.IGNORECASE,
 )
 
