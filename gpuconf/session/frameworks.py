@@ -66,10 +66,11 @@ def after_fork(binding: Binding) -> None:
 def refuse_if_too_late(binding: Binding) -> None:
     """Raise TooLateError if a framework whose limit is now fixed has created its devices."""
     # After a refused import TensorFlow is not in sys.modules, and yet may have made its devices.
-    runtime = sys.modules.get("gpuconf.backends.tensorflow.runtime")
-    if runtime is None and _imported_tensorflow() is not None:
+    loaded = sys.modules.get("gpuconf.backends.tensorflow.runtime")
+    has_devices = loaded is not None and loaded.is_held_with_devices()
+    if has_devices or _imported_tensorflow() is not None:
         from gpuconf.backends.tensorflow import runtime
-    if runtime is not None and (runtime.is_held_with_devices() or _imported_tensorflow()):
+
         runtime.refuse_if_too_late()
     jax = sys.modules.get("gpuconf.backends.jax.lateness")
     if binding.is_bound and jax is not None and jax.has_gpu_backend():
@@ -123,12 +124,7 @@ def _catch_up(binding: Binding, name: str) -> None:
 def _on_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
     if binding.profile is None or not _is_tensorflow():
         return
-    try:
-        _hold_tensorflow(binding, tensorflow)
-    except KeyboardInterrupt:
-        # The program may go on with what TensorFlow has imported, such as Keras.
-        _hold_tensorflow(binding, tensorflow)
-        raise
+    _despite_interrupt(lambda: _hold_tensorflow(binding, tensorflow))
     # TensorFlow imports its Keras while it loads; the Keras hook had to wait for TensorFlow.
     kerases = [sys.modules[name] for name in _KERAS if import_hook.is_whole(name)]
     for keras in kerases:
@@ -140,6 +136,18 @@ def _on_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
     runtime.apply(binding.profile, tensorflow)
     for keras in kerases:
         _on_keras(binding, keras)
+
+
+def _despite_interrupt(hold: Callable[[], None]) -> None:
+    """Call ``hold``, after Ctrl-C once more.
+
+    The program may go on with what the import has loaded, such as Keras, without the module itself.
+    """
+    try:
+        hold()
+    except KeyboardInterrupt:
+        hold()
+        raise
 
 
 def _hold_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
@@ -195,13 +203,13 @@ def _refuse_unfit(keras: ModuleType, profile: Profile) -> None:
 def _on_torch(binding: Binding, torch_module: ModuleType) -> None:
     from gpuconf.backends.torch import watching
 
-    watching.watch(torch_module, binding)
+    _despite_interrupt(lambda: watching.watch(torch_module, binding))
 
 
 def _on_jax(binding: Binding, _jax: ModuleType) -> None:
     from gpuconf.backends.jax import client
 
-    client.watch(binding)
+    _despite_interrupt(lambda: client.watch(binding))
 
 
 def _on_others(_binding: Binding, _module: ModuleType) -> None:
