@@ -145,7 +145,7 @@ def _member(
         f"{i}: {gpu.name or 'GPU'} ({(gpu.uuid or '')[:12]})" for i, gpu in enumerate(visible)
     )
     what = "no visible GPU" if not found else "more than one GPU"
-    hint = "`gpuconf plan dedicated` lists the GPUs; CUDA_VISIBLE_DEVICES may hide some"
+    hint = "`gpuconf ps` lists the GPUs; CUDA_VISIBLE_DEVICES may hide some"
     if chosen_by_parent is not None:
         hint = (
             f"CUDA_VISIBLE_DEVICES={chosen_by_parent}, inherited from the parent process, hides "

@@ -28,6 +28,11 @@ class _Scope(NamedTuple):
                 return full, node
         return None
 
+    def is_own(self, key: str) -> bool:
+        """Whether the profile's own file, or the override, writes ``key``."""
+        written = self.written(key)
+        return written is not None and written[1].mark.file == self.root.mark.file
+
     def refuse(self, message: str, hint: str, *keys: str) -> ProfileError:
         """Return the error, placed at one of ``keys`` in the profile's own file or an override."""
         written = [at for key in keys if (at := self.written(key)) is not None]
@@ -144,7 +149,9 @@ def _limit_that_is_no_cap(profile: Profile, scope: _Scope) -> Iterator[ProfileEr
     if scope.virtual_devices:
         limits.append("virtual_devices")
     if limits:
-        message = f"with cuda_malloc_async TensorFlow takes more than {limits[0]} says"
-        hint = f"write `allocator: bfc`, or null for {', '.join(limits)}"
         keys = [n if n == "virtual_devices" else f"memory.{n}" for n in limits]
-        yield scope.refuse(message, hint, "tensorflow.allocator", keys[0])
+        named = next(filter(scope.is_own, keys), keys[0])
+        limit = named.rpartition(".")[2]
+        message = f"cuda_malloc_async does not hold TensorFlow to the {limit} of this profile"
+        hint = f"write `allocator: bfc`, or set to null: {', '.join(limits)}"
+        yield scope.refuse(message, hint, "tensorflow.allocator", named)

@@ -153,8 +153,8 @@ def _unless_named(refused: list[ProfileError]) -> str:
     file = refused[0].file or ""
     keys = ", ".join(f"{error.key} in line {error.line}" for error in refused)
     return (
-        f"note: ok where GPUCONF_PROFILE names the file. Where gpuconf finds it in a project, it "
-        f"refuses {keys} until: gpuconf trust {printable(shlex.quote(os.path.abspath(file)))}"
+        f"note: ok if it is given by its path. If gpuconf finds it in a project, it refuses {keys} "
+        f"until: gpuconf trust {printable(shlex.quote(os.path.abspath(file)))}"
     )
 
 
