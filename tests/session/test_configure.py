@@ -109,7 +109,7 @@ assert "tensorflow" not in sys.modules
         (
             "./third.yaml",
             STORY,
-            ("gpus: 2 matches no visible GPU", "gpuconf plan"),
+            ("gpus: 2 matches no visible GPU", "gpuconf ps"),
         ),
     ],
 )
