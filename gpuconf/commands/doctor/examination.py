@@ -21,7 +21,7 @@ from gpuconf.commands.doctor.finding import Finding, crash
 from gpuconf.commands.doctor.gathering import gather
 from gpuconf.commands.doctor.gathering.interpreter import other_interpreter
 from gpuconf.commands.doctor.report import ProfileInForce, Report
-from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.errors import GpuconfError, ShortageError, UsageError
 from gpuconf.machine.schedulers.assigned import SLURM_VARIABLES
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def examine(
         *gathered.crashes,
         *(run_check(check, facts) for check in CHECKS if ids is None or check.id in ids),
     ]
+    findings = _told_once(findings, facts)
     if python is not None:
         findings = [_with_pip_of(python, each) for each in findings]
     findings += _chosen(_read_scripts(scripts), ids)
@@ -117,6 +118,23 @@ def examine(
         profile=_profile(facts),
         probe=live.runs if live else None,
     )
+
+
+def _told_once(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
+    """The findings, where a full card is one of them and not two, with different commands.
+
+    If ``profile.plan`` tells of the shortage, it also tells what ``cards.memory`` has seen.
+    """
+    full = next((each for each in findings if each.id == "cards.memory"), None)
+    told = next((each for each in findings if each.id == "profile.plan"), None)
+    is_short = isinstance(facts.profile.plan_error, ShortageError)
+    if full is None or told is None or full.status != "warn" or not is_short:
+        return list(findings)
+    one = {
+        full.id: full._replace(status="skip", summary="profile.plan has it", detail=(), fix=None),
+        told.id: told._replace(detail=(*told.detail, *full.detail)),
+    }
+    return [one.get(each.id, each) for each in findings]
 
 
 def _with_pip_of(python: Interpreter, finding: Finding) -> Finding:

@@ -1,4 +1,4 @@
-"""A Diagnosis as lines for people: the cause, then the figures, then the proposals."""
+"""A Diagnosis as lines for people: the cause, the figures, the changes, and then the evidence."""
 
 from __future__ import annotations
 
@@ -57,13 +57,24 @@ def styled_lines(
 
 def _report(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Iterator[Line]:
     yield Line(headline(diagnosis), STYLES.get(diagnosis.severity, "bold green"))
-    yield from evidence_lines(diagnosis.evidence, source, verbose=verbose)
     for label, text in fact_rows(diagnosis):
         yield _labelled(label, text)
-    yield from _others(diagnosis, source, verbose=verbose)
-    yield from _notes(diagnosis.notes, verbose=verbose)
     yield from _proposals(diagnosis, verbose=verbose)
+    yield from _under(
+        "evidence",
+        *evidence_lines(diagnosis.evidence, source, verbose=verbose),
+        *_others(diagnosis, source, verbose=verbose),
+        *_notes(diagnosis.notes, verbose=verbose),
+    )
     yield from _page(diagnosis)
+
+
+def _under(heading: str, *lines: Line) -> Iterator[Line]:
+    """The lines, after an empty one and a heading; nothing if there are none."""
+    if lines:
+        yield Line("")
+        yield Line(heading, "bold")
+        yield from lines
 
 
 def _labelled(label: str, text: str, style: str = "") -> Line:
@@ -124,6 +135,10 @@ def _short(text: str, *, verbose: bool) -> str:
 def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """Facts in the log other than the cause: a label ("" continues the one above) and a text."""
     facts = diagnosis.facts
+    code = facts.user_code
+    if code is not None and diagnosis.severity in ("failure", "not-gpu"):
+        place = code.file if code.line is None else f"{code.file}:{code.line}"
+        yield "your code", f"{place}  {code.code or ''}".rstrip()
     if diagnosis.cause != NOT_GPU:
         on_card = diagnosis.cause not in _OF_THE_HOST
         if diagnosis.cause != "disk-full":
@@ -134,10 +149,6 @@ def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
             yield from _dump(facts.dump)
         if facts.allocations is not None:
             yield from _layers(facts.allocations)
-    code = facts.user_code
-    if code is not None and diagnosis.severity in ("failure", "not-gpu"):
-        place = code.file if code.line is None else f"{code.file}:{code.line}"
-        yield "your code", f"{place}  {code.code or ''}".rstrip()
     said = " ".join(each.text for each in diagnosis.evidence)
     for name, value in facts.details.items() if diagnosis.cause != NOT_GPU else ():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -243,18 +254,17 @@ def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:
 
 def _proposals(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Line]:
     shown = diagnosis.proposals if verbose else diagnosis.proposals[:_MOST_PROPOSALS]
-    if not shown:
-        return
-    yield Line("")
-    yield Line("what to change", "bold")
+    lines: list[Line] = []
     for number, proposal in enumerate(shown, 1):
-        yield Line(f"  {number}. {proposal.title}", hang=5)
-        yield Line(f"     {proposal.reason}", "dim", 5)
-        for text in proposal.paste.splitlines():
-            yield Line(f"         {text}", "cyan", None)
+        lines += [
+            Line(f"  {number}. {proposal.title}", hang=5),
+            Line(f"     {proposal.reason}", "dim", 5),
+            *(Line(f"         {text}", "cyan", None) for text in proposal.paste.splitlines()),
+        ]
     hidden = len(diagnosis.proposals) - len(shown)
     if hidden:
-        yield Line(f"  … and {hidden} more (-v)", "dim")
+        lines.append(Line(f"  … and {hidden} more (-v)", "dim"))
+    yield from _under("what to change", *lines)
 
 
 def _page(diagnosis: Diagnosis) -> Iterator[Line]:

@@ -46,17 +46,18 @@ def blocks_of(diagnosis: Diagnosis, source: str | None) -> list[Markup]:
     """The report, with the answer first; ``source`` is as for `gpuconf.commands.explain.text`."""
     style = STYLES.get(diagnosis.severity, "bold green")
     blocks = [paragraph(headline(diagnosis), style)]
-    shown = list(evidence_lines(diagnosis.evidence, source, verbose=False))
-    if shown:
-        blocks.append(preformatted(shown))
     rows = [
         tag("tr", tag("td", label, kind="dim"), tag("td", text))
         for label, text in fact_rows(diagnosis)
     ]
     if rows:
         blocks.append(tag("table", *rows))
+    blocks += _changes(diagnosis)
+    shown = list(evidence_lines(diagnosis.evidence, source, verbose=False))
+    if shown:
+        blocks += [paragraph("evidence", "bold"), preformatted(shown)]
     page = paragraph(f"about this cause: %{PAGE_OF_CAUSE}{diagnosis.cause}", "dim")
-    return [*blocks, *_changes(diagnosis), *_more(diagnosis, source), page]
+    return [*blocks, *_more(diagnosis, source), page]
 
 
 def _changes(diagnosis: Diagnosis) -> Iterator[Markup]:

@@ -77,10 +77,10 @@ def test_what_it_reads(folder: Path) -> None:
     names = ["a.log", "a.log.gz", "packed.log", "notebook.log", str(NOTEBOOK)]
     results = run_commands(folder, *(["explain", name] for name in names))
     for name, done in zip(names, results, strict=True):
-        first, second = done.out.splitlines()[:2]
-        assert (done.code, done.err, first) == (0, "", HEADLINE)
+        lines = done.out.splitlines()
+        assert (done.code, done.err, lines[0]) == (0, "", HEADLINE)
         place = "line " if name == str(NOTEBOOK) else f"{re.escape(name)}:"
-        assert re.match(rf"  {place}\d+( \(\d+ times\))?  ", second)
+        assert re.match(rf"  {place}\d+( \(\d+ times\))?  ", lines[lines.index("evidence") + 1])
     assert results[0].out.replace("a.log", "a.log.gz") == results[1].out
     assert results[3].out.replace("notebook.log:", "line ") == results[4].out
 
@@ -90,7 +90,9 @@ def test_standard_input_is_read_as_a_file_is(source: Path, tmp_path: Path) -> No
     """From a pipe, packed or not, notebooks too; lines have numbers without a name."""
     plain = piped(source.read_bytes(), "-", home=tmp_path)
     assert (plain.returncode, plain.stderr) == (0, b"")
-    assert plain.stdout.decode().startswith(f"{HEADLINE}\n  line ")
+    shown = plain.stdout.decode()
+    assert shown.startswith(f"{HEADLINE}\n")
+    assert "\nevidence\n  line " in shown
     assert piped(packed(source.read_bytes()), "-", home=tmp_path).stdout == plain.stdout
 
 

@@ -142,7 +142,7 @@ def test_the_others_on_the_card() -> None:
     held = LoggedCard(holders=(LoggedProcess(1, "Xorg", GIB), LoggedProcess(2, "python", GIB)))
     for card, shown in ((busy, True), (held, True), (alone, False), (None, False)):
         made = proposals_for("oom-device-tensor", "failure", tensor._replace(card=card))
-        assert any(each.paste == "gpuconf doctor cards" for each in made) == shown
+        assert any(each.paste == "gpuconf ps" for each in made) == shown
 
 
 def test_a_limit_far_below_the_card_is_raised() -> None:
@@ -207,7 +207,7 @@ def test_torch(held: str, allocated: str, unused: str, segments: bool, others: b
     """Segments that grow where much lies unused; the others where they hold some."""
     found = explain(TORCH.format(held, allocated, unused))
     assert ("expandable_segments" in titles(found)) == segments
-    assert ("gpuconf doctor cards" in titles(found)) == others
+    assert ("gpuconf ps" in titles(found)) == others
 
 
 def test_where_a_late_call_stands() -> None:

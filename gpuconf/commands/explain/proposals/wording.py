@@ -12,7 +12,7 @@ SEE_OTHERS = Proposal(
     "see what else is using the card, and stop what you don't need",
     "the desktop, a notebook whose kernel still lives, or a second training",
     "command",
-    "gpuconf doctor cards",
+    "gpuconf ps",
 )
 HALF_THE_BATCH = Proposal(
     "half the batch",
