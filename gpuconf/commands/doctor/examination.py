@@ -121,20 +121,30 @@ def examine(
 
 
 def _told_once(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
-    """The findings, where a full card is one of them and not two, with different commands.
+    """The findings, with one trouble told by one of them, and not by two with different commands.
 
-    If ``profile.plan`` tells of the shortage, it also tells what ``cards.memory`` has seen.
+    A full card is told by ``profile.plan``; a variable that undoes the profile by its own check.
     """
-    full = next((each for each in findings if each.id == "cards.memory"), None)
-    told = next((each for each in findings if each.id == "profile.plan"), None)
-    is_short = isinstance(facts.profile.plan_error, ShortageError)
-    if full is None or told is None or full.status != "warn" or not is_short:
-        return list(findings)
-    one = {
-        full.id: full._replace(status="skip", summary="profile.plan has it", detail=(), fix=None),
-        told.id: told._replace(detail=(*told.detail, *full.detail)),
+    troubles = {each.id: each for each in findings if each.status in ("warn", "fail")}
+    tellers = {}  # the id of a finding that says nothing new -> of the one that takes its lines
+    if isinstance(facts.profile.plan_error, ShortageError):
+        tellers["cards.memory"] = "profile.plan"
+    undone = {each.variable or each.name for each in facts.profile.settings if each.why_not}
+    about = {
+        name: each.id
+        for name in undone
+        for each in troubles.values()
+        if each.id.startswith("environment.") and name in each.summary
     }
-    return [one.get(each.id, each) for each in findings]
+    if about and about.keys() == undone:
+        tellers["profile.environment"] = min(about.values())
+    told = dict(troubles)
+    for silent, teller in tellers.items():
+        if silent in troubles and teller in troubles:
+            lines = (*told[teller].detail, *troubles[silent].detail)
+            told[teller] = told[teller]._replace(detail=lines)
+            told[silent] = Finding(silent, "skip", f"reported by {teller}")
+    return [told.get(each.id, each) for each in findings]
 
 
 def _with_pip_of(python: Interpreter, finding: Finding) -> Finding:
