@@ -100,7 +100,7 @@ def examine(
         *gathered.crashes,
         *(run_check(check, facts) for check in CHECKS if ids is None or check.id in ids),
     ]
-    findings = _told_once(findings, facts)
+    findings = _reported_once(findings, facts)
     if python is not None:
         findings = [_with_pip_of(python, each) for each in findings]
     findings += _chosen(_read_scripts(scripts), ids)
@@ -120,15 +120,16 @@ def examine(
     )
 
 
-def _told_once(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
-    """The findings, with one trouble told by one of them, and not by two with different commands.
+def _reported_once(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
+    """Report each trouble in one finding, not in two with different commands.
 
-    A full card is told by ``profile.plan``; a variable that undoes the profile by its own check.
+    ``profile.plan`` reports a full card; a variable that undoes the profile is reported by the
+    check of that variable.
     """
     troubles = {each.id: each for each in findings if each.status in ("warn", "fail")}
-    tellers = {}  # the id of a finding that says nothing new -> of the one that takes its lines
+    merged_into = {}  # the id of a finding that adds nothing, and the one that takes its lines
     if isinstance(facts.profile.plan_error, ShortageError):
-        tellers["cards.memory"] = "profile.plan"
+        merged_into["cards.memory"] = "profile.plan"
     undone = {each.variable or each.name for each in facts.profile.settings if each.why_not}
     about = {
         name: each.id
@@ -137,14 +138,14 @@ def _told_once(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         if each.id.startswith("environment.") and name in each.summary
     }
     if about and about.keys() == undone:
-        tellers["profile.environment"] = min(about.values())
-    told = dict(troubles)
-    for silent, teller in tellers.items():
-        if silent in troubles and teller in troubles:
-            lines = (*told[teller].detail, *troubles[silent].detail)
-            told[teller] = told[teller]._replace(detail=lines)
-            told[silent] = Finding(silent, "skip", f"reported by {teller}")
-    return [told.get(each.id, each) for each in findings]
+        merged_into["profile.environment"] = min(about.values())
+    reported = dict(troubles)
+    for extra, reporter in merged_into.items():
+        if extra in troubles and reporter in troubles:
+            lines = (*reported[reporter].detail, *troubles[extra].detail)
+            reported[reporter] = reported[reporter]._replace(detail=lines)
+            reported[extra] = Finding(extra, "skip", f"reported by {reporter}")
+    return [reported.get(each.id, each) for each in findings]
 
 
 def _with_pip_of(python: Interpreter, finding: Finding) -> Finding:
