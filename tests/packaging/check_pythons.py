@@ -22,7 +22,8 @@ def find_python(version: str) -> str | None:
     """A Python of this version; None where there is none."""
     candidates = [shutil.which(f"python{version}")]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    candidates += [str(p) for p in sorted(pyenv.glob(f"{version}.*/bin/python{version}"))]
+    if os.access(pyenv, os.R_OK | os.X_OK):  # not if it is another user's
+        candidates += [str(p) for p in sorted(pyenv.glob(f"{version}.*/bin/python{version}"))]
     return next((each for each in candidates if each and _is(each, version)), None)
 
 
