@@ -74,7 +74,7 @@ class Stage(Runner):
         context_mib = 700  # the hog's own CUDA context, roughly
         needed = (gpu.free_bytes - int(gpu.total_bytes * free_share)) // MIB - context_mib
         growth = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "MIB_NEEDED": str(needed)}
-        with self.holding("hold_memory.py", **growth):
+        with self.holding("hold_memory.py", EMPTY="1", **growth):
             yield self
 
 
