@@ -79,13 +79,14 @@ def keras_variable():
 
 def fill(device):
     """Take STEP_MIB at a time: what is in use after each, and the error at the end."""
-    steps = []
+    held.append(arrays.take(1, device))  # a GPU counts the context that this makes
+    start, steps = used_mib()[device], []
     while True:
         try:
             held.append(arrays.take(int(os.environ["STEP_MIB"]), device))
         except Exception as error:
             return {"steps": steps, "error": text_of(error)}
-        steps.append(used_mib()[device] - before[device])
+        steps.append(used_mib()[device] - start)
 
 
 def text_of(error):
