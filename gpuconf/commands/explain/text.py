@@ -206,10 +206,9 @@ def _dump(dump: Dump) -> Iterator[tuple[str, str]]:
     else:
         yield "free", sized(free)
     if dump.unclaimed_bytes:
-        yield (
-            "not claimed",
-            f"{sized(dump.unclaimed_bytes)} of the limit, which the card did not give",
-        )
+        was_asked = asked is None or asked <= dump.unclaimed_bytes
+        why = "which the card did not give" if was_asked else "less than the request"
+        yield "not claimed", f"{sized(dump.unclaimed_bytes)} of the limit, {why}"
 
 
 def _layers(table: Allocations) -> Iterator[tuple[str, str]]:

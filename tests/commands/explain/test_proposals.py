@@ -128,7 +128,7 @@ def test_a_whole_data_set_at_once() -> None:
     trace = 'Traceback:\n  File "t.py", line 3, in <module>\n    model.evaluate(x_test, y_test)\n'
     found = explain(trace + f"ResourceExhaustedError: {OOM.format('[10000,32,28,28]')}")
     assert found.proposals[0].paste == "import gpuconf\ngpuconf.evaluate(model, x, y)"
-    assert found.proposals[1].title == "evaluate in batches of at most 4096"
+    assert found.proposals[1].title == "evaluate in batches of 128"
     assert found.proposals[1].paste == "model.evaluate(x, y, batch_size=128)"
     assert "957 MiB" in str(found)
     assert "the first dimension looks like the batch: 10000" in str(found)

@@ -124,8 +124,8 @@ def _by_hand(facts: LogFacts, fit: Fit) -> Proposal:
         )
     because = f"{_looks_whole(fit)}; {fit.because}"
     if is_keras(facts):
-        title = f"{call} in batches of at most {fit.fits}"
-        return Proposal(title, because, "batch", by_keras(call, min(fit.fits, 128)))
+        batch = min(fit.fits, 128)  # no slower than larger ones
+        return Proposal(f"{call} in batches of {batch}", because, "batch", by_keras(call, batch))
     rows = f"x[start:start + {fit.fits}]"
     one = f"session.run(tensors, {{images: {rows}}})" if runs_graph(facts) else f"compute({rows})"
     return Proposal(

@@ -21,9 +21,10 @@ _OLD_CELL = re.compile(
 )
 _IPYTHON_FILE = re.compile(r"^(?:File )?(\S{1,300}\.py)(?::(\d{1,9}))?,? in ([^\s(]{1,80})\(")
 _ARROW = re.compile(r"^-{1,5}> ?(\d{1,6})\s+(\S.{0,300})")
-# Folders of installed packages; a path with one of these is not user code.
+# Folders of installed packages, wherever they are; a path with one of these is not user code.
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python\d|<frozen|<string>|[/\\]Lib[/\\](?!site)"
+    r"|[/\\]tensorflow[/\\]python[/\\]|[/\\](?:tf_)?keras[/\\]src[/\\]|[/\\]jax[/\\]_src[/\\]"
     r"|[/\\]runpy\.py|[/\\]importlib[/\\]|__autograph_generated_file|<__array_function__|<decorator"
     r"|[/\\]gpuconf[/\\](?:__init__|__main__|auto|backends|basics|batching|callbacks|commands|errors"
     r"|images|injected|ipython|machine|planner|profile|ray|session|simcard|support|version)\b"
