@@ -1,9 +1,10 @@
 """Estimates and peaks of a real GPU, op by op and compiled by XLA: a part of `make gpu`.
 
 Prints a table and, with ``--write FILE``, writes it.  Each case runs two steps in a fresh process;
-the peak is that of TensorFlow's allocator.  The first step's peak is shown in addition: in it XLA
-tries algorithms, and both include cuDNN's workspaces.  ``--card simulated`` measures on a simulated
-card.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU.
+the peak is that of TensorFlow's allocator.  The first step's peak is shown in addition: in it cuDNN
+and XLA try algorithms.  With ``--file FILE``, measurements are stored there, and not repeated; on a
+machine without a GPU the table has those of the file.  ``--card simulated`` measures on a simulated
+card.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU and a file.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ MODELS = (
 _TEXT = """\
 # Estimates and a real GPU
 
-Written by `make gpu` on a machine with an NVIDIA GPU: what `gpuconf estimate` says of a step and
-what TensorFlow's allocator counted, in MiB. The first step's peak is beside it: there XLA tries
-algorithms.
+What `gpuconf estimate` says of a step and what TensorFlow's allocator counted, in MiB, under a
+limit of 11264 MiB. Op by op, *measured* is the peak of the whole process, with the workspaces that
+cuDNN tried in the first step; with XLA it is the second step's, and the first one's is beside it.
+[What to make of it](estimate.md#how-right-it-is).
 
 """
 _HEAD = (
@@ -40,11 +42,14 @@ _HEAD = (
 )
 
 
-def lines_of(cases: Sequence[Case], stages: Sequence[Stage]) -> Iterator[tuple[str, bool]]:
+def lines_of(
+    cases: Sequence[Case], stages: Sequence[Stage], kept: Measurements, *, may_measure: bool
+) -> Iterator[tuple[str, bool]]:
     """A line of the table for each case and path, and whether all its values are known."""
-    kept = Measurements()
     for case in cases:
         for stage, path in zip(stages, ("op by op", "XLA"), strict=True):
+            if not may_measure and not kept.has(case, stage):
+                continue
             estimate = estimate_group([case], os.environ, jit=path == "XLA")[case.name]
             yield _line(case, path, kept.measure(case, stage), estimate)
 
@@ -67,6 +72,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--models", metavar="A,B", default=MODELS, help="whose name has one of these"
     )
+    parser.add_argument(
+        "--file", metavar="FILE", type=Path, help="store measurements there, and read them"
+    )
     parser.add_argument("--write", metavar="FILE", type=Path, help="write the table there too")
     return parser.parse_args()
 
@@ -74,18 +82,21 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Measure, estimate, print and write."""
     options = parse()
-    if options.card == "real" and not read_inventory(processes=False).gpus:
+    may_measure = options.card == "simulated" or bool(read_inventory(processes=False).gpus)
+    if not may_measure and options.file is None:
         print("no NVIDIA GPU was found on this machine", file=sys.stderr)
         print("hint: python -m benchmarks.estimate_on_gpu --card simulated", file=sys.stderr)
         return 2
     cases = only_models(tuned_cases(), options.models.split(","))
-    facts = f"{machine('tensorflow', 'keras', 'gpuconf')}; {options.card} card"
+    kept = Measurements(options.file)
+    source = options.file if options.file is not None else f"{options.card} card"
+    facts = f"{machine('tensorflow', 'keras', 'gpuconf')}; measured: {source}"
     print(facts, "", *_HEAD, sep="\n", flush=True)
     made, is_whole = [], True
     names = ("gpu", "gpu-xla") if options.card == "real" else ("card", "card-xla")
     with ExitStack() as stack:
         stages = [open_stage(name, os.environ, stack) for name in names]
-        for line, is_known in lines_of(cases, stages):
+        for line, is_known in lines_of(cases, stages, kept, may_measure=may_measure):
             print(line, flush=True)
             made.append(line)
             is_whole = is_whole and is_known

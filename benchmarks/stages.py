@@ -143,8 +143,9 @@ def xla_card(environ: Mapping[str, str]) -> Iterator[Stage]:
 
 
 def gpu(environ: Mapping[str, str]) -> Stage:
-    """This machine's own GPU, one operation at a time, all of its memory at once."""
-    return Stage("gpu", plain_environ(environ, side=CARD, inter_op_threads=1))
+    """This machine's own GPU, one operation at a time, with the memory of a common card at once."""
+    made = plain_environ(environ, side=CARD, inter_op_threads=1)
+    return Stage("gpu", {**made, CARD_LIMIT_VARIABLE: str(SPEC.total_bytes // MIB)})
 
 
 def xla_gpu(environ: Mapping[str, str]) -> Stage:

@@ -95,6 +95,10 @@ class Measurements:
             if peak is not None:
                 self._known[peak.key] = peak
 
+    def has(self, case: Case, stage: Stage) -> bool:
+        """Whether the file has the case's peak on the stage."""
+        return _bare(case, stage.name).key in self._known
+
     def measure(
         self, case: Case, stage: Stage, *, run: int = 0, timeout_s: float = TIMEOUT_S
     ) -> Measured:

@@ -24,6 +24,12 @@ from tests.acceptance.stage import Stage, real_stage, simulated_stage
 MakeStage: TypeAlias = Callable[[], AbstractContextManager[Stage]]
 Table: TypeAlias = tuple[str, bool]
 
+_TITLE = """\
+# The acceptance on a real GPU
+
+`make gpu` writes this page: what gpuconf promises, and what happened.
+
+"""
 _VERSIONS = """
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -115,7 +121,7 @@ def main() -> int:
     page = "\n".join(table for table, _ in found)
     print(page)
     if options.write:
-        options.write.write_text(page, encoding="utf-8")
+        options.write.write_text(_TITLE + page, encoding="utf-8")
     return 0 if all(is_good for _, is_good in found) else 1
 
 

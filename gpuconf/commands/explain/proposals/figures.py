@@ -1,0 +1,356 @@
+"""What the texts of ``changes/*.yaml`` can insert, by name: sizes, batches, commands of a log."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+
+from gpuconf.basics.units import sized
+from gpuconf.commands.explain.proposals import calls, memory
+from gpuconf.commands.explain.proposals.batches import Fit, fitting_batch
+from gpuconf.commands.explain.proposals.libraries import (
+    Libraries,
+    missing_libraries,
+    wanted_libraries,
+)
+from gpuconf.commands.explain.proposals.stack import code_of
+from gpuconf.commands.explain.proposals.torch_figures import figures_of
+from gpuconf.support.failures.reading import LogFacts
+from gpuconf.support.failures.xids import known_xids
+
+# A smaller dtype for an array, and the factor that it saves.
+SMALLER_DTYPES = {"float64": ("float32", 2), "float32": ("uint8", 4), "int64": ("uint8", 8)}
+
+_GROWTH = """\
+for gpu in tf.config.list_physical_devices('GPU'):
+    tf.config.experimental.set_memory_growth(gpu, True)"""
+_LIMIT = """\
+for gpu in tf.config.list_physical_devices('GPU'):
+    tf.config.set_logical_device_configuration(
+        gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])"""
+_OTHERS = "the desktop, a notebook whose kernel still lives, or a second training"
+_MEASURE = "more may be asked for later: `gpuconf rehearse` measures it"
+_TWICE = (
+    "weights of that size come with as much for the gradient and for each slot of the optimizer, "
+    "and data of that size are often held twice"
+)
+_WITH_CUDA = "pip install 'tensorflow[and-cuda]'"
+_REINSTALL = {
+    "jax": "pip install --upgrade 'jax[cuda12]'",
+    "torch": "pip install --force-reinstall torch   # with the --index-url that pytorch.org shows "
+    "for a CUDA",
+}
+_NO_SLOWER = 128  # samples at a time, than larger batches
+_PICTURE_SIZE, _RGB = (224, 224), 3
+# Code that scales images to 0 to 1.
+_SCALES = re.compile(r"/=?\s{0,9}255")
+
+
+def known_xids_of(facts: LogFacts) -> list[dict[str, str]]:
+    """The texts of each Xid in the log whose meaning is known."""
+    xids, table = facts.details.get("xid"), known_xids()
+    return [
+        {
+            "xid": str(xid),
+            "xid_means": table[xid].means,
+            "xid_remedy": table[xid].remedy,
+            "xid_command": table[xid].command,
+        }
+        for xid in (xids if isinstance(xids, list) else [])
+        if xid in table
+    ]
+
+
+def _is_limit(facts: LogFacts) -> bool:
+    """Whether the call that came too late sets a limit, not growth."""
+    return "logical_device" in code_of(facts) or "virtual_device" in code_of(facts)
+
+
+def _fit(facts: LogFacts) -> Fit:
+    found = fitting_batch(facts)
+    assert found is not None, "a text with {fits} needs the condition batch-fits"
+    return found
+
+
+def _looks_whole(facts: LogFacts) -> str:
+    if not calls.is_whole_data_set(facts):
+        return ""
+    return f"the first dimension, {_fit(facts).batch}, looks like a whole data set given at once; "
+
+
+def _how_many(facts: LogFacts) -> str:
+    fit = fitting_batch(facts)
+    if fit is None:
+        return ""
+    return f"{_looks_whole(facts)}about {fit.fits} at once: {fit.because}; "
+
+
+def _by_hand(facts: LogFacts) -> str:
+    fit = _fit(facts)
+    if calls.our_call(facts) is not None:
+        is_fit = calls.is_keras(facts) and calls.likely_call(facts) == "fit"
+        learns = f"; the weights then learn from {fit.fits} at a time" if is_fit else ""
+        return f"without gpuconf{learns}; {_MEASURE}"
+    if calls.is_whole_data_set(facts):
+        return f"{_looks_whole(facts)}{fit.because}"
+    return f"{fit.because}; {_MEASURE}"
+
+
+def _one_piece(facts: LogFacts) -> str:
+    rows = f"x[start:start + {_fit(facts).fits}]"
+    if calls.runs_graph(facts):
+        return f"session.run(tensors, {{images: {rows}}})"
+    return f"compute({rows})"
+
+
+def _parts(facts: LogFacts) -> str:
+    fit = fitting_batch(facts)
+    return str(4 if fit is None else -(-fit.batch // fit.fits))
+
+
+def _batch(facts: LogFacts) -> str:
+    fit = fitting_batch(facts)
+    return "batch_size" if fit is None else str(fit.batch)
+
+
+def _asked(facts: LogFacts) -> str:
+    size = memory.asked_bytes(facts)
+    return "more than there is" if size is None else sized(size)
+
+
+def _why_one(facts: LogFacts) -> str:
+    asked, dump = facts.request.size_bytes, facts.dump
+    if asked is not None:
+        return f"{sized(asked)} were asked for in one piece; {_TWICE}"
+    in_use = dump.in_use_bytes if dump is not None else None
+    limit = dump.limit_bytes if dump is not None else None
+    return (
+        f"only {sized(in_use or 0)} of {sized(limit or 0)} were in use, so what was asked for is "
+        f"larger than all that was free; {_TWICE}"
+    )
+
+
+def _why_others(facts: LogFacts) -> str:
+    if facts.request.tensor is None and facts.request.size_bytes is None:
+        return "a copy to the card did not fit, most often because the card was already full"
+    return (
+        f"only {_asked(facts)} were asked for, so the card, or TensorFlow's share of it, was full "
+        "before: of another process, an old notebook, or what the program holds"
+    )
+
+
+def _torch_others(facts: LogFacts) -> str:
+    figures = figures_of(facts)
+    held, others, total = figures.held, figures.others, figures.total
+    if held is None or others is None or total is None:
+        return _OTHERS
+    return (
+        f"PyTorch holds {sized(held)} of {sized(total)}, some {sized(others)} belong to others: "
+        f"{_OTHERS}"
+    )
+
+
+def _unused_share(facts: LogFacts) -> str:
+    figures = figures_of(facts)
+    return f"{(figures.unused or 0) / (figures.held or 1):.0%}"
+
+
+def _host_memory(facts: LogFacts) -> str:
+    if facts.on_windows or "diffusion" in facts.signs:
+        return "SystemPropertiesPerformance.exe   # Advanced, Virtual memory"
+    return "free -h"
+
+
+def _jax_needs(facts: LogFacts) -> str:
+    total, asked = memory.jax_program_bytes(facts), facts.request.size_bytes
+    if total is not None:
+        return f"the compiled program needs {sized(total)} in all"
+    return "what it needed is not known" if asked is None else f"{sized(asked)} were asked for"
+
+
+def _array_call(facts: LogFacts) -> str:
+    return calls.keras_call(facts) or "fit"
+
+
+def _array_names(facts: LogFacts) -> tuple[str, ...]:
+    return ("x",) if _array_call(facts) == "predict" else ("x", "y")
+
+
+def _array_batch(facts: LogFacts) -> str:
+    return str(facts.batch_size or 32)
+
+
+def _array_arguments(facts: LogFacts) -> str:
+    batch = f", batch_size={_array_batch(facts)}" if _array_call(facts) == "fit" else ""
+    return f"model, {', '.join(_array_names(facts))}{batch}"
+
+
+def _signature(facts: LogFacts) -> str:
+    names = _array_names(facts)
+    specs = ", ".join(f"tf.TensorSpec((None, *{name}.shape[1:]), {name}.dtype)" for name in names)
+    return f"({specs})" if len(names) > 1 else specs
+
+
+def _picture_size(facts: LogFacts) -> str:
+    """Height and width of the images in the failed array, or the default."""
+    tensor = facts.request.tensor
+    shape = tensor.shape if tensor is not None else ()
+    is_pictures = len(shape) in (3, 4) and shape[-1] == _RGB
+    return str((shape[-3], shape[-2]) if is_pictures else _PICTURE_SIZE)
+
+
+def _stream_options(facts: LogFacts) -> str:
+    # The outputs of predict must be in the order of the files.
+    order = ", shuffle=False" if _array_call(facts) == "predict" else ""
+    return order + (', scale="0-1"' if _SCALES.search(code_of(facts)) else "")
+
+
+def _missing(facts: LogFacts) -> str:
+    missing = missing_libraries(facts)
+    return f" ({', '.join(missing)})" if missing else ""
+
+
+def _wanted(facts: LogFacts) -> Libraries:
+    found = wanted_libraries(facts)
+    assert found is not None, "a text with {wanted_libraries} needs the condition libraries-known"
+    return found
+
+
+def _wanted_libraries(facts: LogFacts) -> str:
+    cuda, cudnn = _wanted(facts)
+    return f"CUDA {cuda}" + (f" and cuDNN {cudnn}" if cudnn else "")
+
+
+def _wanted_packages(facts: LogFacts) -> str:
+    cuda, cudnn = _wanted(facts)
+    packages = " ".join([f"cudatoolkit={cuda}", *([f"cudnn={cudnn}"] if cudnn else [])])
+    if facts.on_windows:
+        return packages
+    return f"{packages}\n# or: export LD_LIBRARY_PATH=/usr/local/cuda-{cuda}/lib64:$LD_LIBRARY_PATH"
+
+
+def _needed(facts: LogFacts) -> str:
+    return str(facts.details.get("needed_by_library", ""))
+
+
+def _reinstall(facts: LogFacts) -> str:
+    return _REINSTALL.get(facts.framework or "", _WITH_CUDA)
+
+
+def _capability(facts: LogFacts) -> str | None:
+    return facts.card.compute_capability if facts.card is not None else None
+
+
+def _code_for(facts: LogFacts) -> str:
+    capability = _capability(facts)
+    return f"compute capability {capability}" if capability else "this card"
+
+
+def _least_capability(facts: LogFacts) -> str:
+    least = facts.details.get("minimum_capability")
+    return f" and this build wants {least}" if least else ""
+
+
+def _where(facts: LogFacts) -> str:
+    frame = facts.user_code
+    return f" ({frame.file}:{frame.line})" if frame is not None and frame.line else ""
+
+
+def _full_folder(facts: LogFacts) -> str | None:
+    folder = facts.details.get("full_folder")
+    return None if folder is None else str(folder)
+
+
+def _holding_folder(facts: LogFacts) -> str:
+    folder = _full_folder(facts)
+    return "" if folder is None else f" that holds {folder}"
+
+
+def _folder(facts: LogFacts) -> str:
+    folder = _full_folder(facts)
+    return "" if folder is None else f" {shlex.quote(folder)}"
+
+
+def _smaller_dtype(facts: LogFacts) -> tuple[str, int]:
+    tensor = facts.request.tensor
+    return SMALLER_DTYPES[tensor.dtype or "" if tensor is not None else ""]
+
+
+FIGURES: dict[str, Callable[[LogFacts], str]] = {
+    # Batches and calls.
+    "fits": lambda facts: str(_fit(facts).fits),
+    "batch": _batch,
+    "because": lambda facts: _fit(facts).because,
+    "few": lambda facts: str(min(_fit(facts).fits, _NO_SLOWER)),
+    "how_many": _how_many,
+    "by_hand": _by_hand,
+    "one_piece": _one_piece,
+    "parts": _parts,
+    "likely_call": calls.likely_call,
+    "arrays": lambda facts: "x" if calls.likely_call(facts) == "predict" else "x, y",
+    # Sizes.
+    "asked": _asked,
+    "tensor": lambda facts: sized(memory.asked_bytes(facts) or 0),
+    "request": lambda facts: sized(facts.request.size_bytes or 0),
+    "limit": lambda facts: sized(memory.limit_of(facts) or 0),
+    "card_total": lambda facts: sized(memory.card_total(facts) or 0),
+    "card_free": lambda facts: sized(memory.card_free(facts) or 0),
+    "free_then": lambda facts: (
+        "" if (free := memory.card_free(facts)) is None else f"; {sized(free)} were"
+    ),
+    "why_one": _why_one,
+    "why_others": _why_others,
+    "jax_needs": _jax_needs,
+    "torch_asked": lambda facts: sized(figures_of(facts).asked or 0),
+    "torch_free": lambda facts: sized(figures_of(facts).free or 0),
+    "torch_held": lambda facts: sized(figures_of(facts).held or 0),
+    "torch_total": lambda facts: sized(figures_of(facts).total or 0),
+    "torch_others": _torch_others,
+    "unused_share": _unused_share,
+    # Arrays on the card and on the host.
+    "array_call": _array_call,
+    "array_batch": _array_batch,
+    "array_arguments": _array_arguments,
+    "shuffles": lambda facts: (
+        "; fit no longer shuffles a data set, so shuffle the order"
+        if _array_call(facts) == "fit"
+        else ""
+    ),
+    "order": lambda facts: (
+        "np.random.permutation(len(x))" if _array_call(facts) == "fit" else "np.arange(len(x))"
+    ),
+    "rows": lambda facts: ", ".join(f"{name}[rows]" for name in _array_names(facts)),
+    "signature": _signature,
+    "picture_size": _picture_size,
+    "stream_options": _stream_options,
+    "dtype": lambda facts: str(facts.request.tensor.dtype) if facts.request.tensor else "",
+    "smaller_dtype": lambda facts: _smaller_dtype(facts)[0],
+    "dtype_factor": lambda facts: str(_smaller_dtype(facts)[1]),
+    # Settings, libraries, the card and the disk.
+    "growth": lambda _facts: _GROWTH,
+    "late_setting": lambda facts: _LIMIT if _is_limit(facts) else _GROWTH,
+    "where": _where,
+    "missing": _missing,
+    "missing_list": lambda facts: (
+        f"missing: {', '.join(missing)}; " if (missing := missing_libraries(facts)) else ""
+    ),
+    "wanted_libraries": _wanted_libraries,
+    "wanted_packages": _wanted_packages,
+    "library_path": lambda facts: "PATH" if facts.on_windows else "LD_LIBRARY_PATH",
+    "needed_package": lambda facts: re.sub(r"^lib|\.so.{0,20}$", "", _needed(facts)).lower(),
+    "needed_major": lambda facts: _needed(facts).rpartition(".")[2],
+    "loaded_cudnn": lambda facts: str(facts.details.get("loaded_cudnn", "of the system")),
+    "reinstall": _reinstall,
+    "upgrade": lambda facts: _REINSTALL.get(facts.framework or "", f"{_WITH_CUDA} --upgrade"),
+    "capability": _code_for,
+    "card_capability": lambda facts: _capability(facts) or "unknown",
+    "least_capability": _least_capability,
+    "host_memory": _host_memory,
+    "holding_folder": _holding_folder,
+    "folder": _folder,
+    "quota": lambda facts: "; quota -s" if "quota" in (facts.exception or "").lower() else "",
+    "unknown_file": lambda facts: (
+        "the log does not name the file; " if _full_folder(facts) is None else ""
+    ),
+}

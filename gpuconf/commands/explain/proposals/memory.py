@@ -1,0 +1,144 @@
+"""What a log's figures say of the card's memory, TensorFlow's limit and the failed tensor."""
+
+from __future__ import annotations
+
+from gpuconf.basics.units import GIB, MIB
+from gpuconf.support.failures.facts.tensor import has_rows, is_of_weights, logged_size
+from gpuconf.support.failures.reading import LogFacts
+
+# Weights of at least this size suggest a different layer.
+_LARGE_WEIGHTS = 64 * MIB
+# The least sides of a matrix that does not depend on the batch: inputs or words, by units.
+_LEAST_UNITS, _LEAST_ROWS = 100, 20_000
+_HUGE = 2 * GIB
+# TensorFlow does not use cards with less; a smaller limit means that other processes were there.
+_TINY_LIMIT = GIB
+# A limit below this share of a card is low, if no other process uses the card.
+_LOW_SHARE = 0.35
+# No card has more, so that is the bound if the total is unknown.
+_LARGEST_CARD = 288 * 10**9
+# Every card has this much for JAX, unless something else fills it.
+_LITTLE_FOR_JAX = 128 * MIB
+
+
+def asked_bytes(facts: LogFacts) -> int | None:
+    """The size of the failed tensor, else of the request."""
+    tensor = facts.request.tensor
+    return tensor.size_bytes if tensor is not None else facts.request.size_bytes
+
+
+def card_total(facts: LogFacts) -> int | None:
+    """The card's memory in bytes."""
+    return facts.card.total_bytes if facts.card is not None else None
+
+
+def card_free(facts: LogFacts) -> int | None:
+    """What was free of it, in bytes."""
+    return facts.card.free_bytes if facts.card is not None else None
+
+
+def limit_of(facts: LogFacts) -> int | None:
+    """TensorFlow's limit in bytes."""
+    if facts.dump is not None and facts.dump.limit_bytes is not None:
+        return facts.dump.limit_bytes
+    return facts.card.limit_bytes if facts.card is not None else None
+
+
+def little_is_free(facts: LogFacts) -> bool:
+    """Whether the log shows that other processes hold most of the card; False if unknown."""
+    total, free = card_total(facts), card_free(facts)
+    return total is not None and free is not None and free < total // 4
+
+
+def others_hold_much(facts: LogFacts) -> bool:
+    """Whether the log shows other processes on the card; False if unknown."""
+    if facts.card is not None and len(facts.card.holders) > 1:
+        return True
+    total, free = card_total(facts), card_free(facts)
+    return total is not None and free is not None and free < 0.85 * total
+
+
+def was_free(facts: LogFacts) -> bool:
+    """Whether what was refused was free."""
+    free, asked = card_free(facts), facts.request.size_bytes
+    return free is not None and asked is not None and free >= asked
+
+
+def is_larger_than_the_card(facts: LogFacts) -> bool:
+    """Whether no setting can make room for the one tensor."""
+    size, total = asked_bytes(facts), card_total(facts)
+    return size is not None and size > (total if total is not None else _LARGEST_CARD)
+
+
+def limit_is_the_wall(facts: LogFacts) -> bool:
+    """Whether the card has much more than TensorFlow's limit."""
+    limit, total = limit_of(facts), card_total(facts)
+    return limit is not None and total is not None and limit < 0.6 * total
+
+
+def limit_is_low(facts: LogFacts) -> bool:
+    """Whether the limit is full, not the card; then the limit is the first thing to change."""
+    limit, total = limit_of(facts), card_total(facts)
+    if limit is None or total is None or others_hold_much(facts):
+        return False
+    return limit < _LOW_SHARE * total
+
+
+def limit_is_tiny(facts: LogFacts) -> bool:
+    """Whether others must have held the card when TensorFlow took its limit."""
+    limit = limit_of(facts)
+    return limit is not None and limit < _TINY_LIMIT
+
+
+def asked_less_than(most_bytes: int, facts: LogFacts) -> bool:
+    """Whether the request was so small that something else filled the card; a dump shows what."""
+    size = asked_bytes(facts)
+    return facts.dump is None and size is not None and size < most_bytes
+
+
+def is_one_sample(facts: LogFacts) -> bool:
+    """Whether the failed tensor belongs to a single sample."""
+    tensor = facts.request.tensor
+    if tensor is None or is_of_weights(facts.request.node or ""):
+        return False
+    return len(tensor.shape) > 2 and tensor.shape[0] == 1 < tensor.shape[1]
+
+
+def are_large_weights(facts: LogFacts) -> bool:
+    """Whether the failed tensor is a large matrix of weights, not computed from a batch.
+
+    Of a Dense layer after Flatten, or of an Embedding.
+    """
+    tensor, node = facts.request.tensor, facts.request.node or ""
+    if tensor is None or tensor.size_bytes < _LARGE_WEIGHTS:
+        return False
+    if is_of_weights(node, tensor.shape):
+        return True
+    if len(tensor.shape) != 2 or has_rows(node):
+        return False
+    is_table = min(tensor.shape) >= _LEAST_UNITS and max(tensor.shape) >= _LEAST_ROWS
+    return is_table and (facts.batch_size is None or facts.batch_size not in tensor.shape)
+
+
+def one_is_huge(facts: LogFacts) -> bool:
+    """Whether a single tensor, apparently not a batch, takes much of the card."""
+    dump = facts.dump
+    of_xla = "while trying to allocate" in (facts.exception or "")  # a whole step
+    if facts.request.tensor is not None or facts.batch_size is not None or of_xla:
+        return False
+    if facts.request.size_bytes is not None:
+        return facts.request.size_bytes >= _HUGE
+    if dump is None or dump.limit_bytes is None or dump.in_use_bytes is None:
+        return False
+    return dump.limit_bytes - dump.in_use_bytes >= max(_HUGE, dump.limit_bytes // 2)
+
+
+def jax_program_bytes(facts: LogFacts) -> int | None:
+    """What JAX's compiled program needs in all."""
+    return logged_size(str(facts.details.get("program_total", "")))
+
+
+def little_was_asked_for_jax(facts: LogFacts) -> bool:
+    """Whether request and program are so small that the card must have been full already."""
+    asked = facts.request.size_bytes
+    return asked is not None and max(asked, jax_program_bytes(facts) or 0) < _LITTLE_FOR_JAX

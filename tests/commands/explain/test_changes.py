@@ -1,0 +1,169 @@
+"""The files of changes: every name exists, every change is reached, every fact is used or shown."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from gpuconf.basics.units import MIB
+from gpuconf.commands.explain.proposals import engine
+from gpuconf.commands.explain.proposals.figures import FIGURES
+from gpuconf.commands.explain.proposals.questions import QUESTIONS, VALUES
+from gpuconf.support.failures.causes import CAUSES
+from gpuconf.support.failures.facts.card import LoggedCard
+from gpuconf.support.failures.facts.details import Details
+from gpuconf.support.failures.facts.dump import Dump
+from gpuconf.support.failures.facts.program import Sign
+from gpuconf.support.failures.facts.tensor import MemoryRequest, Tensor
+from gpuconf.support.failures.facts.user_code import Frame
+from gpuconf.support.failures.reading import LogFacts
+from gpuconf.support.failures.xids import known_xids
+
+TEXTS = ("title", "reason", "paste")
+OF_XIDS = {"xid", "xid_means", "xid_remedy", "xid_command"}
+# What is printed, or decides the cause or its severity, and calls for no change of its own.
+ONLY_SHOWN = {"event", "library_driver", "matrices", "multiprocessors", "operation"}
+ONLY_SHOWN_SIGNS = {"worker-crashed"}
+CODES = (
+    None, "model.fit(x, y)", "model.evaluate(x, y)", "model.predict(x)", "y = compute(x)",
+    "session.run(out, feed_dict={x: y})", "np.array(images) / 255", "model.save('x')",
+    "keras.callbacks.ModelCheckpoint('x')", "tf.config.set_logical_device_configuration(gpu, [])",
+)  # fmt: skip
+EXCEPTIONS = (
+    None, "OSError: Disk quota exceeded", "RuntimeError: CUDA error: out of memory",
+    "slurmstepd: error", "InternalError: Dst tensor", "ValueError: no room for the cache blocks",
+)  # fmt: skip
+VERSIONS: tuple[dict[str, str], ...] = (
+    {}, {"tensorflow": "2.21.0"}, {"tensorflow": "1.15.0"}, {"tensorflow": "2.13.0"},
+    {"torch": "2.3.0"}, {"torch": "1.12.0"},
+)  # fmt: skip
+
+
+def items(found: Any = None) -> Iterator[dict[str, Any]]:
+    """Every change, list's item and group of all files."""
+    found = list(engine.table().values()) if found is None else found
+    if isinstance(found, list):
+        for each in found:
+            yield from items(each)
+    elif isinstance(found, dict):
+        yield found
+        for key in ("first", "changes", "otherwise"):
+            yield from items(found.get(key, []))
+
+
+def conditions() -> set[str]:
+    """All conditions, each without ``not``."""
+    found = {
+        each for item in items() for joined in item.get("when", ()) for each in joined.split(" or ")
+    }
+    return {each.removeprefix("not ") for each in found}
+
+
+def fields() -> set[tuple[str, str]]:
+    """What the texts insert: the kind, ``detail`` or nothing, and the name."""
+    texts = (item[key] for item in items() for key in TEXTS if key in item)
+    return {(kind, name) for text in texts for kind, name in engine.FIELD.findall(text)}
+
+
+def test_every_name_exists_and_is_used() -> None:
+    """A misspelled question would be an error only in front of a user."""
+    asked = {each.partition(" ")[0] for each in conditions()}
+    assert asked == set(QUESTIONS) | set(VALUES)
+    assert {name for kind, name in fields() if not kind} == set(FIGURES) | OF_XIDS
+    used = {item["use"] for item in items() if "use" in item}
+    assert used <= set(engine.table())
+    assert set(engine.table()) - used <= set(CAUSES)
+
+
+def test_values_are_facts() -> None:
+    """``detail X`` and ``sign X`` name facts that a log can have; the others are only shown."""
+    named = {kind: set[str]() for kind in VALUES}
+    for each in conditions():
+        kind, _, value = each.partition(" ")
+        if value:
+            named[kind].add(value)
+    named["detail"] |= {name for kind, name in fields() if kind}
+    details, signs = set(Details.__annotations__), set(get_args(Sign))
+    assert named["detail"] <= details
+    assert named["sign"] <= signs
+    folder = Path(engine.__file__).parent
+    code = "\n".join(file.read_text("utf-8") for file in folder.glob("*.py"))
+    in_code = set(re.findall(r'"([\w-]+)"', code))
+    assert details - named["detail"] - in_code == ONLY_SHOWN
+    assert signs - named["sign"] - in_code == ONLY_SHOWN_SIGNS
+
+
+def made_facts(chance: random.Random) -> LogFacts:
+    """Facts of some log."""
+    sizes = [None, 1, 3, 20, 100, 700, 2048, 3000, 9000, 80_000, 400_000]
+
+    def size() -> int | None:
+        mib = chance.choice(sizes)
+        return None if mib is None else mib * MIB
+
+    details: dict[str, Any] = {
+        name: "8.1.0" for name in Details.__annotations__ if chance.random() < 0.1
+    }
+    for name in ("torch_allocated", "torch_reserved", "torch_process", "program_total"):
+        if (mib := chance.choice(sizes)) and chance.random() < 0.4:
+            details[name] = f"{mib} MiB"
+    lists: dict[str, list[Any]] = {
+        "missing_libraries": ["libcudart.so.11.0", "libcudnn.so.8", "cudart64_101.dll"],
+        "xid": [*known_xids(), 9999],
+    }
+    for name, values in lists.items():
+        if details.pop(name, None):
+            details[name] = chance.sample(values, 2)
+    if "torch_hint" in details:
+        details["torch_hint"] = "max_split_size_mb"
+    kinds = ("temporary files", "data set", "events", "packages", "cache", "checkpoint")
+    details["unwritten"] = chance.choice(kinds)
+    shape = tuple(chance.choice([1, 3, 64, 224, 5000, 50_000]) for _ in range(chance.randint(1, 4)))
+    dtype = chance.choice([None, "float32", "float64"])
+    tensor = Tensor(shape, dtype, (size() or MIB), "") if chance.random() < 0.5 else None
+    node = chance.choice([None, "dense/kernel/Adam", "conv2d/Relu", "random_uniform"])
+    request = MemoryRequest(
+        tensor=tensor, size_bytes=size(), node=node, device=chance.choice(["GPU:0", "CPU:0"])
+    )
+    total = chance.choice([None, 11_264 * MIB])
+    free = int(total * chance.random()) if total and chance.random() < 0.7 else None
+    capability = chance.choice([None, "3.5", "8.6"])
+    card = LoggedCard(None, total, free, size(), capability)
+    dump = Dump(line=1, limit_bytes=size(), in_use_bytes=size(), requested_bytes=size())
+    code = Frame(5, chance.choice(["train.py", "Cell In[3]"]), 3, None, chance.choice(CODES))
+    return LogFacts(
+        request=chance.choice([request, request, MemoryRequest()]),
+        card=chance.choice([None, card]),
+        dump=chance.choice([None, dump]),
+        batch_size=chance.choice([None, None, 1, 64]),
+        user_code=chance.choice([None, code]),
+        exception=chance.choice(EXCEPTIONS),
+        framework=chance.choice([None, "tensorflow", "tensorflow", "torch", "jax"]),
+        on_windows=chance.random() < 0.1,
+        signs=tuple(each for each in get_args(Sign) if chance.random() < 0.1),
+        versions=chance.choice(VERSIONS),
+        details=details,  # type: ignore[arg-type]
+    )
+
+
+def test_every_change_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some facts call for each of them, and none that were tried raises an error."""
+    proposal, reached = engine._proposal, set[str]()
+
+    def noted(item: Any, facts: LogFacts, more: Any) -> Any:
+        reached.add(item["title"])
+        return proposal(item, facts, more)
+
+    monkeypatch.setattr(engine, "_proposal", noted)
+    chance = random.Random(1)
+    for _ in range(3000):
+        facts = made_facts(chance)
+        for cause in set(CAUSES) & set(engine.table()):
+            engine.changes_for(cause, facts)
+    titles = {item["title"] for item in items() if "title" in item}
+    assert titles - reached == set()
