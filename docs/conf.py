@@ -88,7 +88,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Reference": ("reference/commands", "profiles", "reference/python", "causes/index"),
     "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
-    "Proof": ("proved", "matrix", "trained-models"),
+    "Proof": ("proved", "real-gpu", "real-gpu-estimates", "matrix", "trained-models"),
 }
 # Shorter than the pages' own titles.
 TITLES = {
