@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import yaml
 
 from gpuconf.basics.json_shape import FieldRule
+from gpuconf.errors import GpuconfError
 
 Severity = Literal["failure", "silent-cpu-fallback", "warning-only", "not-gpu"]
 
@@ -38,8 +39,14 @@ PAGE_OF_CAUSE = "gpuconf docs causes/"
 
 
 def _read() -> dict[str, Cause]:
-    text = files(__package__).joinpath("causes.yaml").read_text("utf-8")
-    entries: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    """The table; GpuconfError if a bundle does not include it."""
+    file = files(__package__).joinpath("causes.yaml")
+    if not file.is_file():
+        raise GpuconfError(
+            f"this installation of gpuconf lacks its data files, such as {file}",
+            hint="pip install --force-reinstall gpuconf  # in a bundle, collect its data files",
+        )
+    entries: dict[str, dict[str, Any]] = yaml.safe_load(file.read_text("utf-8"))
     return {
         id_: Cause(**{**entry, "explains": frozenset(entry.get("explains", ()))})
         for id_, entry in entries.items()

@@ -119,6 +119,8 @@ def made_facts(chance: random.Random) -> LogFacts:
     for name, values in lists.items():
         if details.pop(name, None):
             details[name] = chance.sample(values, 2)
+    if "vgpu_limit" in details:
+        details["vgpu_limit"] = "8192"
     if "torch_hint" in details:
         details["torch_hint"] = "max_split_size_mb"
     kinds = ("temporary files", "data set", "events", "packages", "cache", "checkpoint")

@@ -143,5 +143,5 @@ def test_an_installation_without_rules_is_an_error(tmp_path: Path) -> None:
             print(error, error.hint)
     """
     out = run_python(program, tmp_path, environ=finding(tmp_path / "bundle"))
-    assert "lacks its rules" in out
+    assert "lacks its data files" in out
     assert "pip install" in out

@@ -33,7 +33,7 @@ from gpuconf.commands.explain.proposals.stack import needs_run
 from gpuconf.support.failures.reading import LogFacts
 
 _TEXTS = ("title", "reason", "kind", "paste", "run")
-FIELD = re.compile(r"\{(?:(detail):)?([a-z_]+)\}")
+FIELD = re.compile(r"\{(?:(detail):)?([a-z_]{1,30})\}")
 _PROFILE_HEAD = """\
 # gpuconf.yaml, beside a script that starts with: import gpuconf.auto
 # or, without editing the script: gpuconf run -- python train.py

@@ -299,6 +299,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "free_then": lambda facts: (
         "" if (free := memory.card_free(facts)) is None else f"; {sized(free)} were"
     ),
+    "vgpu_limit": lambda facts: sized(int(facts.details.get("vgpu_limit", 0))),
     "why_one": _why_one,
     "why_others": _why_others,
     "jax_needs": _jax_needs,

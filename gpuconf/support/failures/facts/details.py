@@ -84,6 +84,10 @@ class Details(TypedDict, total=False):
     """The value of TF_GPU_ALLOCATOR."""
     freed_twice: str
     """The check in TensorFlow's allocator that fails after a refusal in a step of XLA."""
+    vgpu_limit: str
+    """The bytes that HAMi allows a container on the GPU."""
+    fft: str
+    """cuFFT, where it is the library that found no memory."""
     slurm_step: str
     """The job step that Slurm killed."""
     full_folder: str
@@ -149,6 +153,8 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
     ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
+    ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
+    ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip
 _OF_DISKS = ("full_folder", "unwritten")  # as `full_disk` returns them

@@ -13,6 +13,7 @@ Sign = Literal[
     "keras", "session", "diffusion", "vllm", "transformers", "xgboost", "cupy", "rapids",
     "worker-crashed", "hides-cards", "word-vectors", "collects-data",
     "numpy", "limit-set", "growth-set", "segments-set", "split-set", "preallocation-off",
+    "ranks", "trials", "pins-memory", "driver-out-of-memory",
 ]  # fmt: skip
 
 # The signs of a program, anywhere in the log.
@@ -62,6 +63,12 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("split-set", re.compile(r"ALLOC_CONF\W{1,6}\S{0,80}max_split_size_mb:\d")),
     ("preallocation-off", re.compile(
         r"XLA_PYTHON_CLIENT_PREALLOCATE\W{1,6}false", re.IGNORECASE)),
+    ("ranks", re.compile(
+        r"^\[\d{1,4},\d{1,5}\]<std(?:err|out)>|^\[rank\d{1,5}\]:|\blocal_rank: \d|\bhorovod\b"
+        r"|torch[/\\.]distributed[/\\.](?:elastic|run|launch)|\btorchrun\b")),
+    ("trials", re.compile(r"\boptuna\b|\bkeras_?tuner\b|\bhyperopt\b|^Trial \d{1,6}\b")),
+    ("pins-memory", re.compile(r"\bpin_memory\.py|\.pin_memory\(")),
+    ("driver-out-of-memory", re.compile(r"\bNV_ERR_NO_MEMORY\b")),
 )  # fmt: skip
 # PyTorch's own message names the setting that it suggests; that does not mean that it is set.
 _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
@@ -97,6 +104,9 @@ class ProgramReader:
         "set per process memory fraction", "in apply", "in convert", "in cuda", "load state dict",
         "load checkpoint", "model to", "model cuda", "load model", "failed to load",
         "initialize model", "load weights", "in load",
+        "stderr", "stdout", "rank", "local rank", "horovod", "torch distributed", "torchrun",
+        "optuna", "keras tuner", "kerastuner", "hyperopt", "trial", "pin memory",
+        "nv err no memory",
     )  # fmt: skip
 
     def __init__(self) -> None:

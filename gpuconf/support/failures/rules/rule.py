@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import yaml
 
-from gpuconf.errors import GpuconfError
 from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.failures.log.shapes import phrase, says
 
@@ -64,14 +63,9 @@ class Rule(NamedTuple):
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """All shipped rules, file by file; GpuconfError if a bundle does not include them."""
+    """All shipped rules, file by file."""
     folder = files(__package__)
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
-    if not names:
-        raise GpuconfError(
-            f"this installation of gpuconf lacks its rules, *.yaml in {folder}",
-            hint="pip install --force-reinstall gpuconf  # in a bundle, collect its data files",
-        )
     return tuple(
         rule for name in names for rule in read_rules((folder / name).read_text("utf-8"), name)
     )
