@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.failures.rules import Rule, all_rules
 
-MARK = "<!-- From here on made by `make generated` from gpuconf/messages. -->\n"
+MARK = "<!-- From here on made by `make generated` from gpuconf/support/failures. -->\n"
 _LEVELS = {
-    "error": "the run failed, unless its log goes on",
+    "error": "the run failed, unless its log continues",
     "ladder": "tried again with less",
-    "fallback": "goes on, on the CPU",
-    "warning": "goes on",
+    "fallback": "continues on the CPU",
+    "warning": "continues",
     "big-allocation": "fatal only as the log's last word",
     "hint": "decides nothing alone",
 }

@@ -108,7 +108,7 @@ def _draw_memory(axes: Axes, dump: Dump) -> None:
         # In its box if that is long enough, otherwise before or after it, where there is room.
         is_long, is_late = asked > longest / 4, in_use + asked > longest * 3 / 4
         place = in_use if is_long or is_late else in_use + asked
-        axes.annotate(f" asked for {sized(asked)} ", (place / unit, -0.8), va="center",
+        axes.annotate(f" requested {sized(asked)} ", (place / unit, -0.8), va="center",
                       ha="right" if is_late and not is_long else "left", color=LIMIT,
                       fontsize=9)  # fmt: skip
     axes.set_title(_words_of(dump), loc="left", fontsize=9, color=PALE)

@@ -165,7 +165,7 @@ def _asked(request: MemoryRequest, *, on_card: bool) -> Iterator[tuple[str, str]
         if request.likely_batch is not None and on_card:
             yield "", f"the first dimension looks like the batch: {request.likely_batch}"
     elif request.size_bytes is not None:
-        yield "asked for", f"{sized(request.size_bytes)} ({request.size_bytes} B)"
+        yield "requested", f"{sized(request.size_bytes)} ({request.size_bytes} B)"
     if request.node is not None:
         yield "by", request.node
 

@@ -231,7 +231,7 @@ def _notes(rehearsal: Rehearsal) -> list[str]:
     lines = list(rehearsal.notes)
     if rehearsal.survived:
         often = "once" if rehearsal.survived == 1 else f"{rehearsal.survived} times"
-        lines.append(f"GPU memory ran out {often}; the script caught that and went on training")
+        lines.append(f"GPU memory ran out {often}; the script caught that and continued training")
     tape = rehearsal.first.tape
     if tape is not None and not tape.is_whole:
         lines.append("part of the memory trace was lost; the peak may have been higher")

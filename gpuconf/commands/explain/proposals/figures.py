@@ -29,8 +29,8 @@ _LIMIT = """\
 for gpu in tf.config.list_physical_devices('GPU'):
     tf.config.set_logical_device_configuration(
         gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])"""
-_OTHERS = "the desktop, a notebook whose kernel still lives, or a second training"
-_MEASURE = "more may be asked for later: `gpuconf rehearse` measures it"
+_OTHERS = "the desktop, a notebook kernel that is still running, or another training run"
+_MEASURE = "later steps may need more: `gpuconf rehearse` measures it"
 _TWICE = (
     "weights of that size come with as much for the gradient and for each slot of the optimizer, "
     "and data of that size are often held twice"
@@ -122,11 +122,11 @@ def _asked(facts: LogFacts) -> str:
 def _why_one(facts: LogFacts) -> str:
     asked, dump = facts.request.size_bytes, facts.dump
     if asked is not None:
-        return f"{sized(asked)} were asked for in one piece; {_TWICE}"
+        return f"{sized(asked)} were requested in one piece; {_TWICE}"
     in_use = dump.in_use_bytes if dump is not None else None
     limit = dump.limit_bytes if dump is not None else None
     return (
-        f"only {sized(in_use or 0)} of {sized(limit or 0)} were in use, so what was asked for is "
+        f"only {sized(in_use or 0)} of {sized(limit or 0)} were in use, so the request is "
         f"larger than all that was free; {_TWICE}"
     )
 
@@ -135,7 +135,7 @@ def _why_others(facts: LogFacts) -> str:
     if facts.request.tensor is None and facts.request.size_bytes is None:
         return "a copy to the card did not fit, most often because the card was already full"
     return (
-        f"only {_asked(facts)} were asked for, so the card, or TensorFlow's share of it, was full "
+        f"only {_asked(facts)} were requested, so the card, or TensorFlow's share of it, was full "
         "before: of another process, an old notebook, or what the program holds"
     )
 
@@ -166,7 +166,7 @@ def _jax_needs(facts: LogFacts) -> str:
     total, asked = memory.jax_program_bytes(facts), facts.request.size_bytes
     if total is not None:
         return f"the compiled program needs {sized(total)} in all"
-    return "what it needed is not known" if asked is None else f"{sized(asked)} were asked for"
+    return "what it needed is not known" if asked is None else f"{sized(asked)} were requested"
 
 
 def _array_call(facts: LogFacts) -> str:
