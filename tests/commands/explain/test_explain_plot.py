@@ -40,11 +40,11 @@ def refusal_with(**facts: object) -> Diagnosis:
 
 
 def test_pieces(tmp_path: Path) -> None:
-    """The title, what is in use, what was asked for, and the largest free chunk."""
+    """The title, what is in use, what was requested, and the largest free chunk."""
     texts = drawn(diagnosis_of("logs/fragmentation.log"), tmp_path)
     assert "GPU memory is fragmented" in texts
     assert "in use 448 MiB" in texts
-    assert "asked for 192 MiB" in texts
+    assert "requested 192 MiB" in texts
     assert "GPU_0_bfc, limit 1024 MiB; free chunks pale, the largest 128 MiB" in texts
     assert {"chunks in use, by size", "7 × 64 MiB", "MiB"} <= set(texts)
 
@@ -98,7 +98,7 @@ def test_what_was_asked_for_is_within_the_axis(
         free_chunks=(limit - in_use,),
     )
     texts = drawn(refusal_with(dump=dump), tmp_path)
-    assert any(text.startswith("asked for") for text in texts)
+    assert any(text.startswith("requested") for text in texts)
 
 
 def test_whether_there_is_anything_to_draw() -> None:

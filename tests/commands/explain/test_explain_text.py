@@ -118,7 +118,7 @@ def test_one_harmless_line_is_one() -> None:
         ),
         (
             FULL._replace(severity="warning-only"),
-            "means the cause (oom-device-tensor): the run went on",
+            "means the cause (oom-device-tensor): the run continued",
         ),
     ],
 )

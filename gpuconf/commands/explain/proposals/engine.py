@@ -2,8 +2,8 @@
 
 A file maps names to a change or to a list; a cause's list has its id.  An item of a list is
 
-- a change: ``title``, ``reason``, ``kind``, ``paste``.  ``run`` has the options of `gpuconf run`
-  for a stack that is too old for gpuconf in the script;
+- a change: ``title``, ``reason``, ``kind`` (see `Proposal`), ``paste``.  ``run`` has the options of
+  `gpuconf run` for a stack that is too old for gpuconf in the script;
 - ``use``: the change or list with that name, of any file; texts beside it replace those of the
   change, ``most`` cuts the list;
 - ``first``: groups of ``when`` and ``changes``, of which the first that holds is taken;
