@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from gpuconf.basics.json_shape import Count, json_shape
 from gpuconf.basics.json_values import plain
 from gpuconf.support.failures.causes import CAUSES, OF_GPU_MEMORY, CauseId, Severity
+from gpuconf.support.failures.proposals.proposal import Proposal
 from gpuconf.support.failures.reading import Evidence, LogFacts
 from gpuconf.support.reporting.text import text_of
-
-
-class Proposal(NamedTuple):
-    """A change: the action, the reason, and something to paste."""
-
-    title: str
-    """The action."""
-    reason: str
-    """The reason, with the arithmetic if there is any."""
-    kind: Literal["profile", "code", "command", "batch"]
-    """The language of ``paste``: profile is YAML, code and batch are Python, command is shell."""
-    paste: str
-    """The text to paste; may have several lines."""
 
 
 @json_shape(computed=("title",))

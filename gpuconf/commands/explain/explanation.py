@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuconf.commands.explain.diagnosis import Diagnosis
-from gpuconf.commands.explain.proposals import proposals_for
 from gpuconf.support.failures import Reading, read, read_chunks
+from gpuconf.support.failures.proposals import proposals_for
 
 
 def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:

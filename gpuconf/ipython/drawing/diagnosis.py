@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.commands.explain.diagnosis import Diagnosis, Proposal
+from gpuconf.commands.explain.diagnosis import Diagnosis
 from gpuconf.commands.explain.tables import tables_of
 from gpuconf.commands.explain.text import STYLES, evidence_lines, fact_rows, headline, lines_of
 from gpuconf.support.failures.causes import PAGE_OF_CAUSE
+from gpuconf.support.failures.proposals.proposal import Proposal
 from gpuconf.support.reporting.html import (
     Markup,
     folded,

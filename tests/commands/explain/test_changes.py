@@ -11,9 +11,6 @@ from typing import Any, get_args
 import pytest
 
 from gpuconf.basics.units import MIB
-from gpuconf.commands.explain.proposals import engine
-from gpuconf.commands.explain.proposals.figures import FIGURES
-from gpuconf.commands.explain.proposals.questions import QUESTIONS, VALUES
 from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.failures.facts.card import LoggedCard
 from gpuconf.support.failures.facts.details import Details
@@ -21,18 +18,25 @@ from gpuconf.support.failures.facts.dump import Dump
 from gpuconf.support.failures.facts.program import Sign
 from gpuconf.support.failures.facts.tensor import MemoryRequest, Tensor
 from gpuconf.support.failures.facts.user_code import Frame
+from gpuconf.support.failures.proposals import engine
+from gpuconf.support.failures.proposals.figures import FIGURES
+from gpuconf.support.failures.proposals.questions import QUESTIONS, VALUES
 from gpuconf.support.failures.reading import LogFacts
 from gpuconf.support.failures.xids import known_xids
 
 TEXTS = ("title", "reason", "paste")
 OF_XIDS = {"xid", "xid_means", "xid_remedy", "xid_command"}
 # What is printed, or decides the cause or its severity, and calls for no change of its own.
-ONLY_SHOWN = {"event", "library_driver", "matrices", "multiprocessors", "operation"}
+ONLY_SHOWN = {"event", "library_driver", "matrices", "operation"}
 ONLY_SHOWN_SIGNS = {"worker-crashed"}
 CODES = (
     None, "model.fit(x, y)", "model.evaluate(x, y)", "model.predict(x)", "y = compute(x)",
     "session.run(out, feed_dict={x: y})", "np.array(images) / 255", "model.save('x')",
     "keras.callbacks.ModelCheckpoint('x')", "tf.config.set_logical_device_configuration(gpu, [])",
+)  # fmt: skip
+STATUSES = (
+    "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_EXECUTION_FAILED", "CUDA_ERROR_UNKNOWN",
+    "CUDA_ERROR_SYSTEM_NOT_READY",
 )  # fmt: skip
 EXCEPTIONS = (
     None, "OSError: Disk quota exceeded", "RuntimeError: CUDA error: out of memory",
@@ -113,12 +117,15 @@ def made_facts(chance: random.Random) -> LogFacts:
         if (mib := chance.choice(sizes)) and chance.random() < 0.4:
             details[name] = f"{mib} MiB"
     lists: dict[str, list[Any]] = {
-        "missing_libraries": ["libcudart.so.11.0", "libcudnn.so.8", "cudart64_101.dll"],
+        "missing_libraries": ["libcudart.so.11.0", "libcudnn.so.8", "libcuda.so.1"],
         "xid": [*known_xids(), 9999],
     }
     for name, values in lists.items():
         if details.pop(name, None):
             details[name] = chance.sample(values, 2)
+    details["status"] = chance.choice(STATUSES)
+    if "device_refused" in details:
+        details["device_refused"] = chance.choice(["busy or unavailable", "invalid device ordinal"])
     if "vgpu_limit" in details:
         details["vgpu_limit"] = "8192"
     if "torch_hint" in details:

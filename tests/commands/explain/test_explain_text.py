@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.explain import Diagnosis, explain
-from gpuconf.commands.explain.diagnosis import Proposal
 from gpuconf.commands.explain.tables import tables_of
 from gpuconf.commands.explain.text import lines_of, styled_lines
 from gpuconf.support.failures.causes import CAUSES, SEVERITIES
 from gpuconf.support.failures.facts.allocations import Allocations, NodeAllocation
 from gpuconf.support.failures.facts.card import LoggedCard, LoggedProcess
 from gpuconf.support.failures.facts.dump import Chunks, Dump, OperationBytes
+from gpuconf.support.failures.proposals.proposal import Proposal
 from gpuconf.support.failures.reading import Evidence, LogFacts
 from tests import golden
 

@@ -14,13 +14,13 @@ import pytest
 from gpuconf import load_profile
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.explain import Diagnosis, Proposal, explain
-from gpuconf.commands.explain.proposals import proposals_for
-from gpuconf.commands.explain.proposals.batches import batch_of, fitting_batch
 from gpuconf.support.failures.causes import CAUSES, NOT_GPU
 from gpuconf.support.failures.facts.card import LoggedCard, LoggedProcess
 from gpuconf.support.failures.facts.dump import Dump
 from gpuconf.support.failures.facts.tensor import MemoryRequest, tensor_of
 from gpuconf.support.failures.facts.user_code import Frame
+from gpuconf.support.failures.proposals import proposals_for
+from gpuconf.support.failures.proposals.batches import batch_of, fitting_batch
 from gpuconf.support.failures.reading import LogFacts
 
 LOGS = Path(__file__).parent / "simulated" / "logs"

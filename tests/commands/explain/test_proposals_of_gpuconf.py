@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from gpuconf.commands.explain import Proposal
-from gpuconf.commands.explain.proposals import proposals_for
 from gpuconf.support.failures.facts.tensor import MemoryRequest, tensor_of
 from gpuconf.support.failures.facts.user_code import Frame
+from gpuconf.support.failures.proposals import proposals_for
 from gpuconf.support.failures.reading import LogFacts
 from tests.commands.explain.pasted_code import values_of
 

@@ -12,11 +12,11 @@ import pytest
 from gpuconf import load_profile
 from gpuconf.basics.units import GIB
 from gpuconf.commands.explain import Proposal, explain
-from gpuconf.commands.explain.proposals import proposals_for
 from gpuconf.commands.run.request import add_arguments, request_of
 from gpuconf.profile import Profile
 from gpuconf.support.failures.facts.card import LoggedCard
 from gpuconf.support.failures.facts.tensor import MemoryRequest, tensor_of
+from gpuconf.support.failures.proposals import proposals_for
 from gpuconf.support.failures.reading import LogFacts
 
 OLD: dict[str, dict[str, Any]] = {

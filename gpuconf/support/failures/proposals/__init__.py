@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from gpuconf.commands.explain.diagnosis import Proposal
-from gpuconf.commands.explain.proposals.engine import changes_for
-from gpuconf.commands.explain.proposals.memory import little_is_free
 from gpuconf.support.failures.causes import Severity
+from gpuconf.support.failures.proposals.engine import changes_for
+from gpuconf.support.failures.proposals.memory import little_is_free
+from gpuconf.support.failures.proposals.proposal import Proposal
 from gpuconf.support.failures.reading import LogFacts
 
 # Worth a change even if the run continued: a setting had no effect, the card is not fully used, or

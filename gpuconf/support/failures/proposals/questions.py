@@ -6,23 +6,27 @@ import re
 from collections.abc import Callable, Collection
 
 from gpuconf.basics.units import MIB
-from gpuconf.commands.explain.proposals import calls, memory, stack
-from gpuconf.commands.explain.proposals.batches import (
+from gpuconf.support.failures.facts.tensor import MemoryRequest
+from gpuconf.support.failures.proposals import calls, memory, stack
+from gpuconf.support.failures.proposals.batches import (
     WHOLE_DATA_SET,
     batch_of,
     fitting_batch,
     is_of_a_batch,
 )
-from gpuconf.commands.explain.proposals.figures import SMALLER_DTYPES, known_xids_of
-from gpuconf.commands.explain.proposals.libraries import needed_by_another, wanted_libraries
-from gpuconf.commands.explain.proposals.torch_figures import (
+from gpuconf.support.failures.proposals.figures import SMALLER_DTYPES, known_xids_of
+from gpuconf.support.failures.proposals.libraries import (
+    missing_libraries,
+    needed_by_another,
+    wanted_libraries,
+)
+from gpuconf.support.failures.proposals.torch_figures import (
     MUCH_UNUSED,
     figures_of,
     is_fragmented,
     others_are_in_the_way,
     was_free,
 )
-from gpuconf.support.failures.facts.tensor import MemoryRequest
 from gpuconf.support.failures.reading import LogFacts
 
 _Question = Callable[[LogFacts], bool]
@@ -45,6 +49,7 @@ VALUES: dict[str, Callable[[LogFacts], Collection[str | None] | str]] = {
     "code": stack.code_of,
     "keras-call": lambda facts: (calls.keras_call(facts),),
     "our-call": lambda facts: (calls.our_call(facts),),
+    "status": lambda facts: (facts.details.get("status"),),
     "unwritten": lambda facts: (str(facts.details.get("unwritten")),),
 }
 
@@ -209,6 +214,13 @@ QUESTIONS: dict[str, _Question] = {
     "cuda-refused": _says("error: out of memory"),
     # Libraries, driver and faults.
     "memory-status": _is_about_memory,
+    "gpu-busy": lambda facts: (
+        facts.details.get("status") == "CUDA_ERROR_DEVICE_UNAVAILABLE"
+        or facts.details.get("device_refused") == "busy or unavailable"
+    ),
+    "driver-library-missing": lambda facts: any(
+        name.startswith("libcuda.so") for name in missing_libraries(facts)
+    ),
     "libraries-known": lambda facts: wanted_libraries(facts) is not None,
     "needed-by-another": needed_by_another,
     "old-card": lambda facts: (_capability(facts) or _NEW_CAPABILITY) < _NEW_CAPABILITY,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from gpuconf.commands.explain.proposals.batches import (
+from gpuconf.support.failures.proposals.batches import (
     CALLS,
     WHOLE_DATA_SET,
     batch_of,
     fitting_batch,
     is_of_a_batch,
 )
-from gpuconf.commands.explain.proposals.stack import code_of, gpuconf_serves
+from gpuconf.support.failures.proposals.stack import code_of, gpuconf_serves
 from gpuconf.support.failures.reading import LogFacts
 
 # Signs of programs with their own graph or training step.

@@ -26,10 +26,10 @@ from typing import Any
 
 import yaml
 
-from gpuconf.commands.explain.diagnosis import Proposal
-from gpuconf.commands.explain.proposals.figures import FIGURES, known_xids_of
-from gpuconf.commands.explain.proposals.questions import QUESTIONS, VALUES
-from gpuconf.commands.explain.proposals.stack import needs_run
+from gpuconf.support.failures.proposals.figures import FIGURES, known_xids_of
+from gpuconf.support.failures.proposals.proposal import Proposal
+from gpuconf.support.failures.proposals.questions import QUESTIONS, VALUES
+from gpuconf.support.failures.proposals.stack import needs_run
 from gpuconf.support.failures.reading import LogFacts
 
 _TEXTS = ("title", "reason", "kind", "paste", "run")

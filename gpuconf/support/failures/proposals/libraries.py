@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuconf.commands.explain.proposals.stack import tensorflow_version
+from gpuconf.support.failures.proposals.stack import tensorflow_version
 from gpuconf.support.failures.reading import LogFacts
 
 # The first TensorFlow version, and the CUDA and cuDNN that it was built with.
@@ -21,6 +21,7 @@ _CUDNN = re.compile(r"libcudnn\.so\.(\d)|cudnn64_([5-7])\.dll")
 # Since CUDA 10.1, cuBLAS has only the major version; libcudart.so.11.0 serves all of CUDA 11.
 _MAJOR = re.compile(r"lib(?:cublas|cudart)\.so\.(1[01])(?:\.0)?$")
 _LAST_BUILT = {"10": "10.1", "11": "11.2"}
+_OPTIONAL = ("libnvinfer", "librocm", "libamdhip")
 # Windows names: cudart64_101.dll belongs to CUDA 10.1; from 11 on they omit the minor version.
 _DLL = re.compile(r"cu\w{3,8}64_(8|9|10)(\d)\.dll")
 
@@ -33,9 +34,9 @@ class Libraries(NamedTuple):
 
 
 def missing_libraries(facts: LogFacts) -> list[str]:
-    """The files that the log misses."""
-    missing = facts.details.get("missing_libraries")
-    return missing if isinstance(missing, list) else []
+    """The files that the log misses, without those that are missed at many a start, if possible."""
+    missing = facts.details.get("missing_libraries") or []
+    return [name for name in missing if not name.startswith(_OPTIONAL)] or missing
 
 
 def needed_by_another(facts: LogFacts) -> bool:

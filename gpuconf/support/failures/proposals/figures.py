@@ -7,15 +7,15 @@ import shlex
 from collections.abc import Callable
 
 from gpuconf.basics.units import sized
-from gpuconf.commands.explain.proposals import calls, memory
-from gpuconf.commands.explain.proposals.batches import Fit, fitting_batch
-from gpuconf.commands.explain.proposals.libraries import (
+from gpuconf.support.failures.proposals import calls, memory
+from gpuconf.support.failures.proposals.batches import Fit, fitting_batch
+from gpuconf.support.failures.proposals.libraries import (
     Libraries,
     missing_libraries,
     wanted_libraries,
 )
-from gpuconf.commands.explain.proposals.stack import code_of
-from gpuconf.commands.explain.proposals.torch_figures import figures_of
+from gpuconf.support.failures.proposals.stack import code_of
+from gpuconf.support.failures.proposals.torch_figures import figures_of
 from gpuconf.support.failures.reading import LogFacts
 from gpuconf.support.failures.xids import known_xids
 
