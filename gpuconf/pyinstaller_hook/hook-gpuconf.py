@@ -8,12 +8,16 @@ import os
 import gpuconf
 from gpuconf.profile.files import shipped_folder
 
-# Files read at run time: profiles, which are next to the package in a checkout, the rules by which
-# `explain` and the batching calls recognize out-of-memory errors, and the table of Xids.
+# Files read at run time: profiles, which are next to the package in a checkout, and the tables by
+# which `explain` and the batching calls recognize failures and say what to change.
 _FAILURES = os.path.join("gpuconf", "support", "failures")
 _ROOT = os.path.dirname(os.path.dirname(gpuconf.__file__))
 datas = [(os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs"))]
-_TABLES = (_FAILURES, os.path.join(_FAILURES, "rules"))
+_TABLES = (
+    _FAILURES,
+    os.path.join(_FAILURES, "rules"),
+    os.path.join(_FAILURES, "proposals", "changes"),
+)
 datas += [(os.path.join(_ROOT, folder, "*.yaml"), folder) for folder in _TABLES]
 
 # The modules that `gpuconf.NAME` imports on first use.

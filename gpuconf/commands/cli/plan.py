@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from gpuconf.basics.environment import switched_off
@@ -15,6 +16,7 @@ from gpuconf.commands.cli.output import Output
 from gpuconf.commands.run.request import Request, add_changes, request_of
 from gpuconf.errors import UsageError
 from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner.plan import FRAMEWORKS
 from gpuconf.session import run_variable
 from gpuconf.session.environment import environment_for
 from gpuconf.session.plans import plan_for
@@ -176,8 +178,8 @@ def gpu_lines(plan: GpuPlan, settings: list[Setting], *, when: str = "now") -> I
     gpu = plan.gpu
     total = sized(gpu.total_bytes, cut=True) if gpu.total_bytes is not None else "unknown"
     free = sized(gpu.free_bytes, cut=True) if gpu.free_bytes is not None else "unknown"
-    name = f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip()
-    yield Line(name, "bold", None)
+    limit = "no limit" if plan.limit_bytes is None else f"limit {sized(plan.limit_bytes)}"
+    yield Line(f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {limit}", "bold", None)
     yield Line(f"  total {total}, free {when} {free}", hang=4)
     for process in gpu.unleased:  # leased ones have a line in the calculation
         held = sized(process.used_bytes) if process.used_bytes is not None else "unknown size"
@@ -192,5 +194,8 @@ def rule_lines(plan: GpuPlan, settings: list[Setting]) -> Iterator[Line]:
         yield Line(f"  {line}", "green" if line.startswith("limit =") else "", 4)
     if growth is not None:
         yield Line(f"  allow_growth {_GROWTH.get(growth, growth)}", hang=4)
-    for line in plan.sums[len(plan.arithmetic) :]:
-        yield Line(f"  {line}", hang=4)
+    # Of the frameworks of this Python; of all, if it has none, as with pipx.
+    installed = [each for each in plan.limits if find_spec(each.framework)]
+    for limit in installed or plan.limits:
+        for line in limit.arithmetic:
+            yield Line(f"  {FRAMEWORKS[limit.framework]}: {line}", hang=4)
