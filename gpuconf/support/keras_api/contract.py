@@ -257,7 +257,8 @@ _OF_KERAS_3 = (
          "TensorFlow takes a GPU beside Keras on JAX", KERAS_3),
     Name("keras.src.trainers.epoch_iterator:EpochIterator", "reset", ("images.sequences",),
          "an epoch counts as ended where Keras only begins", KERAS_3),
-    Name("<keras>", "src.optimizers.multi_optimizer", ("keras_api.training",), _NO_STEPS, KERAS_3),
+    Name("<keras>", "src.optimizers.multi_optimizer", ("keras_api.training",), _NO_STEPS, KERAS_3,
+         since="3.13"),
     Name("keras._tf_keras.keras", "losses", ("keras_api.training",), _NO_LOSS, KERAS_3),
 )  # fmt: skip
 
