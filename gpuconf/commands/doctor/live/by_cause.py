@@ -30,7 +30,7 @@ def reason_by_cause(failed: FailedStep, reading: Reading) -> Reason | None:
         made = _cublas(failed, reading)
     elif cause in ("cudnn-handle-alloc", "cudnn-internal"):
         made = _cudnn(failed, reading)
-    elif cause in OF_GPU_MEMORY:
+    elif cause in OF_GPU_MEMORY and cause != "vgpu-limit":
         made = _memory(failed, reading)
     else:
         made = _as_explained(failed, reading)
@@ -43,11 +43,13 @@ def _as_explained(failed: FailedStep, reading: Reading) -> Reason:
     facts = reading.facts._replace(framework=known)  # type: ignore[arg-type]
     missing = ", ".join(missing_libraries(facts))
     named = f" ({missing})" if missing else _status(reading)
-    summary = f"{CAUSES[reading.cause].title}{named}: the {failed.step} step failed"
+    means = reading.evidence[0].means if reading.evidence else CAUSES[reading.cause].title
+    summary = f"{means}{named}: the {failed.step} step failed"
     if reading.cause == "illegal-address" and "card_lost" not in facts.details:
         return Reason(summary, fixes.SEE_KERNEL_LOG, _shown(reading))
     changes = proposals_for(reading.cause, "failure", facts)
-    first = next((change for change in changes if change.kind == "command"), None)
+    commands = [change for change in changes if change.kind == "command"]
+    first = next((each for each in commands if not each.paste.startswith("gpuconf")), None)
     if first is None:
         return Reason(summary, fixes.by_hand(failed.record, failed.only), _shown(reading))
     fix = "; ".join(first.paste.splitlines())

@@ -13,7 +13,7 @@ from gpuconf.support.failures.log.watchers import LogLine
 
 _CREATED = re.compile(r"device:GPU:\d{1,4} with (\d{1,12}) MB memory")
 _DESCRIBED = re.compile(
-    r"name: (?P<name>[^,\n]{2,80}?)(?:,|\s{1,9}major|\s{1,9}computeCapability|\s{0,9}$)"
+    r"(?<!with )name: (?P<name>[^,\n]{2,80}?)(?:,|\s{1,9}major|\s{1,9}computeCapability|\s{0,9}$)"
     r"|StreamExecutor device \(\d{1,4}\): (?P<se>[^,\n]{2,80}),"
 )
 _CAPABILITY = re.compile(

@@ -116,7 +116,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("operation", re.compile(
         r"\b(\w{1,40})(?: [oO]p)?(?: is)?(?: currently)? only supports? "
         r".{0,50}?(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)")),
-    ("multiprocessors", re.compile(r"with (?:core|multiprocessor) count: (\d{1,9})\b")),
+    ("multiprocessors", re.compile(r"with (?:Cuda )?(?:core|multiprocessor) count: (\d{1,9})\b")),
     ("status", re.compile(r"\b(CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_\w{1,60}|CUDA_ERROR_\w{1,60})")),
     ("matrices", re.compile(r"(m=\d{1,19}, n=\d{1,19}, k=\d{1,19})")),
     ("event", re.compile(

@@ -63,11 +63,12 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("split-set", re.compile(r"ALLOC_CONF\W{1,6}\S{0,80}max_split_size_mb:\d")),
     ("preallocation-off", re.compile(
         r"XLA_PYTHON_CLIENT_PREALLOCATE\W{1,6}false", re.IGNORECASE)),
+    # A rank other than the first one, on the first GPU.
     ("ranks", re.compile(
-        r"^\[\d{1,4},\d{1,5}\]<std(?:err|out)>|^\[rank\d{1,5}\]:|\blocal_rank: \d|\bhorovod\b"
-        r"|torch[/\\.]distributed[/\\.](?:elastic|run|launch)|\btorchrun\b")),
-    ("trials", re.compile(r"\boptuna\b|\bkeras_?tuner\b|\bhyperopt\b|^Trial \d{1,6}\b")),
-    ("pins-memory", re.compile(r"\bpin_memory\.py|\.pin_memory\(")),
+        r"^(?:\[\d{1,4},[1-9]\d{0,4}\]<std(?:err|out)>|\[rank[1-9]\d{0,4}\]):.{0,2000}?"
+        r"(?:\bGPU 0\b|-> device: 0,)")),
+    ("trials", re.compile(r"\bTrial (?:[3-9]|\d{2,5}) (?:finished|Complete)\b")),
+    ("pins-memory", re.compile(r"\bdata\.pin_memory\(")),
     ("driver-out-of-memory", re.compile(r"\bNV_ERR_NO_MEMORY\b")),
 )  # fmt: skip
 # PyTorch's own message names the setting that it suggests; that does not mean that it is set.
@@ -104,9 +105,7 @@ class ProgramReader:
         "set per process memory fraction", "in apply", "in convert", "in cuda", "load state dict",
         "load checkpoint", "model to", "model cuda", "load model", "failed to load",
         "initialize model", "load weights", "in load",
-        "stderr", "stdout", "rank", "local rank", "horovod", "torch distributed", "torchrun",
-        "optuna", "keras tuner", "kerastuner", "hyperopt", "trial", "pin memory",
-        "nv err no memory",
+        "stderr", "stdout", "rank", "trial", "pin memory", "nv err no memory",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The changes that `gpuconf explain` proposes: a cause and a log's facts -> a ranked list.
+"""The changes that `gpuconf explain` and the doctor's probe propose, most promising first.
 
 ``changes/*.yaml`` has the changes and says when each applies; `engine` reads it.  `questions` and
 `figures` name what the files can ask and insert.

@@ -4,6 +4,7 @@ A file maps names to a change or to a list; a cause's list has its id.  An item 
 
 - a change: ``title``, ``reason``, ``kind`` (see `Proposal`), ``paste``.  ``run`` has the options of
   `gpuconf run` for a stack that is too old for gpuconf in the script;
+- the same with ``each: xid``, once for each Xid whose meaning is known;
 - ``use``: the change or list with that name, of any file; texts beside it replace those of the
   change, ``most`` cuts the list;
 - ``first``: groups of ``when`` and ``changes``, of which the first that holds is taken;
@@ -35,7 +36,7 @@ from gpuconf.support.failures.reading import LogFacts
 _TEXTS = ("title", "reason", "kind", "paste", "run")
 FIELD = re.compile(r"\{(?:(detail):)?([a-z_]{1,30})\}")
 _PROFILE_HEAD = """\
-# gpuconf.yaml, beside a script that starts with: import gpuconf.auto
+# gpuconf.yaml, next to a script that starts with: import gpuconf.auto
 # or, without editing the script: gpuconf run -- python train.py
 """
 _ON_OLD_STACKS = (

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from gpuconf.basics.units import sized
+from gpuconf.basics.units import MIB, sized
 from gpuconf.support.failures.proposals import calls, memory
 from gpuconf.support.failures.proposals.batches import Fit, fitting_batch
 from gpuconf.support.failures.proposals.libraries import (
@@ -40,6 +40,14 @@ _REINSTALL = {
     "jax": "pip install --upgrade 'jax[cuda12]'",
     "torch": "pip install --force-reinstall torch   # with the --index-url that pytorch.org shows "
     "for a CUDA",
+}
+# NVIDIA's packages whose libraries bear the number of their CUDA.
+_PACKAGES = {
+    "libcudart": "cuda-runtime",
+    "libcublas": "cublas",
+    "libcublasLt": "cublas",
+    "libnvJitLink": "nvjitlink",
+    "libnvrtc": "cuda-nvrtc",
 }
 _NO_SLOWER = 128  # samples at a time, than larger batches
 _PICTURE_SIZE, _RGB = (224, 224), 3
@@ -234,6 +242,19 @@ def _needed(facts: LogFacts) -> str:
     return str(facts.details.get("needed_by_library", ""))
 
 
+def _needed_install(facts: LogFacts) -> str:
+    name, _, major = _needed(facts).partition(".so.")
+    package = _PACKAGES.get(name)
+    if package is None:
+        return _reinstall(facts)
+    return f"pip install nvidia-{package}-cu{major}   # its folder belongs in LD_LIBRARY_PATH"
+
+
+def _larger_share(facts: LogFacts) -> str:
+    """Half as much again as HAMi allows, in MiB."""
+    return str(int(facts.details.get("vgpu_limit", 0)) * 3 // 2 // MIB)
+
+
 def _reinstall(facts: LogFacts) -> str:
     return _REINSTALL.get(facts.framework or "", _WITH_CUDA)
 
@@ -299,6 +320,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "free_then": lambda facts: (
         "" if (free := memory.card_free(facts)) is None else f"; {sized(free)} were"
     ),
+    "larger_share": _larger_share,
     "vgpu_limit": lambda facts: sized(int(facts.details.get("vgpu_limit", 0))),
     "why_one": _why_one,
     "why_others": _why_others,
@@ -339,7 +361,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "wanted_libraries": _wanted_libraries,
     "wanted_packages": _wanted_packages,
     "library_path": lambda facts: "PATH" if facts.on_windows else "LD_LIBRARY_PATH",
-    "needed_package": lambda facts: re.sub(r"^lib|\.so.{0,20}$", "", _needed(facts)).lower(),
+    "needed_install": _needed_install,
     "needed_major": lambda facts: _needed(facts).rpartition(".")[2],
     "loaded_cudnn": lambda facts: str(facts.details.get("loaded_cudnn", "of the system")),
     "reinstall": _reinstall,
