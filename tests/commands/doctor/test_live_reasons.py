@@ -125,6 +125,6 @@ def test_what_tensorrt_misses_is_no_reason() -> None:
     warned = "Could not load dynamic library 'lib{0}'; dlerror: lib{0}: cannot open shared object"
     log = "\n".join(warned.format(name) for name in ("cudnn.so.8", "nvinfer.so.7"))
     summary = reason_of_unseen(record(), log).summary
-    assert summary.startswith("CUDA libraries are missing (libcudnn.so.8)")
+    assert summary.startswith("a CUDA library was not found (libcudnn.so.8)")
     alone = reason_of_unseen(record(), warned.format("nvinfer.so.7"))
     assert "does not say why" in alone.summary
