@@ -14,7 +14,7 @@ _MOST = 2000
 _STEPS = re.compile(
     r"\bepoch\W{0,3}\d|\d{1,9}/\d{1,9} \[|\d{1,9}/\d{1,9} .{0,400}(?:s/step|s/epoch)"
     r"|\d(?:it/s|s/it)\b"
-    r"|evaluation \[\d{1,9}/\d{1,9}\]",
+    r"|evaluation \[\d{1,9}/\d{1,9}\]|\btrial \d{1,6} (?:finished|complete)\b",
     re.IGNORECASE,
 )
 _FIGURES = re.compile(
@@ -89,8 +89,8 @@ class OutcomeWatcher:
         "aborted", "segmentation fault", "core dumped", "terminate called", "died", "exit code",
         "exited with", "exit status", "sigabrt", "sigsegv", "check failed", "killed", "dead kernel",
         "restarting", "access violation", "training complete", "training completed",
-        "training done", "training is", "created device", "created tensorflow device",
-        "creating tensorflow device",
+        "training done", "training is", "trial complete", "created device",
+        "created tensorflow device", "creating tensorflow device",
         "traceback most recent call last", "f tensorflow", "f external", "f c", "f d", "f t",
     )  # fmt: skip
     parts: Sequence[str] = ("error", "exception", "interrupt")

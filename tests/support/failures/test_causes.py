@@ -72,6 +72,8 @@ PROGRESS = {
     "keras": "{n}/300 [=====>....] - ETA: 3s - loss: 0.4",
     "tqdm": " 12%|#### | {n}/300 [00:26<18:58,  3.44it/s]",
     "steps": "step {n} loss 0.4",
+    "Optuna": "[I 2026-11-01 10:00:00,0] Trial {n} finished with value: 0.8 and parameters: {{}}",
+    "KerasTuner": "Trial {n} Complete [00h 00m 12s]",
 }
 
 
