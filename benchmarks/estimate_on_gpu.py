@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks.estimate.accuracy_table import Row, summaries, summary_lines
 from benchmarks.estimate.cases import Case, only_models, tuned_cases
-from benchmarks.estimate.estimates import Estimate, estimate_group
-from benchmarks.estimate.measurements import Measured, Measurements
+from benchmarks.estimate.estimates import estimate_group
+from benchmarks.estimate.measurements import Measurements, Truth
 from benchmarks.machine import machine
 from benchmarks.stages import Stage, open_stage
 from gpuconf.basics.units import MIB
@@ -42,27 +43,29 @@ _HEAD = (
 )
 
 
-def lines_of(
+def rows_of(
     cases: Sequence[Case], stages: Sequence[Stage], kept: Measurements, *, may_measure: bool
-) -> Iterator[tuple[str, bool]]:
-    """A line of the table for each case and path, and whether all its values are known."""
+) -> Iterator[tuple[str, Row]]:
+    """Each case on each stage, by the stage's name; without a GPU only what the file has."""
     for case in cases:
-        for stage, path in zip(stages, ("op by op", "XLA"), strict=True):
-            if not may_measure and not kept.has(case, stage):
-                continue
-            estimate = estimate_group([case], os.environ, jit=path == "XLA")[case.name]
-            yield _line(case, path, kept.measure(case, stage), estimate)
+        for stage in stages:
+            if may_measure or kept.has(case, stage):
+                jit = stage.name.endswith("-xla")
+                estimate = estimate_group([case], os.environ, jit=jit)[case.name]
+                measured = {stage.name: Truth((kept.measure(case, stage),))}
+                yield stage.name, Row(case, measured, estimate)
 
 
-def _line(case: Case, path: str, found: Measured, estimate: Estimate) -> tuple[str, bool]:
-    if error := found.error or estimate.error:
-        return f"| {case.name} | {path} | {error} | | | |", False
-    assert found.peak_bytes is not None
-    assert estimate.one_region_bytes is not None
-    sizes = (found.first_step_peak_bytes or 0, found.peak_bytes, estimate.one_region_bytes)
-    cells = " | ".join(f"{size / MIB:.1f}" for size in sizes)
-    error = f"{100 * (estimate.one_region_bytes / found.peak_bytes - 1):+.1f}%"
-    return f"| {case.name} | {path} | {cells} | {error} |", True
+def _line(stage: str, row: Row) -> str:
+    """A line of the table, or what failed."""
+    path = "XLA" if stage.endswith("-xla") else "op by op"
+    if row.troubles:
+        return f"| {row.case.name} | {path} | {'; '.join(row.troubles)} | | | |"
+    (found,), estimate, error = row.measured[stage].runs, row.estimate, row.error(stage)
+    assert estimate is not None
+    sizes = (found.first_step_peak_bytes, found.peak_bytes, estimate.one_region_bytes)
+    cells = " | ".join(f"{(size or 0) / MIB:.1f}" for size in sizes)
+    return f"| {row.case.name} | {path} | {cells} | {100 * (error or 0):+.1f}% |"
 
 
 def parse() -> argparse.Namespace:
@@ -70,7 +73,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--card", choices=("real", "simulated"), default="real")
     parser.add_argument(
-        "--models", metavar="A,B", default=MODELS, help="whose name has one of these"
+        "--models", metavar="A,B", help="whose name has one of these; without a GPU: all"
     )
     parser.add_argument(
         "--file", metavar="FILE", type=Path, help="store measurements there, and read them"
@@ -87,19 +90,25 @@ def main() -> int:
         print("no NVIDIA GPU was found on this machine", file=sys.stderr)
         print("hint: python -m benchmarks.estimate_on_gpu --card simulated", file=sys.stderr)
         return 2
-    cases = only_models(tuned_cases(), options.models.split(","))
+    wanted = options.models or (MODELS if may_measure else "")
+    cases = only_models(tuned_cases(), wanted.split(","))
     kept = Measurements(options.file)
     source = options.file if options.file is not None else f"{options.card} card"
     facts = f"{machine('tensorflow', 'keras', 'gpuconf')}; measured: {source}"
     print(facts, "", *_HEAD, sep="\n", flush=True)
-    made, is_whole = [], True
     names = ("gpu", "gpu-xla") if options.card == "real" else ("card", "card-xla")
+    rows: dict[str, list[Row]] = {name: [] for name in names}
+    made = []
     with ExitStack() as stack:
         stages = [open_stage(name, os.environ, stack) for name in names]
-        for line, is_known in lines_of(cases, stages, kept, may_measure=may_measure):
-            print(line, flush=True)
-            made.append(line)
-            is_whole = is_whole and is_known
+        for stage, row in rows_of(cases, stages, kept, may_measure=may_measure):
+            rows[stage].append(row)
+            made.append(_line(stage, row))
+            print(made[-1], flush=True)
+    print(
+        *summary_lines([each for name in names for each in summaries(rows[name], name)]), sep="\n"
+    )
+    is_whole = not any(row.troubles for found in rows.values() for row in found)
     if options.write is not None:
         text = "\n".join([f"{_TEXT}{facts}", "", *_HEAD, *made, ""])
         options.write.write_text(text, encoding="utf-8")

@@ -36,7 +36,7 @@ class Row(NamedTuple):
         """The estimate for the stage's kind of allocator."""
         if self.estimate is None:
             return None
-        is_card = stage.startswith("card")
+        is_card = stage.startswith(("card", "gpu"))
         return self.estimate.one_region_bytes if is_card else self.estimate.peak_bytes
 
     @property
