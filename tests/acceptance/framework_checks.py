@@ -62,7 +62,7 @@ def two_halves_run(stage: Stage, framework: str) -> list[Row]:
         Row("half-card: Keras runs on it", "a variable on the card", str(keras),
             str(keras).startswith("keras ")),
         # Keras changes TensorFlow's growth in the environment, which is not a wish of the program.
-        # A container is told that its leases are its own.
+        # In a container it also says that leases are not shared with the host.
         Row("half-card: what gpuconf has to say", "nothing", said or "nothing", not said),
         Row(f"half-card: process 1 takes {half} MiB", "runs", _end(first[0]), _is_fine(first[0])),
         Row("half-card without growth: taken with the first array", at_once, f"{first_mib} MiB",

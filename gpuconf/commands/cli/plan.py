@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from gpuconf.basics.environment import switched_off
@@ -18,7 +17,7 @@ from gpuconf.errors import UsageError
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.plan import FRAMEWORKS
 from gpuconf.session import run_variable
-from gpuconf.session.environment import environment_for
+from gpuconf.session.environment import environment_for, is_installed
 from gpuconf.session.plans import plan_for
 from gpuconf.support.reporting.lines import Line
 
@@ -195,7 +194,7 @@ def rule_lines(plan: GpuPlan, settings: list[Setting]) -> Iterator[Line]:
     if growth is not None:
         yield Line(f"  allow_growth {_GROWTH.get(growth, growth)}", hang=4)
     # Of the frameworks of this Python; of all, if it has none, as with pipx.
-    installed = [each for each in plan.limits if find_spec(each.framework)]
+    installed = [each for each in plan.limits if is_installed(each.framework)]
     for limit in installed or plan.limits:
         for line in limit.arithmetic:
             yield Line(f"  {FRAMEWORKS[limit.framework]}: {line}", hang=4)

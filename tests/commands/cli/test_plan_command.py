@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from gpuconf.basics.units import MIB
+from gpuconf.session.environment import is_installed
 from tests.commands.cli.commands import run_commands
 from tests.machine.cards import standin
 from tests.programs.processes import Nvml
@@ -49,7 +49,7 @@ def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
         "needed",
         *(
             ["  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999, taken as it is needed"]
-            if find_spec("torch")
+            if is_installed("torch")
             else []
         ),  # frameworks that are not installed have no line
         "",

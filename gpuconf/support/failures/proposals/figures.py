@@ -312,7 +312,6 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "arrays": lambda facts: "x" if calls.likely_call(facts) == "predict" else "x, y",
     # Sizes.
     "asked": _asked,
-    "tensor": lambda facts: sized(memory.asked_bytes(facts) or 0),
     "request": lambda facts: sized(facts.request.size_bytes or 0),
     "limit": lambda facts: sized(memory.limit_of(facts) or 0),
     "card_total": lambda facts: sized(memory.card_total(facts) or 0),
