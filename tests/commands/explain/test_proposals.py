@@ -106,34 +106,6 @@ def test_the_batch_that_fits(in_use: int, limit: int, fits: int | None) -> None:
     assert (fit.fits if fit else None) == fits
 
 
-def test_a_batch_of_one_is_not_made_smaller() -> None:
-    """Nothing is proposed that the log contradicts."""
-    trace = (
-        'Traceback:\n  File "train.py", line 3, in <module>\n    model.fit(x, y, batch_size=1)\n'
-    )
-    found = explain(trace + f"ResourceExhaustedError: {OOM.format('[1,4096,4096,64]')}")
-    assert found.facts.batch_size == 1
-    assert "batch" not in titles(found)
-
-
-def test_a_tensor_larger_than_any_card() -> None:
-    """No setting of memory and no batch is proposed for 539 GiB, only pieces."""
-    found = explain(OOM.format("[1371980,105542]") + " [Op:MatMul]")
-    assert [each.kind for each in found.proposals] == ["code"]
-    assert "pieces" in found.proposals[0].title
-
-
-def test_a_whole_data_set_at_once() -> None:
-    """[10000,32,28,28] in evaluate: in batches that gpuconf finds, or at most so large."""
-    trace = 'Traceback:\n  File "t.py", line 3, in <module>\n    model.evaluate(x_test, y_test)\n'
-    found = explain(trace + f"ResourceExhaustedError: {OOM.format('[10000,32,28,28]')}")
-    assert found.proposals[0].paste == "import gpuconf\ngpuconf.evaluate(model, x, y)"
-    assert found.proposals[1].title == "evaluate in batches of 128"
-    assert found.proposals[1].paste == "model.evaluate(x, y, batch_size=128)"
-    assert "957 MiB" in str(found)
-    assert "the first dimension looks like the batch: 10000" in str(found)
-
-
 def test_the_others_on_the_card() -> None:
     """They are pointed at where the log shows them, and not where it shows that there are none."""
     tensor = facts_of((64, 64, 64, 64))
@@ -178,36 +150,6 @@ def test_an_error_of_a_compiled_step_is_not_survived() -> None:
         alone = explain(line)
         assert (alone.cause, alone.severity) == ("oom-device-tensor", "failure")
         assert "jit_compile=False" in titles(alone)
-
-
-def test_fragmentation_by_version() -> None:
-    """The asynchronous allocator came with TensorFlow 2.5."""
-    for version, shown in (("2.4.1", False), ("2.12.0", True), ("1.15.2", False)):
-        made = proposals_for("fragmentation", "failure", LogFacts(versions={"tensorflow": version}))
-        assert any("cuda_malloc_async" in each.paste for each in made) == shown
-
-
-TORCH = (
-    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a "
-    "total capacity of 23.64 GiB of which 1.00 GiB is free. Process 4242 has {} memory in use. "
-    "Of the allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but "
-    "unallocated."
-)
-
-
-@pytest.mark.parametrize(
-    ("held", "allocated", "unused", "segments", "others"),
-    [
-        ("22.64 GiB", "22.00 GiB", "200.00 MiB", False, False),
-        ("22.64 GiB", "12.00 GiB", "10.00 GiB", True, False),
-        ("10.00 GiB", "9.00 GiB", "100.00 MiB", False, True),
-    ],
-)
-def test_torch(held: str, allocated: str, unused: str, segments: bool, others: bool) -> None:
-    """Segments that grow where much lies unused; the others where they hold some."""
-    found = explain(TORCH.format(held, allocated, unused))
-    assert ("expandable_segments" in titles(found)) == segments
-    assert ("gpuconf ps" in titles(found)) == others
 
 
 def test_where_a_late_call_stands() -> None:

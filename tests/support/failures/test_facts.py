@@ -231,6 +231,28 @@ def test_no_file_of_gpuconf_is_the_users_code() -> None:
     assert _user_file("/home/a/gpuconf/train.py") == "/home/a/gpuconf/train.py"
 
 
+def test_gpuconfs_own_frames_are_passed_over() -> None:
+    """In what `rehearse` prints, the user's line is the script's."""
+    frames = ("/home/a/train.py", "/x/gpuconf/commands/rehearse/agent/main.py")
+    log = "".join(f'  File "{file}", line 7, in run\n    run()\n' for file in frames)
+    code = explain(f"{log}ResourceExhaustedError: something refused").facts.user_code
+    assert code is not None
+    assert code.file == "/home/a/train.py"
+
+
+def test_the_rows_of_one_refusal() -> None:
+    """Tensor, bytes and operation are of the refusal that was last."""
+    log = "\n".join(
+        f"Allocator (GPU_0_bfc) ran out of memory trying to allocate {size}MiB (rounded to "
+        f"{size * 2**20})requested by op {op}\nOP_REQUIRES failed: OOM when allocating tensor with "
+        f"shape[{rows},1024,256] and type float on /job:x/device:GPU:0 by allocator GPU_0_bfc"
+        for size, op, rows in ((256, "first/Relu", 256), (64, "second/Relu", 64))
+    )
+    request = explain(log).facts.request
+    shape = request.tensor and request.tensor.shape
+    assert (shape, request.node) == ((64, 1024, 256), "second/Relu")
+
+
 def _user_file(path: str) -> str | None:
     log = f'Traceback\n  File "{path}", line 3, in f\n    f()\nValueError'
     frame = explain(log).facts.user_code
