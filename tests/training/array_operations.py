@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tests.training.lazily import tf
 from tests.training.operation_case import SEED, gradients, integers, named, normal, values
 
 _INDEX = [3, 1, 3, 0]  # a repeated row: gradients must add up
-
-
-def _both(first: Any, second: Any) -> Any:
-    """Inputs made by both."""
-    return lambda: [*first(), *second()]
 
 
 def _ragged() -> Any:
@@ -33,35 +26,6 @@ def _stateful(function: Any) -> Any:
         return function()
 
     return run
-
-
-def _sparse_pieces(x: Any) -> Any:
-    """The sizes of these results are known only when they are computed."""
-    sparse = tf.sparse.from_dense(tf.nn.relu(x))
-    pieces = [
-        tf.sparse.concat(0, [sparse, sparse]),
-        tf.sparse.slice(sparse, [1, 2], [4, 3]),
-        tf.sparse.reorder(tf.sparse.transpose(sparse)),
-    ]
-    return [tensor for piece in pieces for tensor in (piece.indices, piece.values)]
-
-
-def _sparse_sums(x: Any) -> Any:
-    sparse = tf.sparse.from_dense(tf.nn.relu(x))
-    return [
-        tf.sparse.reduce_sum(sparse, 1),
-        tf.sparse.softmax(sparse).values,
-        tf.sparse.add(sparse, sparse).values,
-        tf.sparse.to_dense(sparse),
-    ]
-
-
-def _sparse_matrix_product(x: Any) -> Any:
-    sparse = tf.sparse.from_dense(tf.nn.relu(x))
-    matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
-        indices=sparse.indices, values=sparse.values, dense_shape=sparse.dense_shape
-    )
-    return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=x)
 
 
 _MATRIX, _CUBE = normal((5, 7)), normal((3, 4, 5))
@@ -147,13 +111,6 @@ SHAPES = {
         ],
         _MATRIX,
     )._replace(on_host=True),
-    "sparse and dense product": values(
-        lambda x: tf.sparse.sparse_dense_matmul(tf.sparse.from_dense(tf.nn.relu(x)), x[:, :5]),
-        normal((7, 7)),
-    ),
-    "sparse concatenation, slice, order": values(_sparse_pieces, normal((7, 7))),
-    "sparse sum, softmax, addition": values(_sparse_sums, normal((7, 7)))._replace(on_host=True),
-    "sparse matrix product": values(_sparse_matrix_product, normal((7, 7))),
 }
 
 REDUCTIONS = {
@@ -202,14 +159,6 @@ REDUCTIONS = {
         ],
         _MATRIX,
     ),
-    "sparse segments": gradients(
-        lambda x: [
-            tf.sparse.segment_sum(x, [0, 1, 1, 4], [0, 0, 1, 2]),
-            tf.sparse.segment_mean(x, [0, 1, 1, 4], [0, 0, 1, 2]),
-            tf.sparse.segment_sqrt_n(x, [0, 1, 1, 4], [0, 0, 1, 2]),
-        ],
-        _MATRIX,
-    ),
     "top k and sort": gradients(
         lambda x: [*tf.math.top_k(x, 3), tf.sort(x, 0), tf.argsort(x, 1, "DESCENDING")], _MATRIX
     ),
@@ -228,15 +177,6 @@ INTEGERS = {
         lambda i, j: [i + j * 2, i // (j + 1), i % (j + 1), tf.minimum(i, j), tf.square(i) - j],
         integers(50, (5, 6), (5, 6), dtype="int64"),
     ),
-    "bits": values(
-        lambda i, j: [
-            tf.bitwise.bitwise_and(i, j),
-            tf.bitwise.bitwise_xor(i, j),
-            tf.bitwise.left_shift(i, j),
-            tf.bitwise.invert(i),
-        ],
-        integers(8, (5, 6), (5, 6), dtype="int64"),
-    ),
     "contrast and saturation": values(
         lambda x: [tf.image.adjust_contrast(x, 1.3), tf.image.adjust_saturation(x, 0.7)],
         normal((2, 9, 10, 3)),
@@ -248,20 +188,9 @@ INTEGERS = {
         ],
         _MATRIX,
     ),
-    "bincount and buckets": values(
-        lambda i: [
-            tf.math.bincount(tf.reshape(i, [-1]), minlength=8, maxlength=8),
-            tf.searchsorted(tf.constant([1, 3, 6]), tf.reshape(i, [-1])),
-        ],
-        integers(8, (5, 6)),
-    )._replace(on_host=True),
     "non-maximum suppression": values(
         lambda x: tf.image.non_max_suppression(tf.abs(x[:, :4]), x[:, 4], 3, 0.1), normal((20, 5))
     )._replace(on_host=True),
-    "in top k": values(
-        lambda x: tf.math.in_top_k([1, 3, 2, 0, 6], x, 3),
-        _MATRIX,
-    ),
 }
 
 RANDOM = {
@@ -282,9 +211,6 @@ RANDOM = {
         ],
         _seed,
     )._replace(on_host=True),
-    "stateless gamma": values(
-        lambda seed: tf.random.stateless_gamma([40, 1], seed, [2.0]), _seed
-    )._replace(on_host=True),
     "stateful random": values(
         _stateful(
             lambda: [
@@ -297,9 +223,6 @@ RANDOM = {
         ),
         list,
     ),
-    "a random generator": values(
-        _stateful(lambda: tf.random.experimental.stateless_fold_in([1, 2], 3)), list
-    )._replace(on_host=True),
 }
 
 
@@ -315,17 +238,8 @@ def _lookup() -> dict[str, Any]:
     return {"found": found, "doubled": found * 2, "words": tf.strings.upper(["ab", "c"]).numpy()}
 
 
-def _text_to_numbers() -> dict[str, Any]:
-    import keras
-
-    layer = keras.layers.TextVectorization(output_sequence_length=4)
-    layer.adapt(np.array(["one two three", "two three", "three"]))
-    return {"numbers": layer(tf.constant(["three one", "two four"]))}
-
-
 HOST = {
     "lookup tables and strings": values(_lookup, list)._replace(run=_lookup, on_host=True),
-    "text to numbers": values(_text_to_numbers, list)._replace(run=_text_to_numbers, on_host=True),
 }
 
 ARRAY_OPERATIONS = named({**SHAPES, **REDUCTIONS, **INTEGERS, **RANDOM, **HOST})

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from gpuconf.machine.leases.folder import LedgerFolder
 from gpuconf.machine.leases.lease import next_ticket
 from gpuconf.machine.leases.ledger import Ledger
@@ -89,4 +91,12 @@ def start_other(command: list[str], root: Path) -> subprocess.Popen[str]:
 
 
 IN_NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-AS_USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def as_user() -> list[str]:
+    """The command that starts a program as another user, if that one can start this Python."""
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    tried = subprocess.run([*command, sys.executable, "-c", ""], check=False, capture_output=True)
+    if tried.returncode:
+        pytest.skip("needs root, and a Python that other users can start")
+    return command

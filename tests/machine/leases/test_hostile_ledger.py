@@ -17,8 +17,8 @@ from gpuconf.machine.leases.folder import NoLedgerError
 from gpuconf.machine.leases.lease import file_name, next_ticket, this_process
 from gpuconf.machine.leases.ledger import MOST_FILES, Ledger
 from tests.machine.leases.ledgers import (
-    AS_USER,
     CARD,
+    as_user,
     files,
     held,
     readable_by_all,
@@ -185,7 +185,7 @@ def test_a_closed_file_of_another_user(root: Path) -> None:
     with held(root, {CARD: 100}):
         closed = root / CARD / RUBBISH
         closed.touch(mode=0o600)
-        other = start_other(AS_USER, root)
+        other = start_other(as_user(), root)
         assert other.stdout is not None
         assert other.stdout.readline() == "[100]\n"
         other.communicate("\n", timeout=30)

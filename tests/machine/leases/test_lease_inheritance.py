@@ -18,10 +18,10 @@ from gpuconf.machine.leases.lease import next_ticket, this_process
 from gpuconf.machine.leases.ledger import Ledger
 from gpuconf.machine.leases.view import describe_leases
 from tests.machine.leases.ledgers import (
-    AS_USER,
     CARD,
     IN_NAMESPACE,
     NOTE,
+    as_user,
     files,
     held,
     readable_by_all,
@@ -186,9 +186,10 @@ def test_a_child_with_a_place_in_its_parents_lease(root: Path, ledger: Ledger) -
 
 
 @pytest.mark.needs_root
-@pytest.mark.parametrize("command", [IN_NAMESPACE, AS_USER], ids=["namespace", "user"])
-def test_others_see_it_and_are_seen(command: list[str], root: Path, ledger: Ledger) -> None:
+@pytest.mark.parametrize("by", ["namespace", "user"])
+def test_others_see_it_and_are_seen(by: str, root: Path, ledger: Ledger) -> None:
     """From another pid namespace, where our pid is another's, and by another user."""
+    command = as_user() if by == "user" else IN_NAMESPACE
     readable_by_all(root)
     with held(root, {CARD: 100}):
         other = start_other(command, root)
@@ -201,7 +202,7 @@ def test_others_see_it_and_are_seen(command: list[str], root: Path, ledger: Ledg
         is_here = {
             each.size_bytes: each.owner.namespace == this_process().namespace for each in found
         }
-        assert is_here == {100: True, 7: command is AS_USER}
+        assert is_here == {100: True, 7: by == "user"}
         other.communicate("\n", timeout=30)
         assert other.returncode == 0
         assert sizes(ledger) == [100]

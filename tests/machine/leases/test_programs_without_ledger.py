@@ -11,7 +11,7 @@ import pytest
 
 from gpuconf.machine.leases.lease import next_ticket
 from gpuconf.machine.leases.mutex import Mutex
-from tests.machine.leases.ledgers import AS_USER, files, held, readable_by_all
+from tests.machine.leases.ledgers import as_user, files, held, readable_by_all
 from tests.machine.leases.line import ONE_CARD, START
 from tests.machine.leases.processes import Child, child
 from tests.programs.processes import Nvml, clean_environment, run_python
@@ -121,7 +121,7 @@ def test_a_cards_folder_closed_by_another_user(
     readable_by_all(made_ledger)
     (made_ledger / ONE_CARD.cards[0].uuid).mkdir(mode=0o700)
     tmp_path.chmod(0o777)  # for its profile
-    got, *notes = planned(tmp_path, environ, 1024, *AS_USER)
+    got, *notes = planned(tmp_path, environ, 1024, *as_user())
     assert got == "[1024]"
     assert len(notes) == 1
     assert "Permission denied" in notes[0]
