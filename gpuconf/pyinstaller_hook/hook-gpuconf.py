@@ -9,7 +9,7 @@ import gpuconf
 from gpuconf.profile.files import shipped_folder
 
 # Files read at run time: profiles, which are next to the package in a checkout, and the tables by
-# which `explain` and the batching calls recognize failures and say what to change.
+# which `explain`, `doctor` and the batching calls know failures and what to change.
 _FAILURES = os.path.join("gpuconf", "support", "failures")
 _ROOT = os.path.dirname(os.path.dirname(gpuconf.__file__))
 datas = [(os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs"))]
@@ -17,6 +17,7 @@ _TABLES = (
     _FAILURES,
     os.path.join(_FAILURES, "rules"),
     os.path.join(_FAILURES, "proposals", "changes"),
+    os.path.join("gpuconf", "commands", "doctor"),
 )
 datas += [(os.path.join(_ROOT, folder, "*.yaml"), folder) for folder in _TABLES]
 

@@ -97,12 +97,8 @@ class TorchBuild(NamedTuple):
 
 
 class JaxBuild(NamedTuple):
-    """The values that the GPU client of the installed jaxlib accepts; empty if unknown.
+    """The variables from which the installed jaxlib reads a memory fraction; empty if unknown."""
 
-    ``fractions`` are the variables from which it reads a memory fraction.
-    """
-
-    allocators: tuple[str, ...] = ()
     fractions: tuple[str, ...] = ()
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from gpuconf.backends.torch.environment import options_in
-from gpuconf.commands.doctor.checks.allocators import KNOWN_OPTIONS
 from gpuconf.commands.doctor.facts import CudaLibrary, JaxBuild, TorchBuild
 from gpuconf.commands.doctor.gathering.builds import (
     read_jax_build,
     read_torch_build,
     unknown_options,
 )
+from gpuconf.commands.doctor.variables import table
 from tests.commands.doctor.doctor_trees import package
 from tests.commands.doctor.test_doctor_package_facts import packages_in
 from tests.frameworks import installed
@@ -85,12 +87,17 @@ def test_the_wheels_of_the_gate() -> None:
         "release_lock_on_cudamalloc:True,per_process_memory_fraction:0.5"
     )
     libraries = installed.folder_of("torch") / "torch" / "lib"
-    assert unknown_options([str(libraries)], KNOWN_OPTIONS) == ()
+    known = table()["PYTORCH_ALLOC_CONF"]["known"].split()
+    assert unknown_options([str(libraries)], known) == ()
     environ = {"PYTORCH_ALLOC_CONF": f"{options},max_split_size:1"}
     torch = read_torch_build([str(installed.folder_of("torch"))], environ)
     assert torch is not None
     assert torch.unknown_options == ("max_split_size",)
     jax = read_jax_build([str(installed.folder_of("jax"))])
     assert jax is not None
-    assert jax.allocators == ("default", "platform", "bfc", "cuda_async", "vmm")
+    client = (installed.folder_of("jax") / "jaxlib" / "xla_client.py").read_text("utf-8")
+    listed = re.search(r"\ballocator not in (\([^)]*\))", client)
+    assert listed is not None
+    taken = table()["XLA_PYTHON_CLIENT_ALLOCATOR"]["takes"]
+    assert [each for each in ast.literal_eval(listed[1]) if not re.fullmatch(taken, each)] == []
     assert sorted(jax.fractions) == ["XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"]

@@ -17,7 +17,7 @@ from tests.commands.doctor.shell_fixes import environment_after
 ENVIRONMENT = [check for check in CHECKS if check.id.startswith("environment.")]
 UNKNOWN_OPTION = "per_process_memory_fraction"
 T400 = {"index": 1, "uuid": "GPU-1", "name": "NVIDIA T400", "compute_capability": [7, 5]}
-OLD_JAX = {"allocators": ["default"], "fractions": ["XLA_PYTHON_CLIENT_MEM_FRACTION"]}
+OLD_JAX = {"fractions": ["XLA_PYTHON_CLIENT_MEM_FRACTION"]}
 TORCH = {"installed": {"torch": ["2.9.1+cu128"]}, "torch": {"cuda_version": "12.8"}}
 OPTIONS_UNKNOWN = {"torch": {"cuda_version": "12.8", "unknown_options": [UNKNOWN_OPTION]}}
 MACHINES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gpuconf.commands.doctor.checks import (
-    allocators,
     builds,
     cards,
     driver,
@@ -14,6 +13,7 @@ from gpuconf.commands.doctor.checks import (
     leftovers,
     packages,
     profile,
+    variables,
 )
 from gpuconf.commands.doctor.checks.check import Check
 from gpuconf.commands.doctor.facts import Facts
@@ -28,7 +28,7 @@ CHECKS: tuple[Check, ...] = (
     *packages.CHECKS,
     *builds.CHECKS,
     *environment.CHECKS,
-    *allocators.CHECKS,
+    *variables.CHECKS,
     *host.CHECKS,
     *profile.CHECKS,
 )

@@ -1,4 +1,4 @@
-"""Environment variables that do not have the intended effect.
+"""Which GPUs variables show, in which order, and what a scheduler or a switch says.
 
 ``facts.environ`` is the user's environment, without the variables that gpuconf set.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from gpuconf.basics.environment import switched_off
 from gpuconf.commands.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
-from gpuconf.commands.doctor.checks.packages import cuda_plugins, jax_for_gpus, tensorflow_name
 from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.errors import UsageError
@@ -15,36 +14,14 @@ from gpuconf.machine.cards.inventory import SCHEDULERS
 from gpuconf.machine.schedulers.assigned import SLURM_VARIABLES
 from gpuconf.planner.visibility import see
 
-GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
-_JAX_PLATFORMS = "JAX_PLATFORMS"
 # A program's GPU shares from Slurm, Kubernetes and NVIDIA's plugin, and limits of HAMi and MPS.
 _SHARES = (
     *SLURM_VARIABLES,
     *("GPUCONF_SHARDS_PER_GPU", "GPU_PORTION", "RUNAI_NUM_OF_GPUS", "NVIDIA_VISIBLE_DEVICES"),
 )
 _LIMITS = ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_MPS_")
-_TRUE = ("true", "True", "1")
-
-
-def _growth(facts: Facts) -> Finding:
-    """TensorFlow accepts ``true`` and ``false``, otherwise logs an error (gpu_bfc_allocator.cc)."""
-    value = facts.environ.get(GROWTH)
-    if value is None:
-        return skip(f"{GROWTH} is not set")
-    if value in ("true", "false"):
-        return ok(f"{GROWTH}={value}")
-    return warn(
-        f"{GROWTH}={value} is ignored by TensorFlow, which reads only true and false",
-        "a profile of gpuconf that sets allow_growth puts the right value in its place",
-        fix=f"export {GROWTH}={meant_growth(value)}",
-    )
-
-
-def meant_growth(value: str) -> str:
-    """The intended meaning of ``value``; empty means TensorFlow's default."""
-    return "false" if value.strip().lower() in ("0", "false", "no", "off", "") else "true"
 
 
 def _visible_devices(facts: Facts) -> Finding:
@@ -100,59 +77,6 @@ def _device_order(facts: Facts) -> Finding:
     )
 
 
-def _jax_platforms(facts: Facts) -> Finding:
-    """Every platform named must start, and ``gpu`` names both cuda and rocm.
-
-    Without the variable, JAX uses what is available, and finally the CPU (jax/_src/xla_bridge.py).
-    """
-    value = facts.environ.get(_JAX_PLATFORMS)
-    if not value:
-        return skip(f"{_JAX_PLATFORMS} is not set")
-    if facts.packages.version("jax") is None:
-        return skip("JAX is not installed")
-    named = value.split(",")
-    plugins = cuda_plugins(facts.packages)
-    if "gpu" in named and plugins:
-        meant = ",".join("cuda" if each == "gpu" else each for each in named)
-        return fail(
-            f"{_JAX_PLATFORMS}={value} asks for cuda and rocm both, and JAX does not start",
-            fix=f"export {_JAX_PLATFORMS}={meant}",
-        )
-    if "cuda" in named and not plugins:
-        return fail(
-            f"{_JAX_PLATFORMS}={value}, and JAX has no plugin for CUDA: it does not start",
-            fix=jax_for_gpus(facts.packages),
-        )
-    if "cuda" not in named and plugins and facts.has_gpu:
-        return warn(
-            f"{_JAX_PLATFORMS}={value} keeps JAX off the GPU", fix=f"unset {_JAX_PLATFORMS}"
-        )
-    return ok(f"{_JAX_PLATFORMS}={value}")
-
-
-def _legacy_keras(facts: Facts) -> Finding:
-    """Three spellings enable it, and tf_keras must be installed (TensorFlow's lazy_loader.py)."""
-    value = facts.environ.get("TF_USE_LEGACY_KERAS")
-    version = facts.packages.version(tensorflow_name(facts.packages) or "")
-    if value is None:
-        return skip("TF_USE_LEGACY_KERAS is not set")
-    install = None
-    if version and facts.packages.version("tf-keras") is None:
-        install = f"pip install 'tf_keras~={'.'.join(version.split('.')[:2])}.0'"
-    if value not in (*_TRUE, "0", "false", "False", ""):
-        meant = int(meant_growth(value) == "true")
-        export = f"export TF_USE_LEGACY_KERAS={meant}"
-        return warn(
-            f"TF_USE_LEGACY_KERAS={value} is ignored: TensorFlow takes true, True and 1",
-            fix=f"{install} && {export}" if meant and install else export,
-        )
-    if value in _TRUE and install:
-        return fail(
-            f"TF_USE_LEGACY_KERAS={value} asks for tf_keras, which is not installed", fix=install
-        )
-    return ok(f"TF_USE_LEGACY_KERAS={value}")
-
-
 def _disabled(facts: Facts) -> Finding:
     try:
         off = switched_off(facts.environ)
@@ -186,13 +110,8 @@ def _is_share(variable: str) -> bool:
 
 
 CHECKS = (
-    Check("environment.growth", f"{GROWTH} is a value TensorFlow reads", _growth),
     Check("environment.visible_devices", f"{_VISIBLE} shows what it names", _visible_devices),
     Check("environment.device_order", "CUDA counts cards as nvidia-smi does", _device_order),
-    Check("environment.jax_platforms", "JAX may use the GPU, and has what it is asked for",
-          _jax_platforms),
-    Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is understood and tf_keras there",
-          _legacy_keras),
     Check("environment.share", "a scheduler's share of a GPU can be a limit", _share),
     Check("environment.disabled", "gpuconf is not switched off", _disabled),
 )  # fmt: skip

@@ -19,11 +19,8 @@ from gpuconf.backends.torch.environment import OPTION_VARIABLES, options_in
 from gpuconf.commands.doctor.facts import JaxBuild, TensorFlowBuild, TorchBuild
 from gpuconf.commands.doctor.gathering.files import read_text
 
-# generate_pjrt_gpu_plugin_options in jaxlib 0.4.38 and 0.10.2: `if allocator not in (…):`
-_JAX_ALLOCATORS = re.compile(r"\ballocator not in (\([^)]*\))")
 # Releases of torch differ in which of the two contains an option's name (2.9.1 and 2.15.0).
 _TORCH_LIBRARIES = ("libc10.so", "libc10_cuda.so")
-_QUOTED = re.compile(r"['\"](\w+)['\"]")
 _JAX_FRACTION = re.compile(r"\bXLA_(?:PYTHON_)?CLIENT_MEM_FRACTION\b")
 
 
@@ -101,11 +98,7 @@ def read_jax_build(folders: Sequence[str]) -> JaxBuild | None:
     text = _first_text(folders, "jaxlib/xla_client.py")
     if text is None:
         return None
-    match = _JAX_ALLOCATORS.search(text)
-    return JaxBuild(
-        allocators=tuple(_QUOTED.findall(match[1])) if match else (),
-        fractions=tuple(dict.fromkeys(_JAX_FRACTION.findall(text))),
-    )
+    return JaxBuild(tuple(dict.fromkeys(_JAX_FRACTION.findall(text))))
 
 
 def _first_text(folders: Sequence[str], path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Environment variables that a script sets too late, or to values that are ignored."""
+"""Environment variables that a script sets too late."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuconf.commands.doctor.checks.environment import GROWTH, meant_growth
 from gpuconf.commands.doctor.source import makers
 from gpuconf.commands.doctor.source.flow import CodeEvent, CodePath
 from gpuconf.commands.doctor.source.script import Script, ScriptProblem, first_in, imported_modules
@@ -26,7 +25,7 @@ _READ_AT_IMPORT = {
 _READ_AT_FIRST_USE: dict[str, tuple[frozenset[str], ...]] = {
     "CUDA_VISIBLE_DEVICES": (makers.TENSORFLOW_LISTS, makers.TENSORFLOW, makers.JAX, makers.TORCH),
     "CUDA_DEVICE_ORDER": (makers.TENSORFLOW_LISTS, makers.TENSORFLOW, makers.JAX, makers.TORCH),
-    GROWTH: (makers.TENSORFLOW,),
+    "TF_FORCE_GPU_ALLOW_GROWTH": (makers.TENSORFLOW,),
     "TF_GPU_ALLOCATOR": (makers.TENSORFLOW,),
     "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": (makers.TENSORFLOW,),
     "XLA_CLIENT_MEM_FRACTION": (makers.JAX,),
@@ -154,20 +153,3 @@ def _late(
         (f"{how}: {script.place(step.node)} ({earlier})",),
         f'import os\nos.environ["{setting.variable}"] = {text}  # before this:\n{earlier}',
     )
-
-
-def growth_spelling(script: Script) -> Iterator[ScriptProblem]:
-    """``source.growth_value``: TensorFlow accepts ``true`` and ``false``, and ignores the rest."""
-    for node in ast.walk(script.tree):
-        for setting in settings_at(script, node):
-            value = script.constant(setting.value)
-            if setting.variable != GROWTH or value is None or value in ("true", "false"):
-                continue
-            yield ScriptProblem(
-                "source.growth_value",
-                "warn",
-                node,
-                f"{GROWTH} is set to {value!r}, which TensorFlow ignores",
-                ('it takes the words "true" and "false", in lower case, and logs any other',),
-                f'os.environ["{GROWTH}"] = "{meant_growth(str(value))}"',
-            )

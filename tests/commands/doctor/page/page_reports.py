@@ -51,7 +51,7 @@ FULL = Report(
     findings=(
         Finding("driver.present", "ok", "driver 570.86.15, CUDA 12.8", ("from NVML",)),
         Finding(
-            "source.growth_value",
+            "source.refused_value",
             "warn",
             "train.py:3: TF_FORCE_GPU_ALLOW_GROWTH is set to '1', which TensorFlow ignores",
             ('    os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"', "it takes true and false"),

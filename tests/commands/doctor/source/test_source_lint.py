@@ -130,7 +130,7 @@ print(model.evaluate(x_test, y_test), model(x_test[:5]))
 def test_a_script_without_findings_is_not_called_sound() -> None:
     """It says how many patterns were looked for; that no profile applies is not a fault."""
     missing, clean = findings_in("import keras\n", "train.py")
-    assert clean.summary == "train.py: read; none of the 9 patterns looked for was found"
+    assert clean.summary == "train.py: read; none of the 8 patterns looked for was found"
     assert (missing.id, missing.status, missing.fix) == ("source.auto_missing", "ok", None)
 
 
@@ -138,7 +138,7 @@ def test_a_script_without_findings_is_not_called_sound() -> None:
 def test_several_files_are_counted_by_their_findings(clean: int, counted: str) -> None:
     """Not by the files without any, which reads as its opposite if there are none."""
     without = Finding("source.clean", "ok", "a.py: read")
-    assert in_one([without] * clean, 2)[-1].summary == f"2 files read for 9 patterns, {counted}"
+    assert in_one([without] * clean, 2)[-1].summary == f"2 files read for 8 patterns, {counted}"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_words_of_a_finding(script: str, words: str) -> None:
 def test_equal_findings_are_told_once() -> None:
     """A hundred lines with one fault are one finding, and not all its places are listed."""
     script = "import os\n" + 'os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"\n' * 100
-    (finding,) = found(script, "source.growth_value")
+    (finding,) = found(script, "source.refused_value")
     assert len(lines_of(finding)) == 8
     assert finding.detail[-1].endswith("and 92 more")
 
@@ -174,8 +174,8 @@ def test_equal_findings_are_told_once() -> None:
     ("comment", "is_silent"),
     [
         ("# gpuconf: ignore", True),
-        ("# gpuconf:ignore[source.growth_value, source.env_late]", True),
-        ("# gpuconf: ignore[source.growth-value]", True),
+        ("# gpuconf:ignore[source.refused_value, source.env_late]", True),
+        ("# gpuconf: ignore[source.refused-value]", True),
         ("# gpuconf: ignore[source.env_late]", False),
         ("# noqa", False),
     ],
@@ -184,7 +184,7 @@ def test_a_comment_silences_a_line(comment: str, is_silent: bool) -> None:
     """``# gpuconf: ignore`` all checks, with ids in brackets only those; it is counted."""
     script = f'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"  {comment}\n'
     findings = findings_in(script, "train.py")
-    assert (not found(script, "source.growth_value")) == is_silent
+    assert (not found(script, "source.refused_value")) == is_silent
     if is_silent:
         assert findings[-1].detail == ("1 silenced by `# gpuconf: ignore`",)
 
@@ -192,7 +192,7 @@ def test_a_comment_silences_a_line(comment: str, is_silent: bool) -> None:
 def test_a_quoted_line_obeys_nobody() -> None:
     """Escape sequences in the source do not reach the terminal."""
     script = 'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"  # \x1b[2J\x07\n'
-    (finding,) = found(script, "source.growth_value")
+    (finding,) = found(script, "source.refused_value")
     assert "".join(finding.detail).isprintable()
 
 

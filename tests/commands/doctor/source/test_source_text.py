@@ -43,7 +43,7 @@ def test_what_only_ipython_reads_is_left_out() -> None:
         "import re\nre.compile('\\d')",
     )
     findings = findings_in(notebook(*cells), "nb.ipynb")
-    assert [each.id for each in findings] == ["source.growth_value"]
+    assert [each.id for each in findings] == ["source.refused_value"]
     assert findings[0].summary.startswith("nb.ipynb:cell 3:3:")
 
 
@@ -51,7 +51,7 @@ def test_a_syntax_error_in_a_cell() -> None:
     """It is told with its cell."""
     cells = notebook("x = 1", "y = 1\n= 3", "if x:", f"import os, keras\n{BAD_LINE}", "tf.argmax?")
     finding, other, missing = findings_in(cells, "nb.ipynb")
-    assert (other.id, missing.id) == ("source.auto_missing", "source.growth_value")
+    assert (other.id, missing.id) == ("source.auto_missing", "source.refused_value")
     assert finding.detail[1] == "also at nb.ipynb:cell 3:1"
     assert finding.fix == "# correct this line; the other cells were read"
     old = findings_in(notebook("import keras", "print 'x'"), "nb.ipynb")
@@ -72,7 +72,7 @@ def test_an_old_notebook_and_an_empty_one() -> None:
     """Format 3 keeps its cells in a worksheet, under another key."""
     cell = {"cell_type": "code", "input": [f"import os\n{BAD_LINE}"]}
     (finding,) = findings_in(json.dumps({"worksheets": [{"cells": [cell]}]}), "nb.ipynb")
-    assert finding.id == "source.growth_value"
+    assert finding.id == "source.refused_value"
     assert [each.id for each in findings_in(notebook(), "nb.ipynb")] == ["source.clean"]
 
 
@@ -156,7 +156,7 @@ COLAB = f'"""Automatically generated."""\n!pip install keras\nimport os\n{BAD_LI
 def test_a_notebook_saved_as_a_script(text: str, line: int) -> None:
     """What only IPython reads is left out; a line of it where no editor has cells is a finding."""
     *others, growth = findings_in(text, "train.py")
-    assert (growth.id, growth.places[0].line) == ("source.growth_value", line)
+    assert (growth.id, growth.places[0].line) == ("source.refused_value", line)
     assert growth.summary.startswith(f"train.py:{line}: ")
     assert [each.id for each in others] == (["source.syntax"] if text == COLAB else [])
     if others:

@@ -1,0 +1,134 @@
+"""Variables whose value a framework refuses or ignores: `variables.yaml`, and this machine's part.
+
+``facts.environ`` is the user's environment, without the variables that gpuconf set.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+
+from gpuconf.commands.doctor import variables
+from gpuconf.commands.doctor.checks.check import Check, fail, ok, skip, warn
+from gpuconf.commands.doctor.checks.packages import cuda_plugins, jax_for_gpus, tensorflow_name
+from gpuconf.commands.doctor.facts import Facts
+from gpuconf.commands.doctor.finding import Finding
+
+_OfMachine = Callable[[Facts, Mapping[str, str]], Finding | None]
+
+
+def _nothing_more(_: Facts, __: Mapping[str, str]) -> None:
+    """For a variable that is right or wrong on every machine."""
+
+
+def _judged(check: str, of_machine: _OfMachine = _nothing_more) -> Callable[[Facts], Finding]:
+    """A check of the table's variables: first what depends on this machine, then their values."""
+
+    def judge(facts: Facts) -> Finding:
+        names = [name for name, rule in variables.table().items() if rule["check"] == check]
+        given = {name: facts.environ[name] for name in names if name in facts.environ}
+        if not given:
+            return skip(f"not set: {', '.join(names)}")
+        if (found := of_machine(facts, given)) is not None:
+            return found
+        build = facts.packages.torch
+        unknown = build.unknown_options if build else ()
+        bad = [
+            (name, each)
+            for name, value in given.items()
+            for each in variables.bad_values(name, value, unknown)
+        ]
+        for name, each in sorted(bad, key=lambda found: found[1].status):  # fail before warn
+            fix = f"unset {name}"
+            if each.meant is not None:
+                fix = f"export {name}={shlex.quote(each.meant)}"
+            return Finding("", each.status, each.why, each.notes, fix)
+        return ok(", ".join(f"{name}={value}" for name, value in given.items()))
+
+    return judge
+
+
+def _jax_fraction(facts: Facts, given: Mapping[str, str]) -> Finding | None:
+    """Which of the two this jaxlib reads; with both, its plugin does not start (0.10.2)."""
+    found = {name: value for name, value in given.items() if value}
+    build = facts.packages.jax
+    read = (build.fractions if build else ()) or tuple(found)
+    if unread := [name for name in found if name not in read]:
+        name = unread[0]
+        bad = next(variables.bad_values(name, found[name]), None)
+        share = found[name] if bad is None else bad.meant
+        export = "" if read[0] in found else f"; export {read[0]}={share}"
+        return warn(
+            f"{name} is not read by jaxlib {facts.packages.version('jaxlib')}",
+            fix=f"unset {name}{export}",
+        )
+    if len(found) == 2:
+        return fail(
+            f"{' and '.join(found)} are both set: JAX uses the CPU, and only its log has the "
+            "ValueError",
+            fix=f"unset {list(found)[1]}",
+        )
+    return None
+
+
+def _torch(facts: Facts, given: Mapping[str, str]) -> Finding | None:
+    """Two variables for the same options, of which a release reads one."""
+    if facts.packages.version("torch") is None:
+        return skip("torch is not installed for this Python")
+    options = {name: value for name, value in given.items() if value and name.endswith("CONF")}
+    if len(set(options.values())) < 2:
+        return None
+    bad = [name for name, value in options.items() if any(variables.bad_values(name, value))]
+    return warn(
+        f"{' and '.join(options)} are both set and differ: which one torch takes depends on its "
+        "release",
+        fix=f"unset {next(iter([*bad, *options]))}",
+    )
+
+
+def _jax_platforms(facts: Facts, given: Mapping[str, str]) -> Finding | None:
+    """A platform that is named must start; without the variable, JAX uses what is there."""
+    ((name, value),) = given.items()
+    named = value.split(",")
+    plugins = cuda_plugins(facts.packages)
+    wants_cuda = bool({"cuda", "gpu"} & {*named})
+    if not value:
+        return skip(f"{name} is empty")
+    if facts.packages.version("jax") is None:
+        return skip("JAX is not installed")
+    if wants_cuda and not plugins:
+        return fail(
+            f"{name}={value}, and JAX has no plugin for CUDA: it does not start",
+            fix=jax_for_gpus(facts.packages),
+        )
+    if not wants_cuda and plugins and facts.has_gpu:
+        return warn(f"{name}={value} keeps JAX off the GPU", fix=f"unset {name}")
+    return None
+
+
+def _legacy_keras(facts: Facts, given: Mapping[str, str]) -> Finding | None:
+    """What it asks for must be installed."""
+    ((name, value),) = given.items()
+    version = facts.packages.version(tensorflow_name(facts.packages) or "")
+    if value in ("true", "True", "1") and version and not facts.packages.version("tf-keras"):
+        return fail(
+            f"{name}={value} asks for tf_keras, which is not installed",
+            fix=f"pip install 'tf_keras~={'.'.join(version.split('.')[:2])}.0'",
+        )
+    return None
+
+
+CHECKS = (
+    Check("environment.growth", "TF_FORCE_GPU_ALLOW_GROWTH is a value TensorFlow reads",
+          _judged("growth")),
+    Check("environment.jax_platforms", "JAX may use the GPU, and has what it is asked for",
+          _judged("jax_platforms", _jax_platforms)),
+    Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is understood and tf_keras there",
+          _judged("legacy_keras", _legacy_keras)),
+    Check("environment.jax_fraction", "JAX's memory fraction is set once, and is a share",
+          _judged("jax_fraction", _jax_fraction)),
+    Check("environment.allocator", "no allocator is chosen that voids a memory limit",
+          _judged("allocator")),
+    Check("environment.torch_allocator", "torch understands the options for its allocator",
+          _judged("torch_allocator", _torch)),
+)  # fmt: skip
