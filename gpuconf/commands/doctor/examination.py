@@ -38,6 +38,7 @@ _PIP = re.compile(r"(?<![\w-])pip(?= (?:un)?install )")
 # NVIDIA_API_KEY is a registry password.  Terraform also uses TF_: TF_VAR_db_password, TF_TOKEN_….
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _TERRAFORMS = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_CLOUD_", "TF_LOG", "TF_PLUGIN_")
+_SCRIPTS_A_LINE = 100  # of progress
 _SHOWN_PACKAGES = (
     "tensorflow",
     "tensorflow-cpu",
@@ -103,7 +104,7 @@ def examine(
     findings = _reported_once(findings, facts)
     if python is not None:
         findings = [_with_pip_of(python, each) for each in findings]
-    findings += _chosen(_read_scripts(scripts), ids)
+    findings += _chosen(_read_scripts(scripts, progress), ids)
     live = None
     if request.probe and (ids is None or any(each.startswith("live.") for each in ids)):
         live = _probe(request, facts.packages, ids, _refusal(findings, facts), progress)
@@ -182,12 +183,18 @@ def _scripts(request: ExaminationRequest) -> tuple[str, ...]:
     return scripts_in(request.scripts)
 
 
-def _read_scripts(scripts: Sequence[str]) -> list[Finding]:
+def _read_scripts(scripts: Sequence[str], progress: Callable[[str], None]) -> list[Finding]:
+    """The findings in all scripts; of a large folder, how many have been read so far."""
     if not scripts:
         return []
     from gpuconf.commands.doctor.source import in_one
 
-    return in_one([each for script in scripts for each in _read_script(script)], len(scripts))
+    found: list[Finding] = []
+    for number, script in enumerate(scripts):
+        if number and number % _SCRIPTS_A_LINE == 0:
+            progress(f"{number} of {len(scripts)} scripts read")
+        found += _read_script(script)
+    return in_one(found, len(scripts))
 
 
 def _read_script(script: str) -> tuple[Finding, ...]:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpuconf.commands.doctor.examination import ExaminationRequest, examine
 from tests.commands.doctor.doctor_commands import Done, Job, checked, run_jobs
 from tests.programs.processes import Nvml, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 
 GROWTH = {"TF_FORCE_GPU_ALLOW_GROWTH": "1"}
-VALUE = "TF_FORCE_GPU_ALLOW_GROWTH is set to '1', which TensorFlow ignores"
+VALUE = "TF_FORCE_GPU_ALLOW_GROWTH=1 is ignored by TensorFlow, which reads only true and false"
 GROWN = """import os
 os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"
 """
@@ -67,7 +68,7 @@ def test_many_scripts(done: dict[str, Done]) -> None:
     assert "OK  " not in text.out
     assert f"project/50%, new/grown.py:2: {VALUE}" in text.out
     assert {each["id"].split(".")[0] for each in document["findings"]} == {"source"}
-    grown = [each for each in document["findings"] if each["id"] == "source.growth_value"]
+    grown = [each for each in document["findings"] if each["id"] == "source.refused_value"]
     places = [[(place["line"], place["cell"]) for place in each["places"]] for each in grown]
     assert places == [[(2, 1), (2, 2)], [(2, None), (5, None)]]
     assert [each["summary"] for each in document["findings"] if each["id"] == "source.clean"] == [
@@ -76,6 +77,16 @@ def test_many_scripts(done: dict[str, Done]) -> None:
     assert json.loads(done["refused, as a document"].out)["error"]["message"].endswith(
         "no such file"
     )
+
+
+def test_a_large_folder_shows_how_far_it_is(tmp_path: Path) -> None:
+    """A line on stderr for each hundred scripts; none at the end, where the findings are."""
+    for number in range(250):
+        (tmp_path / f"{number}.py").touch()
+    lines: list[str] = []
+    request = ExaminationRequest(ids=("source",), scripts=(str(tmp_path),))
+    examine(request, environ={}, progress=lines.append)
+    assert lines == ["100 of 250 scripts read", "200 of 250 scripts read"]
 
 
 def test_the_hook_of_pre_commit(done: dict[str, Done]) -> None:
@@ -94,10 +105,10 @@ def test_annotations(done: dict[str, Done]) -> None:
         "::warning file=bad.py,line=2,endLine=2,title=source.auto_late::`import gpuconf.auto` "
     )
     assert grown.startswith(
-        "::warning file=project/50%25%2C new/grown.py,line=2,endLine=2,title=source.growth_value::"
+        "::warning file=project/50%25%2C new/grown.py,line=2,endLine=2,title=source.refused_value::"
     )
     assert "/50%25, new/grown.py:5%0Afix" in grown
-    assert cells.startswith("::warning file=project/a.ipynb,title=source.growth_value::cell 1:2: ")
+    assert cells.startswith("::warning file=project/a.ipynb,title=source.refused_value::cell 1:2: ")
     assert (found.code, found.err) == (1, "")
     machine = done["annotations of the machine"]
     assert machine.out.startswith("::warning title=environment.growth::TF_FORCE_GPU_ALLOW_GROWTH")
