@@ -62,7 +62,7 @@ def test_many_scripts(done: dict[str, Done]) -> None:
     A word behind them that names a check and no file is a check.
     """
     text, document = done["many scripts"], checked(done["many scripts, document"])
-    counted = "4 files read for 8 patterns, 3 with findings"
+    counted = "4 files read for 9 patterns, 3 with findings"
     assert text.code == 0
     assert f"\n{counted}\n" in text.out
     assert "OK  " not in text.out

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from gpuconf.commands.doctor.finding import Finding, SourcePlace, crash
 from gpuconf.commands.doctor.source import (
     batches,
+    crowding,
     environment,
     growth,
     images,
@@ -47,6 +48,7 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.devices_early": "no device is made before the settings that it should get",
     "source.v1": "no code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have",
     "source.unedited": "whether the script is better left as it is, and run by `gpuconf run`",
+    "source.crowded": "no part of the script takes the GPU from another part",
     "source.whole_set": "no whole data set goes to the GPU at once",
     "source.images_in_list": "the images are not all read into one list",
     "source.clean": "none of the patterns above was found in the script",
@@ -59,6 +61,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.growth_one_gpu": growth.one_gpu_only,
     "source.devices_early": order.early_devices,
     "source.v1": version_1.version_1,
+    "source.crowded": crowding.crowded,
     "source.whole_set": batches.whole_set_at_once,
     "source.images_in_list": images.images_in_a_list,
 }

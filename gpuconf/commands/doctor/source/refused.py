@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuconf.commands.doctor.finding import Status
 from gpuconf.commands.doctor.source.environment import settings_at
-from gpuconf.commands.doctor.source.script import Script, ScriptProblem, argument
+from gpuconf.commands.doctor.source.script import SETS_LIMIT, Script, ScriptProblem, argument
 from gpuconf.commands.doctor.variables import bad_values
 
 _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
@@ -21,7 +21,7 @@ def refused_values(script: Script) -> Iterator[ScriptProblem]:
         for name, expression in settings_at(script, node):
             value = script.constant(expression)
             for bad in bad_values(name, value) if isinstance(value, str) else ():
-                if not bad.is_taken:
+                if not bad.is_taken or (name == "TF_GPU_ALLOCATOR" and _has_limit(script)):
                     fix = f'os.environ["{name}"] = "{bad.meant}"'
                     if bad.meant is None:
                         fix = f'os.environ.pop("{name}", None)'
@@ -34,6 +34,15 @@ def refused_values(script: Script) -> Iterator[ScriptProblem]:
     for call, name in script.calls():
         if name == _SETS_FRACTION:
             yield from _fraction(script, call)
+
+
+def _has_limit(script: Script) -> bool:
+    """Whether the script limits TensorFlow's memory, which another allocator does not heed."""
+    return any(
+        name == SETS_LIMIT
+        or any(each.arg == "per_process_gpu_memory_fraction" for each in call.keywords)
+        for call, name in script.calls()
+    )
 
 
 def _fraction(script: Script, call: ast.Call) -> Iterator[ScriptProblem]:

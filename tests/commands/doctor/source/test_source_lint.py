@@ -130,7 +130,7 @@ print(model.evaluate(x_test, y_test), model(x_test[:5]))
 def test_a_script_without_findings_is_not_called_sound() -> None:
     """It says how many patterns were looked for; that no profile applies is not a fault."""
     missing, clean = findings_in("import keras\n", "train.py")
-    assert clean.summary == "train.py: read; none of the 8 patterns looked for was found"
+    assert clean.summary == "train.py: read; none of the 9 patterns looked for was found"
     assert (missing.id, missing.status, missing.fix) == ("source.auto_missing", "ok", None)
 
 
@@ -138,7 +138,7 @@ def test_a_script_without_findings_is_not_called_sound() -> None:
 def test_several_files_are_counted_by_their_findings(clean: int, counted: str) -> None:
     """Not by the files without any, which reads as its opposite if there are none."""
     without = Finding("source.clean", "ok", "a.py: read")
-    assert in_one([without] * clean, 2)[-1].summary == f"2 files read for 8 patterns, {counted}"
+    assert in_one([without] * clean, 2)[-1].summary == f"2 files read for 9 patterns, {counted}"
 
 
 @pytest.mark.parametrize(
