@@ -1,6 +1,6 @@
-"""How notebooks and IPython show our values: which module renders which, imported on demand.
+"""How notebooks and IPython show our values: their renderer is imported when one is shown.
 
-A value does not import its renderer; its ``_repr_html_`` and ``_repr_pretty_`` call this module.
+A value's ``_repr_html_`` and ``_repr_pretty_`` call this module.
 """
 
 from __future__ import annotations
@@ -10,29 +10,20 @@ from typing import Any
 
 from gpuconf.basics.terminal import printable
 
-# A type's name, and the module below gpuconf.ipython.drawing that has its `html_of` and `text_of`.
-_DRAWN_BY = {
-    "Activation": "activation",
-    "Plan": "plan",
-    "Diagnosis": "diagnosis",
-    "MemoryEstimate": "estimate",
-    "Holdings": "holdings",
-    "Report": "examination",
-}
-
 
 def html_of(value: object) -> str:
     """Return a value as notebook HTML: an escaped fragment that loads nothing."""
-    html: str = _drawer(value).html_of(value)
+    html: str = _drawing(value).html
     return html
 
 
 def text_of(value: object) -> str:
     """Return the same as text, for terminals and for notebooks that show no HTML."""
-    text: str = _drawer(value).text_of(value)
+    text: str = _drawing(value).text
     return printable(text, keep="\n\t")  # names in it may contain ESC sequences
 
 
-def _drawer(value: object) -> Any:
-    name = next(kind.__name__ for kind in type(value).__mro__ if kind.__name__ in _DRAWN_BY)
-    return importlib.import_module(f"gpuconf.ipython.drawing.{_DRAWN_BY[name]}")
+def _drawing(value: object) -> Any:
+    by_type = importlib.import_module("gpuconf.ipython.drawing").BY_TYPE
+    name = next(kind.__name__ for kind in type(value).__mro__ if kind.__name__ in by_type)
+    return by_type[name](value)

@@ -16,8 +16,8 @@ from gpuconf.commands.estimate.budget import Budget
 from gpuconf.commands.estimate.document import document_of
 from gpuconf.commands.estimate.memory_limit import limit_and_budget, limit_of_plan
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.ipython.drawing.estimate import html_with, text_with
-from gpuconf.ipython.showing import NotebookOutput, Shown
+from gpuconf.ipython.drawing import of_estimate
+from gpuconf.ipython.showing import NotebookOutput
 from gpuconf.session.configure import activation, plan
 from gpuconf.support.command_line import CommandParser, check_picture
 from gpuconf.support.keras_api.families import family_on_any_backend
@@ -38,7 +38,7 @@ def run(words: list[str], variables: Mapping[str, Any], output: NotebookOutput) 
     if options.json:
         output.document(document_of(found, budget, target=target, plot=picture.path))
     else:
-        output.show(Shown(html_with(found, budget), text_with(found, budget)))
+        output.show(of_estimate(found, budget))
     if picture.said is not None:
         output.note(picture.said)
 

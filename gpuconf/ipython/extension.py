@@ -1,4 +1,4 @@
-"""%load_ext and %unload_ext: the magic, its completion, and the check of each failed cell."""
+"""%load_ext and %unload_ext: the magic, and the check of each failed cell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def load_ipython_extension(shell: Any) -> None:
     failures = Failures(shell)
     magic = GpuconfMagic(shell, failures)
     shell.register_magic_function(magic.run, "line", NAME)
-    shell.set_hook("complete_command", magic.complete, str_key=f"%{NAME}")
     shell.events.register("post_run_cell", failures.after_cell)
     _loaded[id(shell)] = failures
 
@@ -30,5 +29,3 @@ def unload_ipython_extension(shell: Any) -> None:
         return
     shell.events.unregister("post_run_cell", failures.after_cell)
     shell.magics_manager.magics["line"].pop(NAME, None)
-    strings = shell.strdispatchers["complete_command"].strs
-    strings.pop(f"%{NAME}", None)

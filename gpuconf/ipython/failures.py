@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from gpuconf.basics.terminal import debug
 from gpuconf.commands.explain.uncaught import diagnosis_of
 from gpuconf.errors import UsageError
-from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
+from gpuconf.ipython.drawing import of_diagnosis
+from gpuconf.ipython.showing import NotebookOutput, is_notebook
 
 if TYPE_CHECKING:  # imported when a cell fails
     from gpuconf.commands.explain import Diagnosis
@@ -62,15 +63,8 @@ class Failures:
         return found._replace(facts=found.facts._replace(user_code=code))
 
     def _show_below(self, found: Diagnosis) -> None:
-        shown = exception_shown(found)
+        shown = of_diagnosis(found, source=None)
         if is_notebook(self._shell):
             NotebookOutput(self._shell).show(shown)
         else:
             print(f"\ngpuconf: {shown.text}", file=sys.stderr, flush=True)
-
-
-def exception_shown(diagnosis: Diagnosis) -> Shown:
-    """The diagnosis of an exception, without line numbers."""
-    from gpuconf.ipython.drawing.diagnosis import exception_html, exception_text
-
-    return Shown(exception_html(diagnosis), exception_text(diagnosis))

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from gpuconf.basics import display
 from gpuconf.basics.terminal import say, show_no_traceback
 from gpuconf.commands.cli.main import build_parser
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.ipython import completion
-from gpuconf.ipython.child import IN_A_CHILD, ask_child, run_child
-from gpuconf.ipython.failures import Failures, exception_shown
-from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
+from gpuconf.ipython.child import IN_A_CHILD, run_child
+from gpuconf.ipython.drawing import BY_TYPE, of_diagnosis
+from gpuconf.ipython.failures import Failures
+from gpuconf.ipython.showing import NotebookOutput, is_notebook
 from gpuconf.support.command_line import COMMANDS
 
 if TYPE_CHECKING:
@@ -67,10 +66,6 @@ class GpuconfMagic:
             say("this is a bug in gpuconf; please report it with the traceback")
             raise
 
-    def complete(self, _shell: Any, event: Any) -> list[str]:
-        """TAB completions."""
-        return completion.candidates(event.text_until_cursor, HELP, self._shell.user_ns)
-
     def _run(self, words: list[str]) -> None:
         name, *rest = words or ["help"]
         if name == "help" and rest:
@@ -101,12 +96,13 @@ class GpuconfMagic:
     ) -> None:
         """Draw the command's result; if no drawing is requested, print as the command does."""
         name = words[0]
-        if not is_notebook(self._shell) or _is_for_programs(options):
+        if name in IN_A_CHILD:
+            run_child(words, color=is_notebook(self._shell))
+        elif not is_notebook(self._shell) or _is_for_programs(options):
             _print(words, options, output)
-        elif name in IN_A_CHILD:
-            output.show(ask_child(words, output))
         elif name in _FOUND_BY:
-            output.show(_drawn(_FOUND_BY[name](options, output)))
+            found = _FOUND_BY[name](options, output)
+            output.show(BY_TYPE[type(found).__name__](found))
         elif name == "docs" and options.topic is not None:
             from gpuconf.commands.cli.docs import page_text
 
@@ -124,7 +120,7 @@ class GpuconfMagic:
         if options.json:
             output.document(found)
         else:
-            output.show(exception_shown(found))
+            output.show(of_diagnosis(found, source=None))
 
 
 def _words_of(line: str) -> list[str]:
@@ -161,9 +157,7 @@ def _show_help() -> None:
 
 def _print(words: list[str], options: argparse.Namespace, output: NotebookOutput) -> None:
     """Print as the command does, but never show this process as if it were another program."""
-    if words[0] in IN_A_CHILD:
-        run_child(words)
-    elif words[0] == "plan":
+    if words[0] == "plan":
         from gpuconf.commands.cli.plan import show
 
         show(_plan(options, output), options, output)
@@ -174,8 +168,7 @@ def _print(words: list[str], options: argparse.Namespace, output: NotebookOutput
 def _is_for_programs(options: argparse.Namespace) -> bool:
     """Whether the requested output is not a drawing: JSON, a list, a file."""
     asked = vars(options)
-    others = ("json", "list_checks", "hosts", "report", "plot", "watch")
-    return any(asked.get(name) for name in others) or asked.get("format", "text") != "text"
+    return bool(asked.get("json") or asked.get("plot"))
 
 
 def _plan(options: argparse.Namespace, _output: NotebookOutput) -> Plan:
@@ -197,10 +190,6 @@ def _diagnosis(options: argparse.Namespace, output: NotebookOutput) -> Diagnosis
             "a cell has no standard input to read a log from", hint=f"{_PROG} explain train.log"
         )
     return explained(options.log, output)
-
-
-def _drawn(value: object) -> Shown:
-    return Shown(display.html_of(value), display.text_of(value))
 
 
 _FOUND_BY: Mapping[str, Callable[[argparse.Namespace, NotebookOutput], object]] = {

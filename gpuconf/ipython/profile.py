@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Iterator
 
 from gpuconf.commands.run.request import add_set, changes_of
 from gpuconf.errors import TooLateError
-from gpuconf.ipython.drawing.activation import blocks_of
-from gpuconf.ipython.showing import NotebookOutput, Shown
+from gpuconf.ipython.drawing import Drawing, drawing
+from gpuconf.ipython.showing import NotebookOutput
 from gpuconf.profile import chosen_profile, list_profiles
 from gpuconf.session.configure import activation, configure
 from gpuconf.support.command_line import CommandParser
-from gpuconf.support.reporting.html import Markup, folded, fragment, paragraph, table_markup
-from gpuconf.support.reporting.lines import Table
+from gpuconf.support.reporting.lines import Line
 
 
 def run(words: list[str], output: NotebookOutput) -> None:
@@ -52,33 +52,29 @@ def _choose(options: argparse.Namespace, changes: dict[str, object]) -> None:
         ) from None
 
 
-def _state() -> Shown:
+def _state() -> Drawing:
     """The Activation of this process, or what would apply, and the available profiles."""
     made = activation()
-    table = _profiles(made.profile if made is not None else None)
-    listed = folded(f"{len(table.rows)} profiles to choose from", table_markup(table))
     if made is not None:
-        return Shown(fragment(*blocks_of(made), listed), str(made))
-    choice = chosen_profile()
-    lines = [
-        "no profile is in force in this kernel: nothing holds a framework that is imported now",
-        f"`%gpuconf profile` with a name chooses one; without a name `import gpuconf.auto` would "
-        f"take {choice.profile}, because {choice.because}",
-    ]
-    rows = [f"  {name:<20}{about}" for _, name, about in table.rows]
-    html: list[Markup] = [paragraph(lines[0], "bold"), paragraph(lines[1]), table_markup(table)]
-    return Shown(fragment(*html), "\n".join([*lines, *rows]))
+        lines = [*str(made).splitlines(), ""]
+    else:
+        choice = chosen_profile()
+        lines = [
+            "no profile is in force in this kernel: nothing holds a framework that is imported now",
+            f"`%gpuconf profile` with a name chooses one; without a name `import gpuconf.auto` "
+            f"would take {choice.profile}, because {choice.because}",
+        ]
+    return drawing(map(Line, [*lines, *_profiles(made.profile if made is not None else None)]))
 
 
-def _profiles(in_force: str | None) -> Table:
+def _profiles(in_force: str | None) -> Iterator[str]:
     """Every profile that can be found, with the one in force marked."""
-    rows = [
-        ("✓" if entry.name == in_force else "", entry.name, _about(entry.description, entry.error))
-        for entry in list_profiles()
-        if not entry.is_shadowed
-    ]
-    return Table(("", "profile", "what for"), rows)
-
-
-def _about(description: str | None, error: Exception | None) -> str:
-    return f"broken: {error}" if error is not None else " ".join((description or "").split())
+    for entry in list_profiles():
+        if not entry.is_shadowed:
+            mark = "✓" if entry.name == in_force else " "
+            about = (
+                f"broken: {entry.error}"
+                if entry.error
+                else " ".join((entry.description or "").split())
+            )
+            yield f"{mark} {entry.name:<20}{about}"

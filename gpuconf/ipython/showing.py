@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuconf.basics.terminal import printable
 from gpuconf.commands.cli.output import Output
-
-
-class Shown(NamedTuple):
-    """An answer in both forms."""
-
-    html: str
-    text: str
+from gpuconf.ipython.drawing import Drawing
 
 
 class NotebookOutput(Output):
@@ -42,7 +36,7 @@ class NotebookOutput(Output):
         else:
             super().note(text)
 
-    def show(self, answer: Shown) -> None:
+    def show(self, answer: Drawing) -> None:
         """Show the answer in place of the progress."""
         if self._is_notebook:
             text = printable(answer.text, keep="\n\t")  # names in it may contain escape sequences

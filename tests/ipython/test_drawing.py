@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.basics.setting import Setting
-from gpuconf.basics.units import GIB, MIB, sized
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.explain import explain
 from gpuconf.commands.ps.document import CardHoldings, Holding, Holdings, LeaseBar, LedgerState
 from gpuconf.machine.cards.inventory import GpuProcess
@@ -102,80 +102,21 @@ def test_a_display_is_small_and_styles_only_itself(value: object) -> None:
     assert {name for name in used if f".{name}" not in sheet} == set()
 
 
-def test_a_plan() -> None:
-    """The bar is the whole card, and the sum of the limit stands below it."""
-    given = planned()
-    made = html(given)
-    text = Outline(made).text
-    limit = sized(given.gpus[0].limit_bytes or 0)
-    for words in (
-        "profile shared-desktop",
-        "GPU 0 NVIDIA GeForce RTX 2080 Ti",
-        "in use 1945 MiB",
-        f"limit {limit}",
-        "fraction 0.7 × 11264 MiB total = 7884 MiB",
-        "TF_FORCE_GPU_ALLOW_GROWTH=true",
-    ):
-        assert words in text
-    shares = [float(share) for share in re.findall(r"width:([\d.]+)%", made)]
-    assert sum(shares) == pytest.approx(100, abs=0.05)
-
-
-def test_a_card_without_figures_has_no_bar() -> None:
-    """Unknown is not drawn as nothing."""
-    silent = plan(SHARED_DESKTOP, card(free=None))
-    made = html(silent)
-    assert 'class="bar"' not in made
-    assert "free now unknown" in Outline(made).text
-
-
-def test_an_activation() -> None:
-    """Each setting with its fate; a plan that is still to come is said to be."""
-    text = Outline(html(activated())).text
-    assert "ok memory_limit GPU:0 5734 MiB" in text
-    assert "pending TF_FORCE_GPU_ALLOW_GROWTH" in text
-    assert "differs session asked 0.5, got 0.9" in text
-    assert "free when planned 9319 MiB" in text
-    early = Outline(html(Activation(SHARED_DESKTOP))).text
-    assert "no plan yet" in early
-    assert "GPUCONF_DISABLE" in Outline(html(Activation(disabled="GPUCONF_DISABLE=1"))).text
-
-
-def test_holdings() -> None:
-    """Who holds what, under the card's bar."""
-    text = Outline(html(held())).text
-    assert "others 1024 MiB" in text
-    assert "7 train.py train.py train.py 5120 MiB 2048 MiB" in text
-
-
-def test_a_report() -> None:
-    """Each problem with its fix, and cards by the numbers that the page gives them."""
-    text = Outline(html(FULL)).text
-    assert "FAIL cards.leftover" in text
-    assert "kill -9 4242" in text
-    assert "GPU 1.0 MIG 1g.10gb" in text
-
-
-def test_a_diagnosis() -> None:
-    """The cause, the tensor, and what to change, each with something to paste."""
-    diagnosis = explain(LOG.replace(SCRIPT, "x"))
-    text = Outline(html(diagnosis)).text
-    assert text.startswith("no room on the card for a tensor (oom-device-tensor): the run failed")
-    assert "[64, 4096, 4096] float32 = 4096 MiB" in text
-    assert "%gpuconf docs causes/oom-device-tensor" in text
-    for proposal in diagnosis.proposals:
-        assert " ".join(proposal.title.split()) in text
-        assert " ".join(proposal.paste.split()) in text
-
-
-def test_an_estimate() -> None:
-    """The answer, the layers, and what would save memory where it does not fit."""
-    text = Outline(html(estimates.estimate(**estimates.TOO_LARGE))).text
-    assert "does not fit 900 MiB; the largest batch that does is 24" in text
-    assert "stays between steps 300 MiB" in text
-    assert "stem/conv" in text
-    for advice in estimates.ADVICE:
-        assert advice.change in text
+def test_what_a_report_says_is_drawn() -> None:
+    """The lines of the command's text, in its styles; more of it behind a click."""
+    for name, words in {
+        "plan": ["profile shared-desktop", "fraction 0.7 × 11264 MiB total = 7884 MiB",
+                 "TF_FORCE_GPU_ALLOW_GROWTH=true"],
+        "activation": ["5734 MiB", "asked 0.5, got 0.9"],
+        "holdings": ["train.py", "5120 MiB"],
+        "diagnosis": ["[64, 4096, 4096] float32 = 4096 MiB", "gpuconf docs causes/"],
+        "estimate": ["does not fit 900 MiB; the largest batch that does is 24", "stem/conv"],
+        "report": ["FAIL", "cards.leftover", "kill -9 4242", "MIG 1g.10gb"],
+    }.items():  # fmt: skip
+        text = Outline(html(HARMLESS[name])).text
+        assert [each for each in words if each not in text] == [], name
+    assert "everything" in Outline(html(HARMLESS["report"])).text
+    assert 'class="bold red"' in html(HARMLESS["diagnosis"])
     for others in (estimates.BARE, estimates.FITS, estimates.HOPELESS, estimates.INFERENCE):
         check_harmless(html(estimates.estimate(**others)))
 

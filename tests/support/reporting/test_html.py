@@ -10,33 +10,23 @@ from hypothesis import strategies as st
 
 from gpuconf.support.reporting.html import (
     COLOURS,
-    FILLS,
-    BarPart,
     Markup,
-    bar,
     folded,
     fragment,
     line_markup,
     markup_of,
-    paragraph,
     preformatted,
     stylesheet,
-    table_markup,
     tag,
-    to_paste,
 )
-from gpuconf.support.reporting.lines import Line, Table, line_of
+from gpuconf.support.reporting.lines import Line, line_of
 from tests.support.reporting.outline import Outline, check_harmless
 
 HARM = "<script>alert(1)</script>\x1b[2J\u202e\udcff&\"'"
 MADE_OF_TEXT = (
-    paragraph,
-    to_paste,
     lambda text: tag("td", text),
-    lambda text: folded(text, paragraph(text)),
+    lambda text: folded(text, tag("p", text)),
     lambda text: preformatted([Line(text, "red"), line_of((text, "bold"), (text, ""))]),
-    lambda text: table_markup(Table((text,), [(text,)], text)),
-    lambda text: bar([BarPart(text, 7, "ours")]),
 )
 
 
@@ -80,25 +70,11 @@ def test_spans_keep_their_places() -> None:
 def test_every_class_has_a_rule() -> None:
     """A style without a rule would be shown as plain text, and nobody would notice."""
     sheet = stylesheet()
-    for name in (*COLOURS, *FILLS, "bold", "dim", "underline", "paste", "figure", "bar", "key"):
+    for name in (*COLOURS, "bold", "dim", "underline"):
         assert f".{name}" in sheet
     # Nothing outside is restyled: every rule begins with our own class.
     for selector in re.findall(r"^([^{\n]+)\{", sheet, re.MULTILINE):
         assert all(each.strip().startswith(".gpuconf") for each in selector.split(","))
-
-
-def test_figures_are_aligned() -> None:
-    """The cells of a column of numbers have the class for it, those of words have none."""
-    table = str(table_markup(Table(("program", "MiB"), [("train.py", "12")])))
-    assert '<td>train.py</td><td class="figure">12</td>' in table
-
-
-def test_a_bar_is_as_long_as_its_parts() -> None:
-    """Their shares add up to the whole; a part of nothing has neither a piece nor a word."""
-    html = bar([BarPart("a", 1, "others"), BarPart("none", 0, "ours"), BarPart("b", 3, "room")])
-    assert re.findall(r"width:([\d.]+)%", html) == ["25.00", "75.00"]
-    assert "none" not in html
-    assert "a 1 B" in html
 
 
 def _luminance(colour: tuple[float, float, float]) -> float:
