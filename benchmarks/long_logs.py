@@ -1,6 +1,6 @@
 """Long logs of several kinds, generated on the fly; as a program, one of them is explained.
 
-python -m benchmarks.long_logs "allocator's dumps, repeated" --megabytes 200
+python -m benchmarks.long_logs "the tests' logs, mixed" --megabytes 200
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from gpuconf.commands.explain import explain_chunks
 
 LOGS = Path(__file__).resolve().parents[1] / "tests/commands/explain/simulated/logs"
-CHUNK_BYTES = 1 << 20
 OOM = (
     "ResourceExhaustedError: OOM when allocating tensor with shape[10000,32,28,28] and type float "
     "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc\n"
@@ -31,16 +30,8 @@ def progress(end: str) -> Blocks:
             step = step % 1875 + 1
             done = step * 30 // 1875
             bar = f"{step}/1875 [{'=' * done}>{'.' * (30 - done)}]"
-            loss = f"loss: {random.random():.4f} - accuracy: {random.random():.4f}"
-            lines.append(f"{bar} - ETA: {random.randint(0, 59)}s - {loss}{end}")
+            lines.append(f"{bar} - ETA: {random.randint(0, 59)}s - loss: {random.random()}{end}")
         yield f"{''.join(lines)}\n".encode()
-
-
-def dumps() -> Blocks:
-    """The same failure with the allocator's dump, over and over."""
-    log = (LOGS / "oom-fit.log").read_bytes()
-    while True:
-        yield log * 40
 
 
 def chunks_in_use() -> Blocks:
@@ -64,9 +55,7 @@ def mixed() -> Blocks:
 
 
 KINDS: dict[str, Callable[[], Blocks]] = {
-    "progress bars, by lines": lambda: progress("\n"),
     "progress bars, written over": lambda: progress("\r"),
-    "allocator's dumps, repeated": dumps,
     "lines of one dump, all different": chunks_in_use,
     "the tests' logs, mixed": mixed,
 }
@@ -76,8 +65,7 @@ def log_of(kind: str, size_bytes: int) -> Blocks:
     """A log of one kind in chunks, with an exception at its end."""
     written = 0
     for block in KINDS[kind]():
-        for start in range(0, len(block), CHUNK_BYTES):
-            yield block[start : start + CHUNK_BYTES]
+        yield block
         written += len(block)
         if written >= size_bytes:
             break
@@ -85,10 +73,7 @@ def log_of(kind: str, size_bytes: int) -> Blocks:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has used.
-
-    Not from `getrusage`, whose figure a child process inherits from its parent.
-    """
+    """The most memory that this process has used, without its parent's, which `getrusage` has."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 

@@ -64,7 +64,7 @@ def bad_values(name: str, value: str, unknown: Collection[str] = ()) -> Iterator
 def _judged_options(
     rule: dict[str, Any], value: str, unknown: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Why options are refused, and those that may stay, rightly spelt."""
+    """Why options are refused, and those that may stay, correctly spelt."""
     reasons, kept = [], []
     for given, text in options_in(value):
         name = meant_option(given, rule["known"].split())

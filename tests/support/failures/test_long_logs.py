@@ -47,8 +47,6 @@ print(json.dumps(shown))
     [
         "progress bars, written over",
         "lines of one dump, all different",
-        pytest.param("progress bars, by lines", marks=pytest.mark.nightly),
-        pytest.param("allocator's dumps, repeated", marks=pytest.mark.nightly),
         pytest.param("the tests' logs, mixed", marks=pytest.mark.nightly),
     ],
 )
