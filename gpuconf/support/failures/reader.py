@@ -103,7 +103,7 @@ class _Reader:
             card=card,
             dump=dump,
             allocations=self.tables.allocations(),
-            batch_size=batch_size_in(self.frames.codes()),
+            batch_size=batch_size_in([*self.frames.codes(), *texts]),
             user_code=self.frames.user_frame(numbers),
             exception=_exception(verdict),
             cut_off=verdict.cut_off.text.strip()[:300] if verdict.cut_off is not None else None,

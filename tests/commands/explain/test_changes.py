@@ -127,6 +127,8 @@ def made_facts(chance: random.Random) -> LogFacts:
         details["device_refused"] = chance.choice(["busy or unavailable", "invalid device ordinal"])
     if "vgpu_limit" in details:
         details["vgpu_limit"] = "8192"
+    if "server_share" in details:
+        details["server_share"] = chance.choice(["1.5/24.0", "20.5/24.0"])
     if "torch_hint" in details:
         details["torch_hint"] = "max_split_size_mb"
     kinds = ("temporary files", "data set", "events", "packages", "cache", "checkpoint")
@@ -135,7 +137,7 @@ def made_facts(chance: random.Random) -> LogFacts:
     shape = tuple(chance.choice([1, 3, 64, 224, 5000, 50_000]) for _ in range(chance.randint(1, 4)))
     dtype = chance.choice([None, "float32", "float64"])
     tensor = Tensor(shape, dtype, (size() or MIB), "") if chance.random() < 0.5 else None
-    node = chance.choice([None, "dense/kernel/Adam", "conv2d/Relu", "random_uniform"])
+    node = chance.choice([None, "dense/kernel/Adam", "conv2d/Relu", "random_uniform", "crop_and_resize"])
     request = MemoryRequest(
         tensor=tensor, size_bytes=size(), node=node, device=chance.choice(["GPU:0", "CPU:0"])
     )

@@ -75,7 +75,7 @@ class Details(TypedDict, total=False):
     assertion: str
     """The assertion that failed in a kernel."""
     paging_file: str
-    """1455, the Windows error for a paging file that is too small."""
+    """The error of Windows for a paging file that is too small, 1455, or PyTorch's words for it."""
     cpu_build: str
     """The phrase that shows that the framework was built without CUDA."""
     hidden_by: str
@@ -88,6 +88,18 @@ class Details(TypedDict, total=False):
     """The bytes that HAMi allows a container on the GPU."""
     fft: str
     """cuFFT, where it is the library that found no memory."""
+    outdated_library: str
+    """The library of CUDA that JAX finds too old."""
+    undefined_symbol: str
+    """The symbol that an older library of CUDA, found first, does not have."""
+    device_file: str
+    """The driver's device file that does not exist."""
+    unknown_error: str
+    """PyTorch's phrase for CUDA_ERROR_UNKNOWN."""
+    half_type: str
+    """The type that the card's compute capability lacks."""
+    server_share: str
+    """What vLLM found free on the GPU, and what the GPU has, in GiB."""
     slurm_step: str
     """The job step that Slurm killed."""
     full_folder: str
@@ -140,25 +152,37 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"dynamic library '[^']{1,60}'; dlerror: (lib[\w.-]{1,60}?\.so[.\d]{0,12}): cannot open")),
     ("map_location", re.compile(r"(deserialize object on a CUDA device)")),
     ("signal", re.compile(r"killed by signal: (\w{1,20})")),
-    ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: (\d[\d.]{0,20}\d)")),
+    ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: ?(\d[\d.]{0,20}\d)")),
     ("versions_differ", re.compile(
         r"((?:[Dd]river/library version mismatch|API mismatch|does not match DSO version))")),
-    ("shared_memory", re.compile(r"(shared memory|\bshm\b)")),
+    ("shared_memory", re.compile(r"(shared memory|\bshm\b|</torch_)")),
     ("container", re.compile(r"(could not select device driver|nvidia-container-cli)")),
     ("device_refused", re.compile(r"(invalid device ordinal|busy or unavailable)")),
     ("assertion", re.compile(r"Assertion [`'](.{1,200}?)[`'] failed")),
-    ("paging_file", re.compile(r"(\b1455\b)")),
+    ("paging_file", re.compile(r"(\b1455\b|DefaultCPUAllocator: not enough memory)")),
     ("cpu_build", re.compile(
-        r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA)")),
+        r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA"
+        r"|no attribute 'GpuAllocatorConfig')")),
     ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
     ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
     ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
+    ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
+    ("undefined_symbol", re.compile(r"undefined symbol: (_{0,2}(?:nv|cu)\w{1,60})")),
+    ("device_file", re.compile(r"(/dev/nvidia\d{1,3}) does not exist")),
+    ("unknown_error", re.compile(r"(CUDA unknown error)")),
+    ("half_type", re.compile(r"(?i)(bfloat16) is only supported on GPUs with compute capability")),
+    ("server_share", re.compile(
+        r"Free memory on device \S{0,12} ?\((\d[\d.]{0,9}/\d[\d.]{0,9}) GiB\)")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip
 _OF_DISKS = ("full_folder", "unwritten")  # as `full_disk` returns them
-_BATCH = re.compile(r"\bbatch_size\s{0,9}=\s{0,9}(\d{1,7})\b")
+# In a line of code, and in what Keras 3 says of a layer's inputs: its first dimension.
+_BATCH = re.compile(
+    r"\bbatch_size\s{0,9}=\s{0,9}(\d{1,7})\b"
+    r"|\binputs=\w{1,9}\.Tensor\(shape=(?:torch\.Size\()?[(\[](\d{1,7}), "
+)
 
 
 def details_in(texts: Iterable[str]) -> Details:
@@ -184,5 +208,5 @@ def batch_size_in(texts: Iterable[str]) -> int | None:
     for text in texts:
         found = _BATCH.search(text)
         if found is not None:
-            return int(found[1])
+            return int(found[1] or found[2])
     return None

@@ -14,6 +14,7 @@ Sign = Literal[
     "worker-crashed", "hides-cards", "word-vectors", "collects-data",
     "numpy", "limit-set", "growth-set", "segments-set", "split-set", "preallocation-off",
     "ranks", "trials", "pins-memory", "driver-out-of-memory",
+    "amd", "node", "onnxruntime", "optimizer-state", "semaphore", "shuffle-buffer",
 ]  # fmt: skip
 
 # The signs of a program, anywhere in the log.
@@ -70,6 +71,14 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("trials", re.compile(r"\bTrial (?:[3-9]|\d{2,5}) (?:finished|Complete)\b")),
     ("pins-memory", re.compile(r"\bdata\.pin_memory\(")),
     ("driver-out-of-memory", re.compile(r"\bNV_ERR_NO_MEMORY\b")),
+    ("amd", re.compile(
+        r"\bhip(?:Error\w{1,40}|_\w{1,40}\.cpp)|\bHIP (?:error|out of memory)|\bROCm\b")),
+    ("node", re.compile(r"\btfjs\b|\bnode_modules\b|\[Nest\]|\.js:\d{1,6}:\d")),
+    ("onnxruntime", re.compile(r"onnxruntime")),
+    ("optimizer-state", re.compile(
+        r"\bexp_avg(?:_sq)?\b|\bin _?init_group\b|momentum_buffer|low_level_optim")),
+    ("semaphore", re.compile(r"\bSemLock\(|multiprocessing[/\\]synchronize\.py|\bctx\.Lock\(")),
+    ("shuffle-buffer", re.compile(r"(?i)shuffle buffer")),
 )  # fmt: skip
 # PyTorch's own message names the setting that it suggests; that does not mean that it is set.
 _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
@@ -106,6 +115,10 @@ class ProgramReader:
         "load checkpoint", "model to", "model cuda", "load model", "failed to load",
         "initialize model", "load weights", "in load",
         "stderr", "stdout", "rank", "trial", "pin memory", "nv err no memory",
+        "hip error", "hip out of memory", "hip code object", "hiperrornobinaryforgpu", "rocm",
+        "tfjs", "node modules", "nest", "js", "onnxruntime", "onnxruntime providers cuda",
+        "exp avg", "exp avg sq", "init group", "momentum buffer", "low level optim", "semlock",
+        "synchronize py", "ctx lock", "shuffle buffer",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -22,7 +22,13 @@ _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
             re.IGNORECASE,
         ),
     ),
-    ("jax", re.compile(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
+    (
+        "jax",
+        re.compile(
+            r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime|external/xla/|hlo_module=jit_",
+            re.IGNORECASE,
+        ),
+    ),
     ("tensorflow", re.compile(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
 )
 # Paths and calls that do not exist since TensorFlow 2.15 and its Keras: StreamExecutor moved to
@@ -66,7 +72,8 @@ class SoftwareReader:
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
         "torch", "pytorch", "aten", "jax", "jaxlib", "xla bridge", "xlaruntimeerror",
-        "jaxruntimeerror", "tensorflow", "keras", "tf", "dll", "winerror", "c users", "c",
+        "jaxruntimeerror", "external xla", "hlo module",
+        "tensorflow", "keras", "tf", "dll", "winerror", "c users", "c",
         "python", "cuda version", "loaded cudnn version", "tensorflow gpu",
         "libcudart so", "libcublas so", "libcudnn so", "libcufft so", "libcurand so",
         "libcusolver so", "libcusparse so", "basecollectiveexecutor", "node",

@@ -38,6 +38,7 @@ _NODES = (
     re.compile(r"\[Op:(?!__inference)(\w{1,200})\]"),
     re.compile(r"__wrapped__(\w{1,200}?)_device_"),
     re.compile(r"in order to run (\w{1,200})"),
+    re.compile(r"failed at (crop_and_resize|assign)_op"),
 )
 _ROUNDED = re.compile(r"rounded to (\d{1,19})\)")
 _BYTES = re.compile(
@@ -53,7 +54,7 @@ _SIZED = re.compile(
 # Tensors that belong to the model: weights, their gradients and the optimizer's slots.
 _OF_WEIGHTS = re.compile(
     r"Initializer|[Aa]dam|Momentum|RMSProp|/kernel|embeddings|BackpropFilter|_grad/.{0,300}[Ff]ilter"
-    r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|Assign|VarHandle"
+    r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|[Aa]ssign|VarHandle"
 )
 # Operations whose result has a row per sample; other matrices may be weights.
 _OF_ROWS = re.compile(r"MatMul|Relu|BiasAdd|Softmax|Gather|Concat|concat|Tanh|Sigmoid|Elu")
@@ -63,6 +64,8 @@ _MAKES_TENSORS = re.compile(
 )
 
 
+# Operations with a row for each box of an image, many to a sample.
+_OF_BOXES = re.compile(r"crop_and_resize|CropAndResize|NonMaxSuppression")
 # The largest height or width of a convolution filter.
 _LARGEST_FILTER = 11
 
@@ -103,6 +106,8 @@ class MemoryRequest(NamedTuple):
         """The tensor's first dimension if it looks like a batch, not like weights."""
         shape, node = () if self.tensor is None else self.tensor.shape, self.node or ""
         if len(shape) < 2 or shape[0] < 2 or is_of_weights(node, shape) or makes_a_tensor(node):
+            return None
+        if is_of_boxes(node):
             return None
         is_filter = len(shape) in (4, 5) and max(shape[:2]) <= _LARGEST_FILTER
         is_other_matrix = len(shape) == 2 and not has_rows(node)
@@ -231,6 +236,11 @@ def is_of_weights(node: str, shape: tuple[int, ...] = ()) -> bool:
 def has_rows(node: str) -> bool:
     """Whether an operation's matrix has a row per sample of the batch."""
     return _OF_ROWS.search(node) is not None
+
+
+def is_of_boxes(node: str) -> bool:
+    """Whether an operation's first dimension counts boxes, not samples."""
+    return _OF_BOXES.search(node) is not None
 
 
 def makes_a_tensor(node: str) -> bool:

@@ -15,7 +15,7 @@ from gpuconf.support.failures.proposals.libraries import (
     wanted_libraries,
 )
 from gpuconf.support.failures.proposals.stack import code_of
-from gpuconf.support.failures.proposals.torch_figures import figures_of
+from gpuconf.support.failures.proposals.torch_figures import figures_of, server_share
 from gpuconf.support.failures.reading import LogFacts
 from gpuconf.support.failures.xids import known_xids
 
@@ -157,6 +157,12 @@ def _torch_others(facts: LogFacts) -> str:
         f"PyTorch holds {sized(held)} of {sized(total)}, some {sized(others)} belong to others: "
         f"{_OTHERS}"
     )
+
+
+def _server_share(facts: LogFacts) -> str:
+    """A little less than what was free, for vLLM; its own 0.9 less a tenth if that is not known."""
+    share = server_share(facts)
+    return "0.8" if share is None else f"{int(max(share - 0.02, 0.01) * 100) / 100:.2f}"
 
 
 def _unused_share(facts: LogFacts) -> str:
@@ -301,6 +307,7 @@ def _smaller_dtype(facts: LogFacts) -> tuple[str, int]:
 FIGURES: dict[str, Callable[[LogFacts], str]] = {
     # Batches and calls.
     "fits": lambda facts: str(_fit(facts).fits),
+    "server_share": _server_share,
     "batch": _batch,
     "because": lambda facts: _fit(facts).because,
     "few": lambda facts: str(min(_fit(facts).fits, _NO_SLOWER)),

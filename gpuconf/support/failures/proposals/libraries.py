@@ -17,9 +17,9 @@ _BUILT_WITH: tuple[tuple[tuple[int, int], str, str], ...] = (
 _RUNTIME = re.compile(
     r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.((?:[5-9]|10)\.\d)"
 )
-_CUDNN = re.compile(r"libcudnn\.so\.(\d)|cudnn64_([5-7])\.dll")
+_CUDNN = re.compile(r"libcudnn\.so\.(\d)|cudnn(?:_\w{1,30})?64_([5-8])\.dll")
 # Since CUDA 10.1, cuBLAS has only the major version; libcudart.so.11.0 serves all of CUDA 11.
-_MAJOR = re.compile(r"lib(?:cublas|cudart)\.so\.(1[01])(?:\.0)?$")
+_MAJOR = re.compile(r"lib(?:cublas|cudart)\.so\.(1[01])(?:\.0)?$|cu\w{3,8}64_(11)\d?\.dll")
 _LAST_BUILT = {"10": "10.1", "11": "11.2"}
 _OPTIONAL = ("libnvinfer", "librocm", "libamdhip")
 # Windows names: cudart64_101.dll belongs to CUDA 10.1; from 11 on they omit the minor version.
@@ -57,7 +57,8 @@ def wanted_libraries(facts: LogFacts) -> Libraries | None:
     cudnn, built = _first(_CUDNN, missing), _built_with(facts)
     if cuda is None and built is not None:
         cuda = built.cuda
-    cuda = cuda or ("10.0" if cudnn == "7" else None)
+    if cuda is None:
+        cuda = {"7": "10.0", "8": "11.2" if facts.on_windows else None}.get(cudnn or "")
     if cuda is None:
         return None
     return Libraries(cuda, cudnn or (built.cudnn if built is not None else None))

@@ -50,6 +50,12 @@ def little_is_free(facts: LogFacts) -> bool:
     return total is not None and free is not None and free < total // 4
 
 
+def nearly_all_was_free(facts: LogFacts) -> bool:
+    """Whether the card had room for any handle, so that memory is not what was missing."""
+    total, free = card_total(facts), card_free(facts)
+    return total is not None and free is not None and free > 0.9 * total
+
+
 def others_hold_much(facts: LogFacts) -> bool:
     """Whether the log shows other processes on the card; False if unknown."""
     if facts.card is not None and len(facts.card.holders) > 1:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 
 from gpuconf.basics.units import MIB
-from gpuconf.support.failures.facts.tensor import MemoryRequest
+from gpuconf.support.failures.facts.tensor import MemoryRequest, is_of_boxes
 from gpuconf.support.failures.proposals import calls, memory, stack
 from gpuconf.support.failures.proposals.batches import (
     WHOLE_DATA_SET,
@@ -25,6 +25,7 @@ from gpuconf.support.failures.proposals.torch_figures import (
     figures_of,
     is_fragmented,
     others_are_in_the_way,
+    server_has_room,
     was_free,
 )
 from gpuconf.support.failures.reading import LogFacts
@@ -160,6 +161,8 @@ QUESTIONS: dict[str, _Question] = {
     "other-program": lambda facts: (
         facts.framework is None and bool({"xgboost", "cupy", "rapids"} & set(facts.signs))
     ),
+    "of-cupy": lambda facts: facts.framework is None and "cupy" in facts.signs,
+    "of-xgboost": lambda facts: facts.framework is None and "xgboost" in facts.signs,
     "slurm": lambda facts: "slurm_step" in facts.details or _says("slurm")(facts),
     "saves-a-model": lambda facts: (
         facts.details.get("unwritten") == "checkpoint"
@@ -173,6 +176,7 @@ QUESTIONS: dict[str, _Question] = {
     "of-a-batch": calls.is_of_unknown_batch,
     "batch-of-one": lambda facts: facts.batch_size == 1,
     "whole-data-set": calls.is_whole_data_set,
+    "of-boxes": lambda facts: is_of_boxes(facts.request.node or ""),
     "one-sample": memory.is_one_sample,
     "large-weights": memory.are_large_weights,
     "one-is-huge": memory.one_is_huge,
@@ -184,6 +188,7 @@ QUESTIONS: dict[str, _Question] = {
     "computed-on-the-host": _is_computed_on_host,
     # The card, and who holds it.
     "little-is-free": memory.little_is_free,
+    "nearly-all-was-free": memory.nearly_all_was_free,
     "others-hold-much": memory.others_hold_much,
     "was-free": memory.was_free,
     "larger-than-the-card": memory.is_larger_than_the_card,
@@ -209,6 +214,7 @@ QUESTIONS: dict[str, _Question] = {
     "others-hold-a-part": _others_hold_a_part,
     "much-is-unused": _much_is_unused,
     "split-is-the-hint": lambda facts: facts.details.get("torch_hint") == "max_split_size_mb",
+    "server-has-room": server_has_room,
     "cache-too-small": _says("cache blocks", "kv cache"),
     # CUDA refused, not PyTorch's allocator: usually the card was already full.
     "cuda-refused": _says("error: out of memory"),

@@ -18,6 +18,8 @@ _MUCH_OF_OTHERS = 0.2
 _SAME = 1024 * MIB
 # A program with more than this share of the card has filled it.
 _FILLED = 0.75
+# With less of the card free, others must go; with more, a smaller share does.
+_ROOM_FOR_A_SERVER = 0.4
 
 
 class TorchFigures(NamedTuple):
@@ -89,3 +91,15 @@ def is_fragmented(figures: TorchFigures) -> bool:
 
 def _size(facts: LogFacts, name: str) -> int | None:
     return logged_size(str(facts.details.get(name, "")))
+
+
+def server_share(facts: LogFacts) -> float | None:
+    """The share of the GPU that was free when vLLM started; None if the log does not say."""
+    stated = str(facts.details.get("server_share", ""))
+    free, _, total = stated.partition("/")
+    return float(free) / float(total) if total and float(total) else None
+
+
+def server_has_room(facts: LogFacts) -> bool:
+    """Whether a smaller share of the GPU would do for vLLM: most of it was free."""
+    return (server_share(facts) or 0) > _ROOM_FOR_A_SERVER
