@@ -18,7 +18,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 .PHONY: help demo test quick nightly card lint wheel pythons dist generated notebooks transcripts pictures site bench matrix legacy slurm clusters containers models estimates batches gpu clean
 
 help:
-	@printf "%-18s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
+	@printf "%-18s%s\n" "make demo" "the main job, before and after, on the simulated card"
 	@printf "%-18s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
 	@printf "%-18s%s\n" "make quick" "the tests that start no TensorFlow (half a minute)"
 	@printf "%-18s%s\n" "make nightly" "all of them, and studies that make test leaves out; a new TensorFlow for each program"

@@ -79,7 +79,7 @@ def try_out(clean: CleanEnvironment) -> str:
     log = clean.folder / "train.log"
     log.write_text(LOG, encoding="utf-8")
     assert "oom-device-tensor" in clean.run(clean.gpuconf, "explain", log)
-    clean.run(clean.gpuconf, "demo", "--quick", "--simulated", code=NOT_INSTALLED)
+    clean.run(clean.gpuconf, "demo", "--quick", code=NOT_INSTALLED)
     return f"{len(profiles)} profiles, 6 commands, {_on_simulated_card(clean)}"
 
 

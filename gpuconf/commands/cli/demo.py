@@ -1,12 +1,10 @@
-"""``gpuconf demo``: run the same training with and without gpuconf, on a real or simulated GPU."""
+"""``gpuconf demo``: run the same training with and without gpuconf, on a simulated GPU."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +15,6 @@ import gpuconf.commands.demo
 from gpuconf.basics.units import MIB, sized
 from gpuconf.commands.cli.output import Output
 from gpuconf.commands.demo import report
-from gpuconf.commands.demo.card_choice import CardChoice, choose_card
 from gpuconf.commands.demo.quick import (
     TENSOR,
     quick_after_lines,
@@ -29,8 +26,6 @@ from gpuconf.commands.demo.runner import ProgramDiedError, Runner, ScriptRun
 from gpuconf.commands.demo.story import PROFILE, Progress, holds, run_half
 from gpuconf.errors import MissingDependencyError
 from gpuconf.machine.cards import Gpu, Inventory
-from gpuconf.machine.leases.folder import VARIABLE as LEASES_VARIABLE
-from gpuconf.machine.leases.view import read_with_leases
 from gpuconf.profile import load_profile
 from gpuconf.session.plans import plan_for
 from gpuconf.simcard import (
@@ -68,14 +63,6 @@ _NO_XLA = (
 )
 _NO_TRAINING = "Nothing is computed: `gpuconf demo` without --quick trains a network."
 _PROGRAMS = Path(gpuconf.commands.demo.__file__).with_name("programs")
-# NVML ignores CUDA_VISIBLE_DEVICES, so the card is found by its UUID or index.
-_READ_FREE = """
-import json, sys
-from gpuconf.machine.cards import match_uuid, read_inventory
-gpus = read_inventory().gpus
-found = match_uuid(sys.argv[1], gpus) or [gpu for gpu in gpus if str(gpu.index) == sys.argv[1]]
-print(json.dumps(found[0].free_bytes if found else None))
-"""
 
 
 class _Scene(NamedTuple):
@@ -84,18 +71,7 @@ class _Scene(NamedTuple):
     title: str
     environ: dict[str, str]
     gpu: Gpu
-
-    def free_bytes(self) -> int | None:
-        """Return the free memory that NVML reports now to a process on this card."""
-        asked = subprocess.run(
-            [sys.executable, "-c", _READ_FREE, self.gpu.uuid or str(self.gpu.index)],
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        free = json.loads(asked.stdout)
-        return None if free is None else int(free)
+    free_bytes: Callable[[], int]
 
 
 # Prints the demo, and returns the runs if they did not go as expected.
@@ -106,26 +82,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Set this command's description and add its arguments."""
     parser.description = (
         "Train a small network on handwritten digits, twice at once on a crowded "
-        "card, without and with `import gpuconf.auto`. On a real GPU, the first that "
-        "CUDA_VISIBLE_DEVICES shows, that takes all of the card's free memory for about a minute. "
-        "If other programs compute on it, or there is no GPU, a simulated card is used: "
-        "TensorFlow's real GPU device and allocator over a stand-in driver. Its CPU kernels "
-        "compute."
-    )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--simulated", action="store_true", help="use the simulated card even if there is a GPU"
-    )
-    where.add_argument(
-        "--real",
-        action="store_true",
-        help="use the GPU even if other programs compute on it: they may run out of memory",
+        "card, without and with `import gpuconf.auto`. The card is simulated, so that nobody's "
+        "memory is taken: TensorFlow's real GPU device and allocator over a stand-in driver. Its "
+        "CPU kernels compute."
     )
     parser.add_argument(
         "--quick",
         action="store_true",
         help=f"run {TENSOR} instead of a training, twice at once, without and with the line; "
-        "needs no scikit-learn and, on the simulated card, no C++ compiler",
+        "needs no scikit-learn and no C++ compiler",
     )
     parser.set_defaults(command=run)
 
@@ -134,11 +99,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     """Run both halves; exit 0 if the runs went as expected, 1 if not."""
     try:
         _check_installed(["tensorflow"] if options.quick else list(_NEEDED))
-        simulated = CardChoice(None, "it was asked for")
-        choice = simulated if options.simulated else _real_card(output, even_if_used=options.real)
-        tell = _tell_quickly if options.quick else _tell
-        with _scene(choice, output.progress, computes=not options.quick) as scene:
-            return _play(scene, output, tell)
+        with _scene(output.progress, computes=not options.quick) as scene:
+            return _play(scene, output, _tell_quickly if options.quick else _tell)
     except MissingDependencyError as error:
         _tell_what_cannot_be_shown(error, output)
         return error.exit_code
@@ -203,26 +165,9 @@ def _width(output: Output) -> int:
     return min(_WIDTH, output.width or _WIDTH)
 
 
-def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
-    """Choose the caller's own GPU; if there is none, print the reason."""
-    choice = choose_card(read_with_leases(), os.environ, even_if_used=even_if_used)
-    if choice.gpu is None:
-        output.note(f"not on a real GPU: {choice.because}")
-    return choice
-
-
 @contextmanager
-def _scene(choice: CardChoice, progress: Progress, *, computes: bool = True) -> Iterator[_Scene]:
-    """Yield the real card of ``choice``, or a simulated one, with the bridge if it ``computes``."""
-    cleared = _without_our_variables(os.environ)
-    if choice.gpu is not None:
-        title = f"On this machine's GPU {choice.gpu.index}: {_describe(choice.gpu)}"
-        # Under `gpuconf.simcard run` this machine's GPU is a simulated one, described by these
-        # variables.
-        kept = ("GPUCONF_SIMCARD_", LEASES_VARIABLE)  # leases belong to the card
-        given = {k: v for k, v in os.environ.items() if k.startswith(kept)}
-        yield _Scene(title, {**cleared, **given, **choice.variables}, choice.gpu)
-        return
+def _scene(progress: Progress, *, computes: bool = True) -> Iterator[_Scene]:
+    """Yield the simulated card, with the bridge if it ``computes``."""
     bridge = None
     if computes:
         bridge = bridge_for_command([sys.executable], environ=os.environ, progress=progress)
@@ -244,13 +189,13 @@ def _scene(choice: CardChoice, progress: Progress, *, computes: bool = True) -> 
             real=_REAL_NUMBERS if computes else _NO_NUMBERS,
             absent=_NO_XLA if computes else _NO_TRAINING,
         )
-        yield _Scene(title, card.environment(cleared, bridge=bridge), gpu)
+        environ = card.environment(_without_our_variables(os.environ), bridge=bridge)
+        yield _Scene(title, environ, gpu, card.free_bytes)
 
 
 def _describe(gpu: Gpu) -> str:
-    if gpu.total_bytes is None or gpu.used_bytes is None:
-        return gpu.name or "unnamed"
-    return f"{gpu.name}, {sized(gpu.total_bytes)}, of which {sized(gpu.used_bytes)} are used"
+    used = sized(SPEC.used_bytes)
+    return f"{gpu.name}, {sized(SPEC.total_bytes)}, of which {used} are used"
 
 
 def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.commands.demo.report import end_lines, limits_of, outcome, size, taken
+from gpuconf.basics.units import sized
+from gpuconf.commands.demo.report import end_lines, limits_of, outcome
 from gpuconf.commands.demo.runner import Runner, ScriptRun
 from gpuconf.commands.demo.story import FreeBytes, Progress
 
@@ -17,14 +18,13 @@ TENSOR = "one_tensor.py"
 class QuickHalf(NamedTuple):
     """One half: the first program, and the second one at the same time.
 
-    ``free_bytes`` were free before, ``left_bytes`` once the first held its tensor; None if the card
-    reports no figures.
+    ``free_bytes`` were free before, ``left_bytes`` once the first held its tensor.
     """
 
     first: ScriptRun
     second: ScriptRun
-    free_bytes: int | None
-    left_bytes: int | None
+    free_bytes: int
+    left_bytes: int
 
 
 def run_quick_half(
@@ -51,9 +51,11 @@ def quick_before_lines(half: QuickHalf) -> list[str]:
     """The output of the half without gpuconf."""
     return [
         f"1. {TENSOR} needs {_needed(half.first)}. With its CUDA context it takes "
-        f"{taken(half.free_bytes, half.left_bytes)} of the {size(half.free_bytes)} that were free.",
+        f"{sized(half.free_bytes - half.left_bytes)} of the {sized(half.free_bytes)} that were "
+        "free.",
         *end_lines(half.first),
-        f"2. A second {TENSOR} beside it finds {size(half.left_bytes)}, and {outcome(half.second)}",
+        f"2. A second {TENSOR} beside it finds {sized(half.left_bytes)}, and "
+        f"{outcome(half.second)}",
         *end_lines(half.second),
     ]
 

@@ -26,10 +26,10 @@ def before_lines(half: Half) -> list[str]:
     """The output of the half without gpuconf."""
     return [
         f"1. {TRAIN} {_training(half.first)} With its CUDA context it takes "
-        f"{taken(half.free_bytes, half.left_bytes)} of the {size(half.free_bytes)} that were "
+        f"{sized(half.free_bytes - half.left_bytes)} of the {sized(half.free_bytes)} that were "
         f"free{_peak(half.first)}.",
         *end_lines(half.first),
-        f"2. A second {TRAIN} beside it finds {size(half.left_bytes)}, and {outcome(half.second)}",
+        f"2. A second {TRAIN} beside it finds {sized(half.left_bytes)}, and {outcome(half.second)}",
         *end_lines(half.second),
         f"3. {NINETY} alone asks for 90 % of the card: {_refusal(half.ninety)}",
         *[_INDENT + line for line in half.ninety.refusals[:1]],
@@ -52,14 +52,14 @@ def after_lines(half: Half, before: Half) -> list[str]:
     ]
 
 
-def why_lines(left_bytes: int | None, second: ScriptRun, arithmetic: Sequence[str]) -> list[str]:
+def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> list[str]:
     """Explain why the same scripts run now, with the plan's own arithmetic.
 
     Without gpuconf, ``left_bytes`` were left for the ``second`` program.
     """
     return [
         "TensorFlow's default is to take all that is free, from the first tensor on. Of the "
-        f"{size(left_bytes)} left, the second process got {limits_of(second)}: its "
+        f"{sized(left_bytes)} left, the second process got {limits_of(second)}: its "
         "CUDA context and TensorFlow's reserve come off. And a fraction is taken of the card's "
         "total, whatever others hold.",
         f"The profile {PROFILE} gives each process a part of its own, never more than is free at "
@@ -118,7 +118,7 @@ def _refusal(run: ScriptRun) -> str:
         ladder = f", then {tries}" if others else ""
         end = ", then TensorFlow takes less, and runs" if run.code == 0 else ""
         return f"the driver refuses{ladder}{end}:"
-    return f"{outcome(run)} This card has 90 % free; on a crowded one it fails."
+    return outcome(run)
 
 
 def limits_of(run: ScriptRun) -> str:
@@ -130,17 +130,6 @@ def _peak(run: ScriptRun) -> str:
     return "" if run.result is None else f"; at the peak {run.result['peak_mib']} MiB are in use"
 
 
-def taken(free_bytes: int | None, left_bytes: int | None) -> str:
-    """The memory that was free before but is not any more."""
-    known = free_bytes is not None and left_bytes is not None
-    return size((free_bytes or 0) - (left_bytes or 0) if known else None)
-
-
 def _said(run: ScriptRun) -> list[str]:
     lines = [line for line in run.log.splitlines() if line.startswith("gpuconf: Session")]
     return [_COPY.sub("", line) for line in lines]
-
-
-def size(size_bytes: int | None) -> str:
-    """A number of bytes in readable form."""
-    return "an unknown amount" if size_bytes is None else sized(size_bytes)

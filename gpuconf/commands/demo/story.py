@@ -12,21 +12,20 @@ PROFILE = "half-card"
 _TRAINS = "Epoch 1/"  # printed by Keras at the start of training
 
 Progress = Callable[[str], None]
-FreeBytes = Callable[[], int | None]
+FreeBytes = Callable[[], int]
 
 
 class Half(NamedTuple):
     """One half: the first training, the second one beside it, and the script that asks for 90 %.
 
-    ``free_bytes`` were free before, ``left_bytes`` once the first had started to train; None if the
-    card reports no figures.
+    ``free_bytes`` were free before, ``left_bytes`` once the first had started to train.
     """
 
     first: ScriptRun
     second: ScriptRun
     ninety: ScriptRun
-    free_bytes: int | None
-    left_bytes: int | None
+    free_bytes: int
+    left_bytes: int
 
     @property
     def both_trained_s(self) -> float:

@@ -11,11 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.commands.cli import demo
-from gpuconf.commands.demo.card_choice import CardChoice
-from gpuconf.machine.cards import Gpu
 from tests.commands.cli.commands import BUILT, ROOT, gpuconf
-from tests.programs.processes import Nvml, run
+from tests.programs.processes import run
 
 pytestmark = pytest.mark.slow  # waits for programs
 
@@ -28,7 +25,7 @@ needs_them = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} 
 @needs_them
 def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
     """Dies without the line and trains with it, with the figures of the README, to the byte."""
-    done = run(gpuconf("demo", "--simulated"), tmp_path, environ=BUILT, timeout_s=600)
+    done = run(gpuconf("demo"), tmp_path, environ=BUILT, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "simulated card" in done.stdout.splitlines()[0]
     told = " ".join(done.stdout.split())
@@ -56,7 +53,7 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
 def test_the_short_story_needs_a_c_compiler_alone(tmp_path: Path) -> None:
     """--quick dies without the line and runs with it, with the same figures and no C++ compiler."""
     environ = {"CXX": "/nowhere/c++", "XDG_CACHE_HOME": str(tmp_path)}
-    done = run(gpuconf("demo", "--quick", "--simulated"), tmp_path, environ=environ, timeout_s=600)
+    done = run(gpuconf("demo", "--quick"), tmp_path, environ=environ, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     told = " ".join(done.stdout.split())
     for text in (
@@ -74,47 +71,16 @@ def test_the_short_story_needs_a_c_compiler_alone(tmp_path: Path) -> None:
         assert text in told
 
 
-def test_the_real_cards_own_ledger_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the caller's programs lease, the demo's do too."""
-    monkeypatch.setenv("GPUCONF_LEASES", "/srv/leases")
-    monkeypatch.setenv("GPUCONF_PROFILE", "dedicated")
-    gpu = Gpu(0, uuid="GPU-0")
-    with demo._scene(CardChoice(gpu, "it is the first"), lambda _: None) as scene:
-        assert scene.environ["GPUCONF_LEASES"] == "/srv/leases"
-        assert "GPUCONF_PROFILE" not in scene.environ
-
-
 @needs_them
 def test_without_a_compiler_it_says_what_it_cannot_show(tmp_path: Path) -> None:
     """No GPU and no compiler: the plan's sum, one error with a hint, exit code 4."""
     environ = {"CC": "", "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    done = run(gpuconf("demo", "--simulated"), tmp_path, environ=environ)
+    done = run(gpuconf("demo"), tmp_path, environ=environ)
     assert done.returncode == 4
     assert "Nothing can be run: " in done.stdout
     assert "limit = min(3942 MiB, 8551 MiB) = 3942 MiB" in done.stdout
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@needs_them
-@pytest.mark.parametrize(
-    ("scenario", "visible", "because"),
-    [
-        ("desktop", "0", "python3 (4242) holds memory on GPU 0; --real uses it all the same"),
-        ("two_cards", "", "CUDA_VISIBLE_DEVICES is empty"),
-        ("no_library", "0", "libnvidia-ml"),
-    ],
-)
-def test_a_card_that_is_not_ours_is_left_alone(
-    tmp_path: Path, nvml: Nvml, scenario: str, visible: str, because: str
-) -> None:
-    """A GPU on which others compute, or none: the simulated card, and the reason is said."""
-    nothing_to_build = {"CC": "", "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    environ = {**nvml(scenario), **nothing_to_build, "CUDA_VISIBLE_DEVICES": visible}
-    done = run(gpuconf("demo"), tmp_path, environ=environ)
-    assert "not on a real GPU: " in done.stderr
-    assert because in done.stderr
-    assert "Nothing can be run: " in done.stdout
 
 
 @pytest.mark.parametrize(

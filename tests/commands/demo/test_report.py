@@ -9,8 +9,6 @@ import pytest
 from gpuconf.basics.units import MIB
 from gpuconf.commands.demo.quick import (
     QuickHalf,
-    quick_after_lines,
-    quick_before_lines,
     quick_holds,
 )
 from gpuconf.commands.demo.report import after_lines, before_lines, lines_of
@@ -132,15 +130,6 @@ def test_when_the_short_story_holds(
 ) -> None:
     """The second program dies without the line, and nothing else does."""
     assert quick_holds(_quick(*before), _quick(*after)) == is_so
-
-
-def test_the_short_story_says_what_it_does_not_know() -> None:
-    """A card without figures, and a program that died early, are told without invented numbers."""
-    half = QuickHalf(DIED, DIED, None, None)
-    text = " ".join(quick_before_lines(half))
-    assert "needs some memory. With its CUDA context it takes an unknown amount of the" in text
-    assert "beside it finds an unknown amount, and dies (exit code 1, after 22 s)." in text
-    assert "one_tensor.py runs. Its limit: 3942 MiB." in quick_after_lines(_quick(HELD, HELD))[0]
 
 
 def _quick(first: ScriptRun, second: ScriptRun) -> QuickHalf:

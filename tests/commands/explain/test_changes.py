@@ -137,7 +137,9 @@ def made_facts(chance: random.Random) -> LogFacts:
     shape = tuple(chance.choice([1, 3, 64, 224, 5000, 50_000]) for _ in range(chance.randint(1, 4)))
     dtype = chance.choice([None, "float32", "float64"])
     tensor = Tensor(shape, dtype, (size() or MIB), "") if chance.random() < 0.5 else None
-    node = chance.choice([None, "dense/kernel/Adam", "conv2d/Relu", "random_uniform", "crop_and_resize"])
+    node = chance.choice(
+        [None, "dense/kernel/Adam", "conv2d/Relu", "random_uniform", "crop_and_resize"]
+    )
     request = MemoryRequest(
         tensor=tensor, size_bytes=size(), node=node, device=chance.choice(["GPU:0", "CPU:0"])
     )
