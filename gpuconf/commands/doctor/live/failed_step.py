@@ -19,7 +19,7 @@ _LAST_WORDS = re.compile(
 class FailedStep(NamedTuple):
     """A failed step on ``card``; None if it ran on several at once.
 
-    ``log`` is the child's stdout and stderr; ``others`` are the other cards.
+    ``log`` is the child's stdout and stderr.
     """
 
     step: str
@@ -27,7 +27,6 @@ class FailedStep(NamedTuple):
     record: LiveRecord
     log: str = ""
     card: ProbedCard | None = None
-    others: tuple[ProbedCard, ...] = ()
     only: int | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from gpuconf.basics.units import GIB, MIB, exact_size, parse_size, sized
+from gpuconf.basics.units import MIB, exact_size, parse_size, sized
 from gpuconf.commands.doctor import PROBE_TIMEOUT_S
 from gpuconf.commands.doctor.live.frameworks import TENSORFLOW
 from gpuconf.commands.doctor.live.record import LiveRecord
@@ -14,7 +14,6 @@ AGAIN = "gpuconf doctor --probe"
 SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it goes on"
 
 _LEAST_CONTEXT = 1536 * MIB
-_SMALL_CARD = 4 * GIB
 
 
 def with_more_time(timeout_s: float) -> str:
@@ -35,31 +34,19 @@ def leave_more_room(record: LiveRecord, least_bytes: int = 0) -> str:
     wanted = max(_LEAST_CONTEXT, 2 * now_bytes, least_bytes)
     size = exact_size(-(-wanted // (256 * MIB)) * 256 * MIB)
     base = record.fact("profile") or "shared-desktop"
-    text = rf"extends: {base}\nmemory: {{context: {size}}}\n"
+    return probe_with(record, f"extends: {base}\nmemory: {{context: {size}}}")
+
+
+def probe_with(record: LiveRecord, profile: str) -> str:
+    """Write a project profile, and probe again under it, in place of the one it extends."""
+    base = record.fact("profile") or "shared-desktop"
+    lines = [line.partition("  #")[0].rstrip() for line in profile.splitlines()]
+    lines = [line for line in lines if not line.startswith("#")]
+    text = "\\n".join(lines).replace("extends: shared-desktop", f"extends: {base}")
     return (
-        f"mkdir -p .gpuconf && printf {shlex.quote(text)} > .gpuconf/roomy.yaml && "
+        f"mkdir -p .gpuconf && printf {shlex.quote(text + chr(92) + 'n')} > .gpuconf/roomy.yaml && "
         f"GPUCONF_PROFILE=roomy {AGAIN}"
     )
-
-
-def leave_room_for_handles(record: LiveRecord, card: ProbedCard | None) -> str:
-    """A profile with room for the handles and workspaces of cuDNN and cuBLAS."""
-    is_small = card is not None and (card.total_bytes or _SMALL_CARD + 1) <= _SMALL_CARD
-    if is_small and record.fact("profile") != "small-laptop":
-        return f"GPUCONF_PROFILE=small-laptop {AGAIN}"
-    return leave_more_room(record)
-
-
-def free_the_card(card: ProbedCard | None, others: tuple[ProbedCard, ...] = ()) -> str:
-    """The process to stop, or another card with free memory."""
-    holders = [] if card is None else sorted(card.holders, key=lambda each: -(each.used_bytes or 0))
-    stop = f"stop pid {holders[0].pid}" if holders else "stop what holds the card"
-    free_bytes = 0 if card is None else card.free_bytes or 0
-    roomy = [each for each in others if each.uuid and (each.free_bytes or 0) > 2 * free_bytes]
-    if card is not None and roomy:
-        best = max(roomy, key=lambda each: each.free_bytes or 0)
-        return f"export CUDA_VISIBLE_DEVICES={best.uuid}  # or {stop}"
-    return f"nvidia-smi  # then {stop}; without a GPU: export GPUCONF_PROFILE=cpu-only"
 
 
 def by_hand(record: LiveRecord, only: int | None = None) -> str:

@@ -131,7 +131,6 @@ def _explain(run: ChildRun, step: LiveStep, place: int | None) -> Reason:
         run.record,
         run.output,
         card=_card(place, run.record) if is_one else None,
-        others=tuple(card for card in run.record.cards if card.place != place),
         only=run.only,
     )
     return reason_of(failed)

@@ -1,16 +1,24 @@
-"""Why a step failed, or too few GPUs are listed: from the exception, log and card.  Pure."""
+"""Why a step failed, or too few GPUs are listed: what `gpuconf explain` says of it.  Pure.
+
+The log is the probe's own, and the card's figures are the driver's.  gpuconf's own errors speak for
+themselves.
+"""
 
 from __future__ import annotations
 
 import shlex
 
 from gpuconf.commands.doctor.live import fixes
-from gpuconf.commands.doctor.live.by_cause import reason_by_cause
 from gpuconf.commands.doctor.live.failed_step import FailedStep, Reason, first_line, last_words
 from gpuconf.commands.doctor.live.frameworks import TENSORFLOW
 from gpuconf.commands.doctor.live.record import LiveRecord
-from gpuconf.commands.doctor.measured import StepError
-from gpuconf.support.failures import read, read_error
+from gpuconf.commands.doctor.measured import ProbedCard, StepError
+from gpuconf.support.failures import Reading, read, read_error
+from gpuconf.support.failures.causes import CAUSES, NOT_GPU, OF_GPU_MEMORY
+from gpuconf.support.failures.facts.card import LoggedCard, LoggedProcess
+from gpuconf.support.failures.proposals import proposals_for
+from gpuconf.support.failures.proposals.libraries import missing_libraries
+from gpuconf.support.failures.proposals.proposal import Proposal
 
 _REFUSALS = (
     *("ShortageError", "ProfileError", "ProfileNotFoundError", "TooLateError"),
@@ -31,7 +39,7 @@ def reason_of(failed: FailedStep) -> Reason:
     if error.kind in ("ImportError", "ModuleNotFoundError"):
         return _not_importable(failed)
     reading = read_error(error.kind, error.message, failed.log)
-    return reason_by_cause(failed, reading) or _unknown(failed)
+    return _as_explained(failed, reading) or _unknown(failed)
 
 
 def _refused(failed: FailedStep) -> Reason:
@@ -78,6 +86,64 @@ def _not_importable(failed: FailedStep) -> Reason:
     )
 
 
+def _as_explained(failed: FailedStep, reading: Reading) -> Reason | None:
+    """What `gpuconf explain` says of the log, of this card; None if it finds no cause."""
+    if reading.cause == NOT_GPU:
+        return None
+    known = reading.facts.framework or failed.record.framework.package
+    facts = reading.facts._replace(framework=known, shows_old_tensorflow=False)  # type: ignore[arg-type]
+    if failed.card is not None:
+        facts = facts._replace(card=_logged(failed.card, facts.card))
+    missing, status = ", ".join(missing_libraries(facts)), facts.details.get("status")
+    named = f" ({missing or status})" if missing or status else ""
+    telling = (line.means for line in reading.evidence if not line.generic)
+    means = next(telling, CAUSES[reading.cause].title)
+    shown = [first_line(failed.error)] if failed.error.kind else []
+    shown += [line.text[:300] for line in reading.evidence[:4]]
+    if reading.cause in OF_GPU_MEMORY:
+        shown += fixes.memory_lines(failed.card)
+    if reading.cause in OF_GPU_MEMORY and _limit_is_the_wall(failed.card):
+        profile = shlex.quote(failed.record.fact("profile") or "")
+        fix = f"gpuconf plan {profile}  # shows which rule makes the limit: raise that one"
+        wall = f"the profile allows too little for the {failed.step} step"
+        return Reason(wall, fix, tuple(dict.fromkeys(shown)), reading.cause)
+    changes = proposals_for(reading.cause, "failure", facts)
+    first = next((each for each in changes if _can_be_tried(each)), None)
+    summary = f"{means}{named}: the {failed.step} step failed"
+    if first is None:
+        fix = fixes.by_hand(failed.record, failed.only)
+        return Reason(summary, fix, tuple(dict.fromkeys(shown)), reading.cause)
+    fix = "; ".join(first.paste.splitlines())
+    if first.kind == "profile":
+        fix = fixes.probe_with(failed.record, first.paste)
+    said = (first.title, first.reason, *dict.fromkeys(shown))
+    return Reason(summary, fix, said, reading.cause)
+
+
+def _limit_is_the_wall(card: ProbedCard | None) -> bool:
+    """Whether the limit is far below the memory that was free."""
+    if card is None or card.limit_bytes is None or card.free_bytes is None:
+        return False
+    return card.limit_bytes < card.free_bytes / 2
+
+
+def _can_be_tried(change: Proposal) -> bool:
+    """Whether a change is for this machine and not for a script, nor sends back to the doctor."""
+    elsewhere = change.paste.startswith("gpuconf doctor") or "train.py" in change.paste
+    return change.kind == "profile" or (change.kind == "command" and not elsewhere)
+
+
+def _logged(card: ProbedCard, logged: LoggedCard | None) -> LoggedCard:
+    """The card with the driver's figures, which say more than the log's."""
+    holders = (LoggedProcess(each.pid, each.name, each.used_bytes or 0) for each in card.holders)
+    return (logged or LoggedCard())._replace(
+        total_bytes=card.total_bytes,
+        free_bytes=card.free_bytes,
+        limit_bytes=card.limit_bytes,
+        holders=tuple(holders),
+    )
+
+
 def _unknown(failed: FailedStep) -> Reason:
     return Reason(
         f"the {failed.step} step failed: {first_line(failed.error)}",
@@ -94,7 +160,7 @@ def reason_of_unseen(record: LiveRecord, log: str) -> Reason:
         why = f"this {framework.title} was built without CUDA"
         return Reason(why, f"{remove}{framework.install}")
     failed = FailedStep("start", StepError("", ""), record, log)
-    found = reason_by_cause(failed, read(log))
+    found = _as_explained(failed, read(log))
     if found is not None:
         return found
     words = () if framework is TENSORFLOW else last_words(log)  # its log has many harmless lines
