@@ -185,7 +185,7 @@ def test_every_change_is_reached() -> None:
     chance = random.Random(1)
     causes = sorted(set(CAUSES) & set(engine.table()))
     reached: set[str] = set()
-    for _ in range(3000):
+    for _ in range(6000):
         facts = made_facts(chance)
         for cause in causes:
             found = engine.changes_for(cause, facts)

@@ -62,7 +62,7 @@ class Details(TypedDict, total=False):
     """PyTorch's phrase about a file that was saved on a GPU."""
     signal: str
     """The signal that ended a data loader worker."""
-    perhaps_insufficient_driver: str
+    driver_too_old: str
     """The driver version, which may be too old."""
     versions_differ: str
     """The phrase that shows that the parts of the driver have different versions."""
@@ -98,6 +98,20 @@ class Details(TypedDict, total=False):
     """PyTorch's phrase for CUDA_ERROR_UNKNOWN."""
     half_type: str
     """The type that the card's compute capability lacks."""
+    cuda_build: str
+    """The phrase for a first call of CUDA, which a build for the CPU does not make."""
+    newest_capability: str
+    """A compute capability that few wheels have code for yet."""
+    plugin_differs: str
+    """JAX's phrase for a plugin of another version."""
+    cache_short: str
+    """vLLM's phrase for a cache that has no room for one context."""
+    cache_tokens: str
+    """The tokens for which vLLM's cache has room."""
+    batch_component: str
+    """TensorFlow's phrase for a batch that the host's RAM has no room for."""
+    redistributable: str
+    """Microsoft's library, where PyTorch misses it."""
     server_share: str
     """What vLLM found free on the GPU, and what the GPU has, in GiB."""
     slurm_step: str
@@ -152,27 +166,36 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"dynamic library '[^']{1,60}'; dlerror: (lib[\w.-]{1,60}?\.so[.\d]{0,12}): cannot open")),
     ("map_location", re.compile(r"(deserialize object on a CUDA device)")),
     ("signal", re.compile(r"killed by signal: (\w{1,20})")),
-    ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: ?(\d[\d.]{0,20}\d)")),
+    ("driver_too_old", re.compile(r"insufficient driver version: ?(\d[\d.]{0,20}\d)")),
     ("versions_differ", re.compile(
         r"((?:[Dd]river/library version mismatch|API mismatch|does not match DSO version))")),
     ("shared_memory", re.compile(r"(shared memory|\bshm\b|</torch_)")),
     ("container", re.compile(r"(could not select device driver|nvidia-container-cli)")),
     ("device_refused", re.compile(r"(invalid device ordinal|busy or unavailable)")),
-    ("assertion", re.compile(r"Assertion [`'](.{1,200}?)[`'] failed")),
+    ("assertion", re.compile(r"Assertion [`']?(.{1,200}?)[`']? failed")),
     ("paging_file", re.compile(r"(\b1455\b|DefaultCPUAllocator: not enough memory)")),
     ("cpu_build", re.compile(
         r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA"
-        r"|no attribute 'GpuAllocatorConfig')")),
+        r"|no attribute 'GpuAllocatorConfig'|GPU Tree Learner was not enabled)")),
     ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
     ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
     ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
-    ("undefined_symbol", re.compile(r"undefined symbol: (_{0,2}(?:nv|cu)\w{1,60})")),
+    ("undefined_symbol", re.compile(
+        r"undefined symbol: (_{0,2}(?:nvJit|nvrtc|cublas|cusparse|cusolver|nccl)\w{1,60})")),
     ("device_file", re.compile(r"(/dev/nvidia\d{1,3}) does not exist")),
     ("unknown_error", re.compile(r"(CUDA unknown error)")),
     ("half_type", re.compile(r"(?i)(bfloat16) is only supported on GPUs with compute capability")),
+    ("cuda_build", re.compile(
+        r"(failed call to cuInit|\bcuInit\(0\) failed|jax_plugins.xla_cuda)")),
+    ("newest_capability", re.compile(r"compute capability (1[12]\.\d)")),
+    ("plugin_differs", re.compile(r"(Jax plugin configuration error)")),
+    ("cache_short", re.compile(r"(No available memory for the cache blocks|stored in KV cache)")),
+    ("cache_tokens", re.compile(r"stored in KV cache \((\d{1,9})\)")),
+    ("batch_component", re.compile(r"(allocate memory for the batch of component)")),
+    ("redistributable", re.compile(r"(Visual C\+\+ Redistributable) is not installed")),
     ("server_share", re.compile(
         r"Free memory on device \S{0,12} ?\((\d[\d.]{0,9}/\d[\d.]{0,9}) GiB\)")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),

@@ -10,11 +10,13 @@ from gpuconf.support.failures.log.watchers import LogLine
 
 Sign = Literal[
     "trains", "infers", "without-gradients", "loads-a-model",
-    "keras", "session", "diffusion", "vllm", "transformers", "xgboost", "cupy", "rapids",
+    "keras", "session", "diffusion", "vllm", "transformers",
+    "xgboost", "lightgbm", "cupy", "rapids",
     "worker-crashed", "hides-cards", "word-vectors", "collects-data",
     "numpy", "limit-set", "growth-set", "segments-set", "split-set", "preallocation-off",
     "ranks", "trials", "pins-memory", "driver-out-of-memory",
     "amd", "node", "onnxruntime", "optimizer-state", "semaphore", "shuffle-buffer",
+    "data-pipeline", "managed-memory", "malloc-async",
 ]  # fmt: skip
 
 # The signs of a program, anywhere in the log.
@@ -40,7 +42,8 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("vllm", re.compile(r"\bvllm\b|gpu[-_ ]memory[-_ ]utilization|\bsglang\b", re.IGNORECASE)),
     ("transformers", re.compile(
         r"[/\\]transformers[/\\]|from_pretrained|\baccelerate\b|exllama")),
-    ("xgboost", re.compile(r"\bxgboost\b|\bxgb\b|\blightgbm\b|\bcatboost\b", re.IGNORECASE)),
+    ("xgboost", re.compile(r"\bxgboost\b|\bxgb\b|\bcatboost\b", re.IGNORECASE)),
+    ("lightgbm", re.compile(r"\blightgbm\b", re.IGNORECASE)),
     ("cupy", re.compile(r"\bcupy\b", re.IGNORECASE)),
     ("rapids", re.compile(r"\bcudf\b|\brmm\b|\bcuml\b", re.IGNORECASE)),
     ("worker-crashed", re.compile(
@@ -78,6 +81,9 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("optimizer-state", re.compile(
         r"\bexp_avg(?:_sq)?\b|\bin _?init_group\b|momentum_buffer|low_level_optim")),
     ("semaphore", re.compile(r"\bSemLock\(|multiprocessing[/\\]synchronize\.py|\bctx\.Lock\(")),
+    ("data-pipeline", re.compile(r"IteratorGetNext|\bPyFunc\b")),
+    ("managed-memory", re.compile(r"bitsandbytes[/\\]csrc|paged_adamw")),
+    ("malloc-async", re.compile(r"\bcudaMallocAsync\b")),
     ("shuffle-buffer", re.compile(r"(?i)shuffle buffer")),
 )  # fmt: skip
 # PyTorch's own message names the setting that it suggests; that does not mean that it is set.
@@ -118,7 +124,8 @@ class ProgramReader:
         "hip error", "hip out of memory", "hip code object", "hiperrornobinaryforgpu", "rocm",
         "tfjs", "node modules", "nest", "js", "onnxruntime", "onnxruntime providers cuda",
         "exp avg", "exp avg sq", "init group", "momentum buffer", "low level optim", "semlock",
-        "synchronize py", "ctx lock", "shuffle buffer",
+        "synchronize py", "ctx lock", "shuffle buffer", "iteratorgetnext", "pyfunc",
+        "csrc pythoninterface c", "paged adamw", "cudamallocasync",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ _NODES = (
     re.compile(r"\[Op:(?!__inference)(\w{1,200})\]"),
     re.compile(r"__wrapped__(\w{1,200}?)_device_"),
     re.compile(r"in order to run (\w{1,200})"),
-    re.compile(r"failed at (crop_and_resize|assign)_op"),
+    re.compile(r"failed at (crop_and_resize|assign|random)_op"),
 )
 _ROUNDED = re.compile(r"rounded to (\d{1,19})\)")
 _BYTES = re.compile(
@@ -54,7 +54,7 @@ _SIZED = re.compile(
 # Tensors that belong to the model: weights, their gradients and the optimizer's slots.
 _OF_WEIGHTS = re.compile(
     r"Initializer|[Aa]dam|Momentum|RMSProp|/kernel|embeddings|BackpropFilter|_grad/.{0,300}[Ff]ilter"
-    r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|[Aa]ssign|VarHandle"
+    r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|[Aa]ssign|VarHandle|^random$"
 )
 # Operations whose result has a row per sample; other matrices may be weights.
 _OF_ROWS = re.compile(r"MatMul|Relu|BiasAdd|Softmax|Gather|Concat|concat|Tanh|Sigmoid|Elu")

@@ -308,6 +308,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     # Batches and calls.
     "fits": lambda facts: str(_fit(facts).fits),
     "server_share": _server_share,
+    "context_length": lambda facts: str(facts.details.get("cache_tokens", 4096)),
     "batch": _batch,
     "because": lambda facts: _fit(facts).because,
     "few": lambda facts: str(min(_fit(facts).fits, _NO_SLOWER)),

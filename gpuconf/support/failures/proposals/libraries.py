@@ -58,7 +58,8 @@ def wanted_libraries(facts: LogFacts) -> Libraries | None:
     if cuda is None and built is not None:
         cuda = built.cuda
     if cuda is None:
-        cuda = {"7": "10.0", "8": "11.2" if facts.on_windows else None}.get(cudnn or "")
+        of_cudnn = {"5": "8.0", "6": "8.0", "7": "10.0", "8": "11.2" if facts.on_windows else None}
+        cuda = of_cudnn.get(cudnn or "")
     if cuda is None:
         return None
     return Libraries(cuda, cudnn or (built.cudnn if built is not None else None))

@@ -13,6 +13,8 @@ _LEAST_UNITS, _LEAST_ROWS = 100, 20_000
 _HUGE = 2 * GIB
 # TensorFlow does not use cards with less; a smaller limit means that other processes were there.
 _TINY_LIMIT = GIB
+# No program asks for less on purpose.
+_MINUTE_LIMIT = 256 * MIB
 # A limit below this share of a card is low, if no other process uses the card.
 _LOW_SHARE = 0.35
 # No card has more, so that is the bound if the total is unknown.
@@ -94,6 +96,12 @@ def limit_is_tiny(facts: LogFacts) -> bool:
     """Whether others must have held the card when TensorFlow took its limit."""
     limit = limit_of(facts)
     return limit is not None and limit < _TINY_LIMIT
+
+
+def limit_is_minute(facts: LogFacts) -> bool:
+    """Whether so little was left for TensorFlow that no batch is small enough."""
+    limit = limit_of(facts)
+    return limit is not None and limit < _MINUTE_LIMIT
 
 
 def asked_less_than(most_bytes: int, facts: LogFacts) -> bool:

@@ -38,6 +38,8 @@ _SAVES = re.compile(r"(?<!\bnp)(?<!\bnumpy)\.(?:save|export)|Checkpoint|Backup")
 _ARRAYS = re.compile(r"\bnp\.|numpy|\.toarray\(|\barray\(|imread|load_img")
 # Requests this small fail only on a full card.
 _VERY_LITTLE, _LITTLE = 4 * MIB, 32 * MIB
+# An array so small fails only where the host's RAM is full of other things.
+_SMALL_ARRAY = 64 * MIB
 # If a program of PyTorch holds less of the card than this, its batch is not the problem.
 _SMALL_SHARE, _PART_OF_OTHERS = 0.3, 0.15
 # Since this major compute capability, builds leave out cards from below rather than from above.
@@ -159,9 +161,11 @@ QUESTIONS: dict[str, _Question] = {
     "old-build": stack.is_old_build,
     "torch-2.1": stack.is_torch_since_2_1,
     "other-program": lambda facts: (
-        facts.framework is None and bool({"xgboost", "cupy", "rapids"} & set(facts.signs))
+        facts.framework is None
+        and bool({"xgboost", "lightgbm", "cupy", "rapids"} & set(facts.signs))
     ),
     "of-cupy": lambda facts: facts.framework is None and "cupy" in facts.signs,
+    "of-lightgbm": lambda facts: facts.framework is None and "lightgbm" in facts.signs,
     "of-xgboost": lambda facts: facts.framework is None and "xgboost" in facts.signs,
     "slurm": lambda facts: "slurm_step" in facts.details or _says("slurm")(facts),
     "saves-a-model": lambda facts: (
@@ -195,7 +199,9 @@ QUESTIONS: dict[str, _Question] = {
     "limit-is-low": memory.limit_is_low,
     "limit-is-the-wall": memory.limit_is_the_wall,
     "limit-is-tiny": memory.limit_is_tiny,
+    "limit-is-minute": memory.limit_is_minute,
     "very-little-asked": lambda facts: memory.asked_less_than(_VERY_LITTLE, facts),
+    "array-is-small": lambda facts: (facts.request.size_bytes or _SMALL_ARRAY) < _SMALL_ARRAY,
     "little-asked": lambda facts: memory.asked_less_than(_LITTLE, facts),
     "copy-refused": _says("dst tensor"),
     "little-for-jax": memory.little_was_asked_for_jax,
@@ -215,7 +221,6 @@ QUESTIONS: dict[str, _Question] = {
     "much-is-unused": _much_is_unused,
     "split-is-the-hint": lambda facts: facts.details.get("torch_hint") == "max_split_size_mb",
     "server-has-room": server_has_room,
-    "cache-too-small": _says("cache blocks", "kv cache"),
     # CUDA refused, not PyTorch's allocator: usually the card was already full.
     "cuda-refused": _says("error: out of memory"),
     # Libraries, driver and faults.
