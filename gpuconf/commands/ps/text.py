@@ -114,7 +114,7 @@ def process_columns(holdings: Holdings) -> tuple[list[Column], list[str]]:
         Column("USER", tuple(row.user for row in rows), shortest=8),
         Column("PROGRAM", tuple(row.program for row in rows), shortest=12),
         Column("PROFILE", tuple(row.profile for row in rows), shortest=9, rank=2),
-        Column("LEASE", tuple(row.lease for row in rows), is_right=True),
+        Column("RESERVED", tuple(row.lease for row in rows), is_right=True),
         Column("IN USE", tuple(row.used for row in rows), is_right=True),
         Column("SINCE", tuple(row.since for row in rows), rank=1),
     ]

@@ -108,8 +108,8 @@ def test_the_columns_of_a_terminal(card: Card, hold: Begin, tmp_path: Path) -> N
     """All of them in 100 columns; 60 have room for who holds how much, and no line is longer."""
     child = hold(card, HALF, 256)
     for columns, heads in (
-        (100, ["GPU", "PID", "USER", "PROGRAM", "PROFILE", "LEASE", "IN USE", "SINCE"]),
-        (60, ["GPU", "PID", "USER", "PROGRAM", "LEASE", "IN USE", "SINCE"]),
+        (100, ["GPU", "PID", "USER", "PROGRAM", "PROFILE", "RESERVED", "IN USE", "SINCE"]),
+        (60, ["GPU", "PID", "USER", "PROGRAM", "RESERVED", "IN USE", "SINCE"]),
     ):
         environ = card.environment({})
         with OnTerminal(gpuconf("ps"), tmp_path, columns=columns, environ=environ) as terminal:

@@ -39,7 +39,7 @@ def test_a_row_for_each_process() -> None:
     """Since when: a time of today, a day, or a month; without a profile there is a hyphen."""
     alone = Holding(9, "me", "python3", used_bytes=GIB, since="2025-12-31T00:00:00", is_ours=True)
     assert text(holdings_of(OURS, ANNAS, alone)) == [
-        "GPU  PID  USER  PROGRAM   PROFILE       LEASE    IN USE  SINCE",
+        "GPU  PID  USER  PROGRAM   PROFILE    RESERVED    IN USE  SINCE",
         "0      7  me    train.py  half-card  5120 MiB  2048 MiB  14:02",
         "0      8  anna  fit.py    half-card  1024 MiB     1 MiB  21 Nov",
         "0      9  me    python3   -                 -  1024 MiB  2025-12",
@@ -52,7 +52,7 @@ def test_others_are_summed_up() -> None:
     stranger = Holding(10, used_bytes=GIB)
     holdings = summed_up(holdings_of(OURS, ANNAS, ANNAS._replace(pid=12), bens, stranger))
     assert text(holdings) == [
-        "GPU  PID  USER     PROGRAM      PROFILE       LEASE    IN USE  SINCE",
+        "GPU  PID  USER     PROGRAM      PROFILE    RESERVED    IN USE  SINCE",
         "0      7  me       train.py     half-card  5120 MiB  2048 MiB  14:02",
         "0         anna     2 processes             2048 MiB     2 MiB",
         "0         ben      1 process                      -   unknown",
