@@ -99,6 +99,6 @@ def assert_history(ours: Any, theirs: Any, rtol: float = 2e-6) -> None:
 
 def even_arrays(**more: Any) -> dict[str, Any]:
     """Arrays of whole batches alone, for which Keras traces its steps once."""
-    given = {"x": X, "y": Y, **more}
+    given: dict[str, Any] = {"x": X, "y": Y, **more}
     shorter = {key: given[key][: 3 * BATCH] for key in ("x", "y", "sample_weight") if key in given}
     return arrays(**{**more, **shorter})

@@ -45,7 +45,8 @@ def test_outputs_are_gathered_in_order(sizes: list[int], is_known: bool) -> None
 
 def test_outputs_go_into_a_file(tmp_path: Path) -> None:
     """``out`` is written and given back; the file is complete without being closed."""
-    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", "float32", (4, 2))
+    made: Any = np.lib.format.open_memmap
+    out = made(tmp_path / "out.npy", "w+", "float32", (4, 2))
     gathered = GatheredOutputs(samples=4, out=out)
     gathered.add(np.ones((3, 2), "float32"), 3)
     gathered.add(np.zeros((1, 2), "float32"), 1)

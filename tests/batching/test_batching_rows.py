@@ -23,7 +23,8 @@ VALUES = np.random.default_rng(5).normal(size=(40, 3))
 
 
 def _memmap(folder: Path) -> Any:
-    array = np.lib.format.open_memmap(folder / "x.npy", "w+", "float64", VALUES.shape)
+    made: Any = np.lib.format.open_memmap
+    array = made(folder / "x.npy", "w+", "float64", VALUES.shape)
     array[:] = VALUES
     return array
 
@@ -152,7 +153,8 @@ def test_batch_sizes() -> None:
     """Any whole number, NumPy's too; others are refused with the value and the rule."""
     for size, checked in ((None, None), ("auto", None), (np.int64(7), 7)):
         assert checked_batch_size(size) == checked
-    for size in (0, -1, 1.5, True, "large", [32]):
+    wrong: list[Any] = [0, -1, 1.5, True, "large", [32]]
+    for size in wrong:
         with pytest.raises(UsageError, match="whole number") as caught:
             checked_batch_size(size)
         assert "auto" in str(caught.value.hint), size

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-GOOD_REASONS = ("needs a GPU", "needs root", "needs ../shared/corpus")
+GOOD_REASONS = ("needs a GPU", "needs root", "needs ../shared/corpus", "needs Python 3.11")
 _SKIP = re.compile(r"^SKIPPED \[\d+\] (?P<where>\S+): (?P<reason>.*)$")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from gpuconf.errors import UsageError
 from gpuconf.support.keras_api import nests
 from gpuconf.support.keras_api.compiled import mask_of, output_trackers, trackers_of
+from gpuconf.support.keras_api.families import family_on_any_backend
 from gpuconf.support.keras_api.operations import operations
 from gpuconf.support.keras_api.variables import component
 
@@ -65,8 +66,21 @@ def why_indivisible(model: Any) -> str | None:
     if found <= _MEAN or found in ({_SUM}, {_WEIGHTED_MEAN}):
         if found == {_WEIGHTED_MEAN} and _has_several(model):
             return "each of its outputs has a mean of its own sample weights"
-        return None
+        return _why_penalty_is_of_the_batch(model)
     return f"its losses are reduced by {', '.join(sorted(found))}"
+
+
+def _why_penalty_is_of_the_batch(model: Any) -> str | None:
+    """Keras 3 before 3.14 sums an activity penalty over the samples, and adds it to a mean."""
+    keras = family_on_any_backend(model).keras
+    first, second = (int(part) for part in keras.__version__.split(".")[:2])
+    if first != 3 or second >= 14:
+        return None
+    layers = model._flatten_layers(include_self=False)
+    named = [each.name for each in layers if getattr(each, "activity_regularizer", None)]
+    if not named:
+        return None
+    return f"Keras before 3.14 sums the activity_regularizer of {named[0]} over the whole batch"
 
 
 def is_sum(model: Any) -> bool:

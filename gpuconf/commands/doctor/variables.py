@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -83,6 +82,8 @@ def _judged_options(
 
 def meant_option(name: str, known: Collection[str]) -> str:
     """The option that ``name`` misspells; itself if it is like none, as one of a newer torch."""
+    from difflib import get_close_matches  # slow import, and misspellings are rare
+
     close = get_close_matches(name, known, n=1, cutoff=_ALIKE)
     return close[0] if close and name not in known else name
 

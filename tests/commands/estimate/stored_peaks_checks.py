@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from benchmarks.models.registry import MEASURED
 from benchmarks.stages import JIT_VARIABLE
 
 ROWS = yaml.safe_load(Path(__file__).with_name("stored_peaks.yaml").read_text("utf-8"))
+if sys.version_info < (3, 11):  # the newest Keras for it has another attention than was measured
+    ROWS = [row for row in ROWS if row["case"][0] != "transformer block"]
 
 
 @pytest.fixture(autouse=True)

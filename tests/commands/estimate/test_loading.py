@@ -105,7 +105,7 @@ def needs(units, depth=3): return make()
 def nothing(): make()
 def pair(): return make(), {}
 def layer(): return keras.layers.Dense(3)
-def bad(): return keras.layers.Dense(-1)
+def bad(): raise ValueError("of the user")
 def trains():
     model = make()
     model.fit(np.zeros((8, 8)), np.zeros((8, 4)), verbose=0)
@@ -175,7 +175,7 @@ BAD_FUNCTIONS = {
     "models.py": ("UsageError", "models.py is a program; which function"),
     "nosuch": ("UsageError", "'nosuch' is neither a file that is there nor module:function"),
     "gs://bucket/a.keras": ("UsageError", "is not on this machine"),
-    "models:bad": ("GpuconfError", "ValueError: Received an invalid value for `units`"),
+    "models:bad": ("GpuconfError", "ValueError: of the user"),
     "models:trains": ("GpuconfError", "trains, and an estimate runs nothing on data"),
 }
 

@@ -118,7 +118,7 @@ def other_environment(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The interpreter of a venv that has TensorFlow, and no gpuconf."""
     home = tmp_path_factory.mktemp("venv")
     venv.create(home, symlinks=True)
-    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(home)}))
+    (site,) = home.glob("lib/python*/site-packages")
     site.joinpath("others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = str(home / "bin" / "python")
     # A folder of that name, which an editable install leaves there, has no __version__.

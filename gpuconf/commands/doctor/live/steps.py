@@ -91,7 +91,8 @@ class Bench:
         got = self._compute(
             device, lambda: self._tf.nn.conv2d(images, kernels, strides=1, padding="VALID")
         )
-        windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(1, 2))
+        tricks: Any = np.lib.stride_tricks  # whose types leave out several axes before NumPy 2.3
+        windows = tricks.sliding_window_view(images, (3, 3), axis=(1, 2))
         compare(got, np.einsum("bhwcij,ijco->bhwo", windows.astype(np.float64), kernels))
 
     def _compute(self, device: str, build: Callable[[], Any]) -> Any:
