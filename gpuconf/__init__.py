@@ -11,32 +11,21 @@ from typing import TYPE_CHECKING
 
 from gpuconf.version import __version__
 
-_PUBLIC = {
-    "configure": "gpuconf.session.configure",
-    "activation": "gpuconf.session.configure",
-    "install_session": "gpuconf.session.configure",
-    "plan": "gpuconf.session.configure",
-    "estimate": "gpuconf.commands.estimate",
-    "MemoryEstimate": "gpuconf.commands.estimate",
-    "evaluate": "gpuconf.batching",
-    "predict": "gpuconf.batching",
-    "fit": "gpuconf.batching",
-    "oom_safe": "gpuconf.batching",
-    "session_evaluate": "gpuconf.batching",
-    "explain": "gpuconf.commands.explain",
-    "Diagnosis": "gpuconf.commands.explain",
-    "load_profile": "gpuconf.profile",
-    "Activation": "gpuconf.session.activation",
-    "Plan": "gpuconf.planner",
-    "Profile": "gpuconf.profile",
-    "GpuconfError": "gpuconf.errors",
-    "ProfileError": "gpuconf.errors",
-    "ProfileNotFoundError": "gpuconf.errors",
-    "TooLateError": "gpuconf.errors",
-    "ShortageError": "gpuconf.errors",
-    "MissingDependencyError": "gpuconf.errors",
-    "BackendError": "gpuconf.errors",
+# The module of each public name.
+_HOMES = {
+    "gpuconf.session.configure": "configure activation install_session plan",
+    "gpuconf.commands.estimate": "estimate MemoryEstimate",
+    "gpuconf.batching": "evaluate predict fit oom_safe session_evaluate",
+    "gpuconf.commands.explain": "explain Diagnosis",
+    "gpuconf.profile": "load_profile Profile",
+    "gpuconf.session.activation": "Activation",
+    "gpuconf.planner": "Plan",
+    "gpuconf.errors": "GpuconfError ProfileError ProfileNotFoundError TooLateError ShortageError "
+    "MissingDependencyError BackendError",
 }
+_PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
+# IPython looks these up when `%load_ext gpuconf` loads this package.
+_OF_IPYTHON = ("load_ipython_extension", "unload_ipython_extension")
 
 __all__ = [
     "Activation",
@@ -85,29 +74,19 @@ if TYPE_CHECKING:
     from gpuconf.session.configure import activation, configure, install_session, plan
 
 
-# IPython looks these up when `%load_ext gpuconf` loads this package.
-_OF_IPYTHON = {
-    "load_ipython_extension": "gpuconf.ipython",
-    "unload_ipython_extension": "gpuconf.ipython",
-}
-
-
 # Subpackages available as attributes: `gpuconf.callbacks.MemoryUsage()`.
 _PACKAGES = ("batching", "callbacks", "images", "ray")
 
 
 def __getattr__(name: str) -> object:
-    if name in _PACKAGES:
-        import importlib
-
-        return importlib.import_module(f"gpuconf.{name}")
-    home = _PUBLIC.get(name) or _OF_IPYTHON.get(name)
-    if home is None:
+    home = "gpuconf.ipython" if name in _OF_IPYTHON else _PUBLIC.get(name)
+    if home is None and name not in _PACKAGES:
         raise AttributeError(f"module 'gpuconf' has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
+    if home is None:
+        return importlib.import_module(f"gpuconf.{name}")
+    globals()[name] = value = getattr(importlib.import_module(home), name)
     return value
 
 

@@ -43,7 +43,6 @@ HEAVY = {
     "gpuconf.support.failures",
     "gpuconf.commands.explain.uncaught",
     "gpuconf.ipython",
-    "gpuconf.basics.display",
     "gpuconf.support.reporting",
     "gpuconf.simcard",
     "gpuconf.backends.tensorflow.runtime",

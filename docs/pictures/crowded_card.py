@@ -23,7 +23,7 @@ from gpuconf.commands.demo.runner import FIRST_LINE, Runner, ScriptRun
 from gpuconf.commands.demo.story import PROFILE, TRAIN, Half, learned, run_half
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.profile import load_profile
-from gpuconf.session.plans import plan_for
+from gpuconf.session.plans import plan_within
 from gpuconf.simcard import bridge_for_command, simulated_card
 from gpuconf.support.reporting.picture import INK, LIMIT, PALE, canvas, plain, save
 
@@ -119,7 +119,7 @@ def planned(free_bytes: int) -> tuple[int, int]:
         used_bytes=SPEC.total_bytes - free_bytes,
         compute_capability=(int(major), int(minor)),
     )
-    plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
+    plan = plan_within(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
     (planned,) = plan.gpus
     assert planned.limit_bytes is not None
     assert planned.lease_bytes is not None

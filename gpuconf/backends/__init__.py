@@ -30,7 +30,7 @@ def environment_changes(
     imported, and ``knows_new_jax_name`` whether the installed JAX reads XLA_CLIENT_MEM_FRACTION.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
-    changes = _hidden(profile) if plan is None else _visibility(plan)
+    changes = _visibility(profile, plan)
     changes += tensorflow.wishes(profile, growth, has_tf_keras=has_tf_keras)
     changes += jax.wishes(profile, growth)
     if plan is not None:
@@ -40,19 +40,14 @@ def environment_changes(
     return changes
 
 
-def _hidden(profile: Profile) -> list[Change]:
-    """Return the variable for ``gpus: none``, which does not depend on the machine."""
-    if profile.gpus.kind != "none":
-        return []
-    name = "CUDA_VISIBLE_DEVICES"
-    return [Change(name, "-1", OWNED_VARIABLES[name], overrules=True)]
-
-
-def _visibility(plan: Plan) -> list[Change]:
-    values = {
-        "CUDA_VISIBLE_DEVICES": plan.cuda_visible_devices,
-        "CUDA_DEVICE_ORDER": plan.cuda_device_order,
-    }
+def _visibility(profile: Profile, plan: Plan | None) -> list[Change]:
+    """Return the variables of the plan; ``gpus: none`` does not depend on the machine."""
+    values = {"CUDA_VISIBLE_DEVICES": "-1" if profile.gpus.kind == "none" else None}
+    if plan is not None:
+        values = {
+            "CUDA_VISIBLE_DEVICES": plan.cuda_visible_devices,
+            "CUDA_DEVICE_ORDER": plan.cuda_device_order,
+        }
     return [
         Change(name, value, OWNED_VARIABLES[name], overrules=True)
         for name, value in values.items()

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from gpuconf.basics.callsite import is_installed, notebook_cells, user_frame
+from gpuconf.errors import TooLateError
 
 _WHOLE_FILE = sys.maxsize
 
@@ -24,6 +25,21 @@ class _EarlierSource(NamedTuple):
     name: str
     source: str
     before_line: int = _WHOLE_FILE
+
+
+FIRST_LINE = (
+    "make `import gpuconf.auto` the first line of the script, or of the notebook after a kernel "
+    "restart"
+)
+
+
+def too_late(
+    what: str, makers: frozenset[str], then: str, *, argument: str | None = None
+) -> TooLateError:
+    """Build the error for ``what`` was done before gpuconf was imported, with the likely line."""
+    likely = likely_line(makers, argument=argument)
+    where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
+    return TooLateError(f"{what} {where}{then}", hint=FIRST_LINE)
 
 
 def likely_line(makers: frozenset[str], *, argument: str | None = None) -> str | None:

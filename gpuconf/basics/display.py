@@ -1,14 +1,21 @@
-"""How notebooks and IPython show our values: their renderer is imported when one is shown.
-
-A value's ``_repr_html_`` and ``_repr_pretty_`` call this module.
-"""
+"""How notebooks and IPython show our values: their renderer is imported when one is shown."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, TypeVar
 
 from gpuconf.basics.terminal import printable
+
+Type = TypeVar("Type", bound=type)
+
+
+def shown_in_notebooks(cls: Type) -> Type:
+    """Give a value type the methods that notebooks and IPython look for."""
+    shown: Any = cls
+    shown._repr_html_ = html_of
+    shown._repr_pretty_ = lambda value, printer, _cycle: printer.text(text_of(value))
+    return cls
 
 
 def html_of(value: object) -> str:

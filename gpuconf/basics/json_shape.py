@@ -7,7 +7,7 @@ computed field, the property's docstring does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 Type = TypeVar("Type", bound=type)
@@ -29,7 +29,7 @@ FromOne = Annotated[int, FieldRule(minimum=1)]
 
 
 class JsonShape(NamedTuple):
-    """How the JSON of a value type differs from its fields.
+    """How the JSON of a value type differs from its fields; as a decorator it declares that.
 
     ``computed`` lists properties that are also written, and ``hidden`` lists fields that are not.
     ``renamed`` maps fields to other keys.  ``keywords`` holds further rules in JSON Schema form.
@@ -40,28 +40,17 @@ class JsonShape(NamedTuple):
     renamed: Mapping[str, str] = {}
     keywords: Mapping[str, Any] = {}
 
+    def __call__(self, cls: Type) -> Type:
+        _SHAPES[cls] = self
+        return cls
+
     def key(self, name: str) -> str:
         """Return the key of a field."""
         return self.renamed.get(name, name)
 
 
+json_shape = JsonShape
 _SHAPES: dict[type, JsonShape] = {}
-
-
-def json_shape(
-    *,
-    computed: tuple[str, ...] = (),
-    hidden: tuple[str, ...] = (),
-    renamed: Mapping[str, str] | None = None,
-    keywords: Mapping[str, Any] | None = None,
-) -> Callable[[Type], Type]:
-    """Declare how a value type is written if its plain fields are not enough."""
-
-    def declare(cls: Type) -> Type:
-        _SHAPES[cls] = JsonShape(computed, hidden, renamed or {}, keywords or {})
-        return cls
-
-    return declare
 
 
 def shape_of(cls: type) -> JsonShape:

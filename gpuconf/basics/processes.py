@@ -42,8 +42,13 @@ def stat_of(pid: int | str, proc: str = _PROC) -> Stat | None:
 
 def proc_text(pid: int | str, name: str, proc: str = _PROC) -> str:
     """Return the file ``name`` of a process; empty if it may not be read, as another user's."""
+    return text_in(os.path.join(proc, str(pid), name))
+
+
+def text_in(path: str) -> str:
+    """Return the text of a file; empty if it may not be read, or is not there."""
     try:
-        with open(os.path.join(proc, str(pid), name), "rb") as file:
+        with open(path, "rb") as file:
             return file.read().decode(errors="replace")
     except OSError:
         return ""

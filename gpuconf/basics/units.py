@@ -26,7 +26,7 @@ _ALMOST_A_SIZE = re.compile(
     r"\s*([0-9]{1,6})(?:[.,]([0-9]{1,3}))?\s*([KMGT]?)[A-Z]*\s*", re.IGNORECASE
 )
 _SECONDS_PER_UNIT = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_WRITTEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*")
 # More than any accelerator has; a larger figure is a typing error.
 LARGEST_SIZE = 1024**5
 
@@ -99,19 +99,8 @@ def meant_size(text: str) -> str | None:
 
 def _number_and_unit(text: str) -> tuple[str, str]:
     """Split ``1.5 GiB`` into ``1.5`` and ``GiB``; return two empty strings for other forms."""
-    written = text.strip()
-    number = written[:-1] if written.endswith("%") else written.rstrip(_LETTERS)
-    unit = written[len(number) :]
-    number = number.rstrip()
-    whole, point, decimals = number.partition(".")
-    is_number = _are_digits(decimals) if point else _are_digits(whole)
-    if len(text) > 64 or not is_number or not (not whole or _are_digits(whole)):
-        return "", ""
-    return number, unit
-
-
-def _are_digits(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    match = _WRITTEN.fullmatch(text) if len(text) <= 64 else None
+    return (match[1], match[2]) if match else ("", "")
 
 
 def _times(number: str, factor: int) -> int:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 
+from gpuconf.basics.processes import text_in
 from gpuconf.basics.units import KIB
-
-_STATISTICS = "sys/fs/cgroup/memory.stat"
 
 
 def total_bytes(root: str = "/") -> int | None:
@@ -23,23 +21,17 @@ def available_bytes(root: str = "/") -> int | None:
     available = _of_meminfo(root, "MemAvailable")
     found = [] if available is None else [available]
     limit, used = (
-        _text(root, f"sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current")
+        text_in(f"{root}/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current")
     )
     if limit.isdecimal() and used.isdecimal():  # "max" means no limit
-        cached = re.search(r"^inactive_file (\d+)$", _text(root, _STATISTICS), re.MULTILINE)
+        cached = re.search(
+            r"^inactive_file (\d+)$", text_in(f"{root}/sys/fs/cgroup/memory.stat"), re.MULTILINE
+        )
         kept = int(used) - (int(cached[1]) if cached else 0)  # file pages can be reclaimed
         found.append(max(int(limit) - kept, 0))
     return min(found, default=None)
 
 
 def _of_meminfo(root: str, name: str) -> int | None:
-    match = re.search(rf"^{name}:\s+(\d+) kB", _text(root, "proc/meminfo"), re.MULTILINE)
+    match = re.search(rf"^{name}:\s+(\d+) kB", text_in(f"{root}/proc/meminfo"), re.MULTILINE)
     return int(match[1]) * KIB if match else None
-
-
-def _text(root: str, path: str) -> str:
-    try:
-        with open(os.path.join(root, path), encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

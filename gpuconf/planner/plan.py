@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gpuconf.basics.display import shown_in_notebooks, text_of
 from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.profile.model import Profile
 
@@ -73,6 +74,7 @@ class GpuPlan(NamedTuple):
         )
 
 
+@shown_in_notebooks
 class Plan(NamedTuple):
     """The complete decision, before anything is set.
 
@@ -108,21 +110,7 @@ class Plan(NamedTuple):
 
     def __str__(self) -> str:
         """Return the text that `gpuconf plan` prints."""
-        from gpuconf.basics import display
-
-        return display.text_of(self)
-
-    def _repr_html_(self) -> str:
-        """Return the HTML that notebooks show."""
-        from gpuconf.basics import display
-
-        return display.html_of(self)
-
-    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """Print the text that IPython shows."""
-        from gpuconf.basics import display
-
-        printer.text(display.text_of(self))
+        return text_of(self)
 
 
 def label(gpu: Gpu) -> str:

@@ -13,7 +13,7 @@ from gpuconf.profile.files import read_bytes, read_shipped
 from gpuconf.profile.model import Note
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
-from gpuconf.profile.problems import problem, quoted
+from gpuconf.profile.problems import problem
 
 LONGEST_CHAIN = 10
 
@@ -108,15 +108,13 @@ def _asked_for(error: ProfileError, children: list[Link]) -> ProfileError:
     is_missing = isinstance(error, ProfileNotFoundError) and error.line is None
     if not is_missing or not isinstance(named, Scalar):
         return error
-    mark = named.mark
-    return ProfileNotFoundError(
-        f"extends: {error.file} is not there: {error.message}",
+    return problem(
+        f"{error.file} is not there: {error.message}",
+        mark=named.mark,
+        key="extends",
         hint="the path begins at this file's folder; a name without .yaml is looked up: "
         "gpuconf profiles list",
-        file=mark.file,
-        line=mark.line,
-        column=mark.column,
-        key="extends",
+        kind=ProfileNotFoundError,
     )
 
 
@@ -131,13 +129,15 @@ def _parent(
     child = read[-1]
     parent = _lookup(name, child, searched)
     if parent is None:
-        missing = search.not_found(name, searched, mark=named.mark)
         if name == child.name:
-            missing = _nothing_further_up(name, missing)
+            message = "the profile extends itself: no other one has its name"
+            hint = "delete this line, or name another profile; see: gpuconf profiles list"
+            raise problem(message, mark=named.mark, key="extends", hint=hint)
+        missing = search.not_found(name, searched, mark=named.mark)
         missing.key = "extends"
         raise missing
-    known = [_identity(link.path) for link in read]
-    if _identity(parent.path) in known:
+    known = [os.path.realpath(link.path) for link in read]
+    if os.path.realpath(parent.path) in known:
         names = " → ".join([link.name for link in read] + [name])
         hint = "delete this line, or name a profile outside of the circle"
         what = "the profile extends itself" if len(read) == 1 else "a circle of profiles"
@@ -146,16 +146,6 @@ def _parent(
         rule = f"more than {LONGEST_CHAIN} profiles extend one another"
         raise problem(rule, mark=named.mark, key="extends", hint="merge some of them into one")
     return parent
-
-
-def _nothing_further_up(name: str, missing: ProfileNotFoundError) -> ProfileNotFoundError:
-    return ProfileNotFoundError(
-        f"the profile extends itself: no other profile is named {quoted(name)}",
-        hint="delete this line, or name another profile; see: gpuconf profiles list",
-        file=missing.file,
-        line=missing.line,
-        column=missing.column,
-    )
 
 
 def _lookup(
@@ -169,16 +159,9 @@ def _lookup(
     if search.is_path(name):
         return search.locate_path(name, os.path.dirname(child.path), os.path.expanduser("~"))
     found = list(search.candidates(name, searched))
-    own = [i for i, at in enumerate(found) if _identity(at.path) == _identity(child.path)]
+    own = [
+        i for i, at in enumerate(found) if os.path.realpath(at.path) == os.path.realpath(child.path)
+    ]
     if own:
         found = found[own[0] + 1 :]
     return found[0] if found else None
-
-
-def _identity(path: str) -> tuple[int, int] | str:
-    """Return a value that is equal for two paths to the same file, also through links."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return os.path.abspath(path)
-    return status.st_dev, status.st_ino

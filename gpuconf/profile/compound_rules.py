@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from gpuconf.basics.units import Amount, parse_duration
 from gpuconf.profile.model import GpuSelection, OnShortage
 from gpuconf.profile.nodes import Mapping, Node, Scalar, Sequence
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.problems import nearest, problem, quoted
-from gpuconf.profile.rules import JsonSchema, ValueRule, amount, has_steering, refuse, scalar
+from gpuconf.profile.rules import (
+    JsonSchema,
+    ValueRule,
+    amount,
+    choice,
+    has_steering,
+    refuse,
+    scalar,
+    whole,
+)
 
 HIGHEST_INDEX = 1023
+_INDEX = re.compile("0|[1-9][0-9]{0,3}")
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]*")
 INDEX_OR_UUID_PATTERN = rf"^(0|[1-9][0-9]{{0,2}}|{_UUID.pattern})$"
+_PICK = {
+    "pick": choice("most-free"),
+    "count": whole(at_least=1, at_most=HIGHEST_INDEX, example="1"),
+}
 _GPUS_SAYS = "all, none, a list such as [0, 2], or {pick: most-free, count: 1}"
 MOST_VIRTUAL_DEVICES = 64
 _SHORTAGE_SAYS = "fail, cpu, {wait: 10min} or {wait: forever}"
@@ -22,6 +37,7 @@ _WAIT = re.compile(r"wait:?\s+(\S.*)")
 _DURATION_PATTERN = r"(?=[^1-9]*[1-9])([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*(s|sec|min|m|h)"
 _NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
 _LONGEST_VALUE = 8192
+_HALF = re.compile("[\ud800-\udfff]")
 # These affect a program before it starts, or decide which code it and its children run.  Not even a
 # named profile may set them.  `powers` lists what a found profile may set.
 _SHELL_PATTERN = "LD_.*|PYTHON.*|PATH|HOME"
@@ -31,17 +47,11 @@ def gpu_member(node: Node, key: str) -> int | str:
     """Parse a GPU: an index (int), or a UUID or the start of one (str)."""
     says = "a GPU's number from 0 on, or its UUID such as GPU-8f6c"
     node = scalar(node, key, says, "0")
-    if not node.is_quoted and _is_index(node.text) and int(node.text) <= HIGHEST_INDEX:
+    if not node.is_quoted and _INDEX.fullmatch(node.text) and int(node.text) <= HIGHEST_INDEX:
         return int(node.text)
     if len(node.text) <= 100 and _UUID.fullmatch(node.text):
         return node.text
     raise refuse(node, key, says, "the numbers and UUIDs of this machine: nvidia-smi -L")
-
-
-def _is_index(text: str) -> bool:
-    """Whether ``text`` is a number of at most four digits without leading zeros."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= 4
-    return is_number and (text == "0" or not text.startswith("0"))
 
 
 def gpus() -> ValueRule:
@@ -56,10 +66,7 @@ def gpus() -> ValueRule:
         "type": "object",
         "additionalProperties": False,
         "minProperties": 1,
-        "properties": {
-            "pick": {"enum": ["most-free"]},
-            "count": {"type": "integer", "minimum": 1, "maximum": HIGHEST_INDEX},
-        },
+        "properties": {name: rule.schema for name, rule in _PICK.items()},
     }
     listed: JsonSchema = {"type": "array", "minItems": 1, "uniqueItems": True, "items": member}
     return ValueRule(_read_gpus, {"anyOf": [{"enum": ["all", "none"]}, listed, pick]}, _GPUS_SAYS)
@@ -83,28 +90,17 @@ def _read_gpus(node: Node, key: str) -> GpuSelection:
 
 def _read_pick(node: Mapping, key: str) -> GpuSelection:
     """Parse ``{pick: most-free, count: 2}``; one of the two keys may be omitted."""
-    count = 1
+    values: dict[str, Any] = {"count": 1}
     for name, entry in node.entries.items():
-        if name not in ("pick", "count"):
-            meant = nearest(name, ("pick", "count")) or "pick: most-free"
-            message = f"unknown key; the rule: {_GPUS_SAYS}"
-            raise problem(
-                message, mark=entry.key_mark, key=f"{key}.{name}", hint=f"write `{meant}`"
-            )
-        value = scalar(entry.value, f"{key}.{name}", _GPUS_SAYS, "1")
-        if name == "pick" and value.text != "most-free":
-            raise refuse(value, f"{key}.pick", "most-free", "write `pick: most-free`")
-        if name == "count":
-            count = _read_count(value, f"{key}.count")
+        path = f"{key}.{name}"
+        if name not in _PICK:
+            meant = nearest(name, _PICK) or "pick: most-free"
+            message, hint = f"unknown key; the rule: {_GPUS_SAYS}", f"write `{meant}`"
+            raise problem(message, mark=entry.key_mark, key=path, hint=hint)
+        values[name] = _PICK[name].read(entry.value, path)
     if not node.entries:
         raise refuse(node, key, _GPUS_SAYS, "write `gpus: all`")
-    return GpuSelection("pick", count=count)
-
-
-def _read_count(node: Scalar, key: str) -> int:
-    if node.is_quoted or not _is_index(node.text) or not 0 < int(node.text) <= 1023:
-        raise refuse(node, key, "a whole number from 1 to 1023", "write `count: 1`")
-    return int(node.text)
+    return GpuSelection("pick", count=values["count"])
 
 
 def on_shortage() -> ValueRule:
@@ -216,7 +212,7 @@ def _refused_name(name: str) -> tuple[str, str] | None:
         return f"{quoted(name)} is not a name of a variable; the rule: {rule}", "correct the name"
     if name.startswith("GPUCONF_"):
         return "gpuconf reads this before any profile", f"set it in the shell: export {name}=…"
-    if _acts_in_the_shell(name):
+    if re.fullmatch(_SHELL_PATTERN, name):
         message = (
             f"{name} acts before the program starts, or on what code it runs; "
             "the rule: no LD_…, PYTHON…, PATH or HOME in a profile"
@@ -231,26 +227,14 @@ def _refused_name(name: str) -> tuple[str, str] | None:
     return message, f"write the key `{owner}` instead"
 
 
-def _acts_in_the_shell(name: str) -> bool:
-    return name.startswith(("LD_", "PYTHON")) or name in ("PATH", "HOME")
-
-
 def _variable_value(node: Node, key: str) -> str:
     if isinstance(node, Scalar) and node.is_empty:
         hint = 'write "" for an empty text, or null to remove an inherited variable'
         raise refuse(node, key, "one text", hint)
     text = scalar(node, key, "one text", '"1"').text
-    if len(text) > _LONGEST_VALUE or "\x00" in text or not _can_be_encoded(text):
+    if len(text) > _LONGEST_VALUE or "\x00" in text or _HALF.search(text):
         rule = f"at most {_LONGEST_VALUE} characters, no NUL, no half of a surrogate pair"
         raise refuse(node, key, rule, "write plain text")
     if has_steering(text):
         raise refuse(node, key, "no control characters but tab and line feed", "delete it")
     return text
-
-
-def _can_be_encoded(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

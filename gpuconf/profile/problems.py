@@ -20,6 +20,7 @@ def problem(
     key: str | None = None,
     hint: str | None = None,
     command: str | None = None,
+    kind: type[ProfileError] = ProfileError,
 ) -> ProfileError:
     """Build a ProfileError for ``key`` at ``mark``; without a file it is about an override."""
     key = printable(key[:_LONGEST_KEY]) if key else None
@@ -27,7 +28,7 @@ def problem(
         message = f"{key}: {message}"
     if mark.file is None:
         message = f"override {message}"
-    return ProfileError(
+    return kind(
         message,
         hint=hint,
         command=command,

@@ -66,8 +66,8 @@ class AuditHook:
             return
         try:
             if event == "import":
-                import_hook.keep_first(str(args[0]))
-            for name in filter(import_hook.is_whole, import_hook.unmet()):
+                import_hook.hooks.keep_first(str(args[0]))
+            for name in filter(import_hook.is_whole, import_hook.hooks.unmet()):
                 self._call(self._catch_up, name)
         except Exception as error:  # this runs inside the user's own import
             debug(f"the audit hook failed at {event}: {error!r}")

@@ -19,6 +19,7 @@ from gpuconf.profile import Profile
 from gpuconf.session import import_hook
 from gpuconf.session.audit_hook import AuditHook
 from gpuconf.session.binding import Binding
+from gpuconf.session.import_hook import hooks
 
 _KERAS = ("keras", "tf_keras")
 # Frames between an import statement and our hook.
@@ -48,7 +49,7 @@ def undo_install(binding: Binding, *, is_first: bool) -> None:
             runtime.hold_again(binding)
         return
     for name in _HOOKS:
-        import_hook.forget(name)
+        hooks.drop(name)
     _audit_hook.disarm()
     if runtime is not None:
         runtime.release()
@@ -95,7 +96,7 @@ def install_session(binding: Binding) -> object:
 
 def _imported_tensorflow() -> ModuleType | None:
     """Return TensorFlow once its code has run; None while another thread is still importing it."""
-    if import_hook.is_running("tensorflow") or not import_hook.is_whole("tensorflow"):
+    if "tensorflow" in hooks.running or not import_hook.is_whole("tensorflow"):
         return None
     return sys.modules["tensorflow"] if _is_tensorflow() else None
 
@@ -118,7 +119,7 @@ def _catch_up(binding: Binding, name: str) -> None:
         setting = Setting(f"plan of {name}", "in force", "not in force", why)
         binding.record(setting)
         say(str(setting))
-        import_hook.forget(name)
+        hooks.drop(name)
 
 
 def _on_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
@@ -165,7 +166,7 @@ def _on_keras_import(binding: Binding, keras: ModuleType) -> None:
 
 def _on_keras(binding: Binding, keras: ModuleType) -> None:
     profile = binding.profile
-    if profile is None or _imported_tensorflow() is None or import_hook.is_running(keras.__name__):
+    if profile is None or _imported_tensorflow() is None or keras.__name__ in hooks.running:
         return  # the import still in progress calls this again
     from gpuconf.backends.tensorflow import runtime
     from gpuconf.basics.worker_process import is_worker

@@ -19,19 +19,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
-from threading import local
+from threading import get_ident
 from types import ModuleType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from gpuconf.errors import with_short_tracebacks
 
 Hook = Callable[[ModuleType], None]
-
-
-class _Loader(Protocol):
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None: ...
-
-    def exec_module(self, module: ModuleType) -> None: ...
 
 
 class _Hooks(NamedTuple):
@@ -44,26 +38,28 @@ class _Hooks(NamedTuple):
 class _HookedLoader:
     """Replaces a module's loader for one import: runs the code, then the hook."""
 
-    def __init__(self, loader: _Loader, hooks: ImportHooks) -> None:
+    def __init__(self, loader: Any, hooks: ImportHooks) -> None:
         self._loader = loader
         self._hooks = hooks
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._hooks.refused(spec.name) or self._loader.create_module(spec)
+        return self._hooks.refused.get(spec.name) or self._loader.create_module(spec)
 
     @with_short_tracebacks
     def exec_module(self, module: ModuleType) -> None:
         name, spec = module.__name__, module.__spec__
         if spec is not None:
-            spec.loader = self._loader  # type: ignore[assignment]  # typeshed wants the ABC
-        module.__loader__ = self._loader  # type: ignore[assignment]
+            spec.loader = self._loader
+        module.__loader__ = self._loader
         self._hooks.run_before(name)
-        if not self._hooks.take_refused(name, module):
-            self._hooks.begin(name)
+        if self._hooks.refused.get(name) is module:  # its code has run
+            del self._hooks.refused[name]
+        else:
+            self._hooks.running.add(name)
             try:
                 self._loader.exec_module(module)
             finally:
-                self._hooks.end(name)
+                self._hooks.running.discard(name)
         shown = sys.modules.get(name, module)
         try:
             self._hooks.run(name, shown)
@@ -71,7 +67,7 @@ class _HookedLoader:
             # importlib now removes the module from sys.modules, unless this is a reload; the next
             # import goes through the finder and the hook again.
             if getattr(spec, "_initializing", False):
-                self._hooks.refuse(name, shown)
+                self._hooks.refused[name] = shown
             raise
 
     def __getattr__(self, name: str) -> object:
@@ -81,22 +77,19 @@ class _HookedLoader:
         return getattr(self._loader, name)
 
 
-class _Finding(local):
-    """The names this thread is looking for; other finders may call us while we call them."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-
 class ImportHooks:
-    """The finder on ``sys.meta_path``, and the hooks by module name."""
+    """The finder on ``sys.meta_path``, and the hooks by module name.
+
+    ``running`` are the modules whose code runs now, before their hook, ``met`` those whose hook was
+    called, and ``refused`` those that a hook has refused, for the next import of them.
+    """
 
     def __init__(self) -> None:
         self._hooks: dict[str, _Hooks] = {}
-        self._finding = _Finding()
-        self._running: set[str] = set()
+        self._finding: set[tuple[str, int]] = set()  # name and thread: other finders may ask us
+        self.running: set[str] = set()
         self.met: set[str] = set()
-        self._refused: dict[str, ModuleType] = {}  # their code has run
+        self.refused: dict[str, ModuleType] = {}
 
     def set(self, name: str, hook: Hook, before: Callable[[], None] = lambda: None) -> None:
         self._hooks[name] = _Hooks(hook, before)
@@ -129,7 +122,7 @@ class ImportHooks:
         return [
             name
             for name in self._hooks
-            if name in sys.modules and name not in self.met and name not in self._running
+            if name in sys.modules and name not in self.met and name not in self.running
         ]
 
     def keep_first(self, name: str) -> None:
@@ -146,48 +139,20 @@ class ImportHooks:
         path.insert(0, self)
         del path[path.index(self, 1)]
 
-    def refuse(self, name: str, module: ModuleType) -> None:
-        """Keep ``module``, whose code has run, for the next import of ``name``."""
-        self._refused[name] = module
-
-    def refused(self, name: str) -> ModuleType | None:
-        """Return the module that was kept; None if its import was not refused."""
-        return self._refused.get(name)
-
-    def take_refused(self, name: str, module: ModuleType) -> bool:
-        """Keep ``module`` no longer; return False if it is not the one that was kept."""
-        if self._refused.get(name) is not module:
-            return False
-        del self._refused[name]
-        return True
-
-    def begin(self, name: str) -> None:
-        """Record that the code of module ``name`` starts running, and its hook has not been called
-        yet.
-        """
-        self._running.add(name)
-
-    def end(self, name: str) -> None:
-        """Record that the code of module ``name`` has finished."""
-        self._running.discard(name)
-
-    def is_running(self, name: str) -> bool:
-        return name in self._running
-
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        ours = name in self._hooks or name in self._refused
-        if not ours or name in self._finding.names:
+        key, ours = (name, get_ident()), name in self._hooks or name in self.refused
+        if not ours or key in self._finding:
             return None
-        self._finding.names.add(name)
+        self._finding.add(key)
         try:
             spec = self._find_elsewhere(name, path, target)
         finally:
-            self._finding.names.discard(name)
+            self._finding.discard(key)
         if spec is None or not hasattr(spec.loader, "exec_module"):
             return None  # a namespace package, or a loader of Python 2's days
-        spec.loader = _HookedLoader(spec.loader, self)  # type: ignore[arg-type,assignment]
+        spec.loader = _HookedLoader(spec.loader, self)  # type: ignore[assignment]
         return spec
 
     def _find_elsewhere(
@@ -201,7 +166,7 @@ class ImportHooks:
         return None
 
 
-_hooks = ImportHooks()
+hooks = ImportHooks()
 
 
 def on_import(name: str, hook: Hook, *, before: Callable[[], None] = lambda: None) -> None:
@@ -210,27 +175,17 @@ def on_import(name: str, hook: Hook, *, before: Callable[[], None] = lambda: Non
     ``before`` is called right before the module's code runs.  A second call for the same name
     replaces both.  The import raises whatever they raise.
     """
-    _hooks.set(name, hook, before)
+    hooks.set(name, hook, before)
     module = sys.modules.get(name)
-    if module is not None and not _hooks.is_running(name) and is_whole(name):
+    if module is not None and name not in hooks.running and is_whole(name):
         before()
-        _hooks.run(name, module)
-
-
-def forget(name: str) -> None:
-    """Remove the hook for ``name``."""
-    _hooks.drop(name)
-
-
-def is_running(name: str) -> bool:
-    """Whether the code of module ``name`` is running now, before its hook."""
-    return _hooks.is_running(name)
+        hooks.run(name, module)
 
 
 def is_whole(name: str) -> bool:
     """Whether the module is imported and its code has run to the end."""
     module = sys.modules.get(name)
-    if name in _hooks.met:  # the import may still be in progress, since the hook is part of it
+    if name in hooks.met:  # the import may still be in progress, since the hook is part of it
         return module is not None
     # LazyLoader modules run their code on the first attribute access.
     if module is None or type(module).__name__ == "_LazyModule":
@@ -238,18 +193,8 @@ def is_whole(name: str) -> bool:
     return not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
-def unmet() -> list[str]:
-    """Return the hooked modules that bypassed their hook or are doing so; see :func:`is_whole`."""
-    return _hooks.unmet()
-
-
-def keep_first(name: str) -> None:
-    """Before an import of ``name``, move our finder ahead of any that were inserted before it."""
-    _hooks.keep_first(name)
-
-
 def meet(name: str) -> None:
     """Call the hook of a module that bypassed it."""
     module = sys.modules.get(name)
     if module is not None:
-        _hooks.run(name, module)
+        hooks.run(name, module)

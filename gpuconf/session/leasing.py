@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from gpuconf.basics.processes import program_of, words_of
 from gpuconf.errors import ShortageError
-from gpuconf.machine.cards import Gpu, Inventory, read_inventory
+from gpuconf.machine.cards import Inventory, read_inventory
 from gpuconf.machine.leases.folder import VARIABLE, LedgerFolder, NoLedgerError, find_folder
 from gpuconf.machine.leases.lease import folder_of, next_ticket
 from gpuconf.machine.leases.ledger import Ledger
@@ -53,7 +53,10 @@ class OwnLeases:
         made with NVML's free memory, less the leases that can be read.
         """
         try:
-            about = {"program": self._program or _own_program(), "profile": profile}
+            about = {
+                "program": self._program or program_of(words_of(os.getpid())),
+                "profile": profile,
+            }
             try:
                 return self._planned_in_turn(make, about)
             except NoLedgerError:
@@ -164,13 +167,7 @@ class _Turn:
 
 def _read_without_line() -> Inventory:
     """Read the GPUs for a program that cannot join the queue; nobody is ahead of it."""
-    inventory = read_with_leases()
-    return inventory._replace(gpus=tuple(_without_line(gpu) for gpu in inventory.gpus))
-
-
-def _without_line(gpu: Gpu) -> Gpu:
-    instances = tuple(map(_without_line, gpu.mig_instances))
-    return gpu._replace(ahead=0, mig_instances=instances)
+    return read_with_leases().mapped(lambda gpu: gpu._replace(ahead=0))
 
 
 def _read(ledger: Ledger, ticket: int) -> Inventory:
@@ -198,14 +195,3 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
         "this is meant)"
     )
     return plan._replace(notes=(*plan.notes, note))
-
-
-def _own_program() -> str:
-    """Return the name of this process's script, or of its interpreter."""
-    script = str(sys.argv[0]) if getattr(sys, "argv", None) else ""
-    if os.path.basename(script) == "__main__.py":  # python -m PACKAGE
-        script = os.path.dirname(script)
-    program = os.path.basename(script)
-    if program in ("", "-c"):
-        program = os.path.basename(sys.executable or "")  # None in a program that embeds Python
-    return program

@@ -24,32 +24,21 @@ if TYPE_CHECKING:  # only what makes devices needs leases, and only a run its va
     from gpuconf.session.run_variable import RunPlan
 
 
-def plan_for(
-    profile: Profile,
-    *,
-    environ: Mapping[str, str] = os.environ,
-    read: Callable[[], Inventory] | None = None,
-) -> Plan:
-    """Make the plan for ``profile`` on this machine now.  Raises as make_plan does.
-
-    ``read`` returns the machine's GPUs; by default it asks NVML.
-    """
-    ours = environment.set_by_gpuconf(environ)
-    return plan_within(profile, ours, environ=environ, read=read)
-
-
 def plan_within(
     profile: Profile,
-    chosen: Mapping[str, str],
+    chosen: Mapping[str, str] | None = None,
     *,
     environ: Mapping[str, str] = os.environ,
     read: Callable[[], Inventory] | None = None,
     run: RunPlan | None = None,
 ) -> Plan:
-    """Like :func:`plan_for`, limited to the GPUs that CUDA's variables in ``chosen`` show.
+    """Make the plan for ``profile`` on this machine now.  Raises as make_plan does.
 
-    In a ``run`` the figures are the run's, and notes that it has printed are left out.
+    It is limited to the GPUs that CUDA's variables in ``chosen`` show, by default those that
+    gpuconf has set.  ``read`` returns the machine's GPUs; by default it asks NVML.  In a ``run``
+    the figures are the run's, and notes that it has printed are left out.
     """
+    chosen = environment.set_by_gpuconf(environ) if chosen is None else chosen
     if run is not None:
         made = plan_within(profile, chosen, environ=environ, read=lambda: run.inventory)
         return made._replace(notes=tuple(note for note in made.notes if note not in run.notes))
@@ -115,5 +104,4 @@ def reader_for(profile: Profile) -> Callable[[], Inventory]:
 def _figures(profile: Profile, baseline: Mapping[str, str], inventory: Inventory) -> Inventory:
     """Return the machine's GPUs, with this process's own memory and its assigned share."""
     assigned = assigned_share(profile, baseline)
-    gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
-    return with_share(inventory._replace(gpus=gpus), assigned)
+    return with_share(inventory.mapped(lambda gpu: gpu.with_own_bytes(os.getpid())), assigned)

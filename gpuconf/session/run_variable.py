@@ -37,7 +37,8 @@ class RunPlan(NamedTuple):
 
 def encode(plan: Plan, inventory: Inventory, leases: Mapping[str, str], package: str) -> str:
     """Return the text of ``GPUCONF_RUN``; ``package`` is the folder of this gpuconf."""
-    inventory = _lean(inventory)
+    # Without the lists of processes, which may be long and are no longer needed.
+    inventory = inventory.mapped(lambda gpu: gpu._replace(processes=None))
     plan = plan._replace(profile=_settled(plan.profile), visible=())
     gpus = tuple(each._replace(gpu=each.gpu._replace(processes=None)) for each in plan.gpus)
     document = {
@@ -80,18 +81,6 @@ def _unreadable(why: str) -> UsageError:
         f"the plan of gpuconf run in {RUN_VARIABLE} cannot be used: {why}",
         hint=f"start the program again with this version's gpuconf run, or: unset {RUN_VARIABLE}",
     )
-
-
-def _lean(inventory: Inventory) -> Inventory:
-    """Drop the lists of processes, which may be long and are no longer needed."""
-    gpus = tuple(
-        gpu._replace(
-            processes=None,
-            mig_instances=tuple(each._replace(processes=None) for each in gpu.mig_instances),
-        )
-        for gpu in inventory.gpus
-    )
-    return inventory._replace(gpus=gpus)
 
 
 def _settled(profile: Profile) -> Profile:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconf.basics.units import MIB
-from gpuconf.machine.leases.folder import DEFAULTS, make_sticky, problem_of
+from gpuconf.machine.leases.folder import DEFAULTS, fault_of, make_sticky
 from gpuconf.machine.leases.lease import folder_of
 from tests.acceptance.container_engine import (
     CARD,
@@ -274,9 +274,9 @@ def ledger_folder() -> Iterator[None]:
             make_sticky(FOLDER)
         except OSError as error:
             raise EngineError(f"{FOLDER}: {error.strerror}; docs/sharing.md makes it") from error
-    problem = problem_of(FOLDER)
-    if problem is not None:
-        raise EngineError(problem)
+    fault = fault_of(FOLDER)
+    if fault is not None:
+        raise EngineError(fault.sentence)
     try:
         yield
     finally:

@@ -148,7 +148,7 @@ def test_nothing_is_loaded_before_it_is_shown(tmp_path: Path) -> None:
     assert "(cudnn-handle-alloc)" in str(found)
     assert str(gpuconf.activation()).startswith("profile cpu-only")
     assert repr(made).startswith("Plan(")
-    ours = {"gpuconf.ipython", "gpuconf.basics.display", "gpuconf.support.reporting.html"}
+    ours = {"gpuconf.ipython", "gpuconf.support.reporting.html"}
     late = {*ours, "IPython"}
     assert not late & set(sys.modules), late & set(sys.modules)
     assert str(made).startswith("profile cpu-only")

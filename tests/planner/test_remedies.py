@@ -11,7 +11,7 @@ from gpuconf.errors import ShortageError
 from gpuconf.machine.cards.inventory import CardLease, Gpu
 from gpuconf.planner import Plan
 from gpuconf.profile import Profile, load_profile
-from gpuconf.session.plans import plan_for
+from gpuconf.session.plans import plan_within
 from tests.planner.cards import card, machine
 
 NAMES = ("shared-desktop", "notebook", "half-card", "small-laptop", "dedicated", "virtual-pair")
@@ -24,7 +24,7 @@ CARDS = [
 
 def decide(profile: Profile, gpu: Gpu) -> Plan:
     """The plan on that card alone."""
-    return plan_for(profile, environ={}, read=lambda: machine(gpu))
+    return plan_within(profile, environ={}, read=lambda: machine(gpu))
 
 
 def hint_of(profile: Profile, gpu: Gpu) -> str | None:

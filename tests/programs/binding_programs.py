@@ -48,7 +48,7 @@ def state():
     made = gpuconf.activation()
     return (dict(os.environ), made, str(made), made.plan, binding.is_bound,
             binding.environment._has_own_note(), list(sys.meta_path),
-            list(import_hook._hooks._hooks))
+            list(import_hook.hooks._hooks))
 
 def at_every_line(function):
     before, count = state(), 0

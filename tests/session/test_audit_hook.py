@@ -52,7 +52,7 @@ def test_a_finder_that_was_put_in_front(import_it: str, folder: Path, nvml: Nvml
 def test_our_finder_is_first_again_and_theirs_is_asked(folder: Path, nvml: Nvml) -> None:
     """Before a framework's import only; other imports leave the order as others have made it."""
     program = """
-from gpuconf.session.import_hook import _hooks
+from gpuconf.session.import_hook import hooks as _hooks
 theirs = Front()
 sys.meta_path.insert(0, theirs)
 import wave

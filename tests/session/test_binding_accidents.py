@@ -70,7 +70,7 @@ for attempt in (lambda: gpuconf.configure("half-card"), lambda: gpuconf.configur
     else:
         raise AssertionError
 assert gpuconf.activation().profile == "shared-desktop"
-assert set(import_hook._hooks._hooks) == set(frameworks._HOOKS)
+assert set(import_hook.hooks._hooks) == set(frameworks._HOOKS)
 assert frameworks._audit_hook._catch_up is not None
 try:
     import numba.cuda
@@ -93,7 +93,7 @@ except gpuconf.ShortageError:
     pass
 from gpuconf.session import frameworks
 from gpuconf.session import import_hook
-assert gpuconf.activation() is None and not import_hook._hooks._hooks
+assert gpuconf.activation() is None and not import_hook.hooks._hooks
 assert frameworks._audit_hook._catch_up is None
 import numba.cuda
 """

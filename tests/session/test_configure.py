@@ -36,7 +36,7 @@ def test_one_line_sets_what_needs_no_figures_and_the_rest_at_a_frameworks_import
     program = """
 import gpuconf.auto
 import gpuconf, sys
-from gpuconf.session.import_hook import _hooks
+from gpuconf.session.import_hook import hooks as _hooks
 at_once = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 assert ours() == at_once, ours()
 made = gpuconf.activation()

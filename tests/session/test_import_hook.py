@@ -25,7 +25,10 @@ PACKAGE = {
 # What every program begins with: x hooked, the calls of the hook counted.
 START = """
 import importlib.machinery, sys
-from gpuconf.session.import_hook import on_import, forget, is_running
+from gpuconf.session.import_hook import on_import, hooks
+forget = hooks.drop
+def is_running(name): return name in hooks.running
+
 calls = []
 on_import("x", calls.append)
 assert "x" not in sys.modules
@@ -33,7 +36,10 @@ assert "x" not in sys.modules
 # The same with a hook that always raises.
 START_REFUSED = """
 import importlib.machinery, sys
-from gpuconf.session.import_hook import on_import, forget, is_running
+from gpuconf.session.import_hook import on_import, hooks
+forget = hooks.drop
+def is_running(name): return name in hooks.running
+
 calls = []
 def refuse(module):
     calls.append(module)
@@ -220,7 +226,9 @@ def test_imports_from_within_the_hook(folder: Path) -> None:
     write_package(folder, {"other.py": "value = 5\n"})
     program = """
 import sys
-from gpuconf.session.import_hook import on_import, is_running
+from gpuconf.session.import_hook import on_import, hooks
+def is_running(name): return name in hooks.running
+
 order = []
 def hook(module):
     order.append("x begins")
@@ -239,7 +247,8 @@ assert order == ["x begins", "other 5", "x ends"], order
 def test_hooking_a_module_while_its_code_runs(folder: Path) -> None:
     """on_import from within the module's own import waits for its end."""
     source = """
-        from gpuconf.session.import_hook import is_running, on_import
+        from gpuconf.session.import_hook import hooks, on_import
+        def is_running(name): return name in hooks.running
         import late_hook
         assert is_running("x")
         on_import("x", late_hook.calls.append)

@@ -11,7 +11,7 @@ from gpuconf.errors import ShortageError
 from gpuconf.machine.cards.inventory import Inventory
 from gpuconf.planner import Plan
 from gpuconf.profile.model import Profile
-from gpuconf.session.plans import plan_for
+from gpuconf.session.plans import plan_within
 from gpuconf.session.waiting import wait_for_plan
 from tests.planner.cards import asking, card, machine
 
@@ -34,7 +34,7 @@ class Machine:
 
     def wait(self, profile: Profile, pause: Callable[[float], None] | None = None) -> Plan:
         return wait_for_plan(
-            lambda: plan_for(profile, environ={}, read=self.read),
+            lambda: plan_within(profile, environ={}, read=self.read),
             pause=pause,
             clock=lambda: self.now,
             sleep=self.sleep,

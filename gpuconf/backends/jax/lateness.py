@@ -26,12 +26,7 @@ def has_gpu_backend() -> bool:
 
 def too_late() -> TooLateError:
     """Build the error for a client created before gpuconf was imported, with the likely line."""
-    from gpuconf.backends.suspects import likely_line
+    from gpuconf.backends import suspects
 
-    likely = likely_line(MAKERS)
-    where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
-    return TooLateError(
-        f"too late: JAX initialized its GPU client {where}. Its limit can no longer be changed",
-        hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
-        "after a kernel restart",
-    )
+    what = "too late: JAX initialized its GPU client"
+    return suspects.too_late(what, MAKERS, ". Its limit can no longer be changed")

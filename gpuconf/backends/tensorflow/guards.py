@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,12 +31,14 @@ from typing import Any
 from gpuconf.backends import keras_backend
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.tensorflow import devices, readback
+from gpuconf.backends.tensorflow.environment import GROWTH
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
-from gpuconf.backends.tensorflow.setting_guards import SettingGuards
 from gpuconf.basics.callsite import CallSite, user_call_site
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
+from gpuconf.basics.units import MIB
+from gpuconf.injected.sizes import listed, scaled_to
 from gpuconf.planner import GpuPlan, Plan
 
 
@@ -78,10 +81,9 @@ class Guards:
             made, "_initialize_physical_devices", self._initialize_physical_devices
         )
         self._wrap(made, "ensure_initialized", self._ensure_initialized)
-        own = SettingGuards(self)
-        self._wrap(made, "set_memory_growth", own.set_memory_growth)
-        self._wrap(made, "get_memory_growth", own.get_memory_growth)
-        self._wrap(made, "set_logical_device_configuration", own.set_logical)
+        self._wrap(made, "set_memory_growth", self._set_memory_growth)
+        self._wrap(made, "get_memory_growth", self._get_memory_growth)
+        self._wrap(made, "set_logical_device_configuration", self._set_logical)
         session = "tensorflow.python.client.session:BaseSession"
         self._wrap(session, "__init__", self._session_init)
         self._wrap("tensorflow.python.training.server_lib:Server", "__init__", self._server_init)
@@ -271,6 +273,56 @@ class Guards:
         self._made_devices(dict, held.gpu_options)  # a server does not report its limits
         return result
 
+    # --- what a script itself sets in tf.config -------------------------------------------------
+
+    def _set_memory_growth(
+        self, original: Callable[..., Any], context: Any, device: Any, enable: bool
+    ) -> Any:
+        plan = self.plan
+        context._initialize_physical_devices()
+        limited = self._limit_of(context, device) is not None
+        if self.is_configuring or plan is None or (plan.allow_growth is None and not limited):
+            return original(context, device, enable)
+        if plan.allow_growth is None:
+            # The only way to enable growth on a device with a limit; read when the allocator is
+            # created.
+            os.environ.setdefault(GROWTH, "true" if enable else "false")
+            self.record(Setting(GROWTH, str(enable).lower(), os.environ[GROWTH]))
+        elif bool(enable) != plan.allow_growth:
+            change = HeldToPlan(str(enable), str(plan.allow_growth), "sets allow_growth")
+            self._say_changes("set_memory_growth", [change])
+        return None
+
+    def _get_memory_growth(self, original: Callable[..., Any], context: Any, device: Any) -> Any:
+        seen = original(context, device)
+        limited = seen is None and self._limit_of(context, device) is not None
+        return os.environ.get(GROWTH) == "true" if limited else seen
+
+    def _set_logical(
+        self, original: Callable[..., Any], context: Any, device: Any, wanted: Any
+    ) -> Any:
+        context._initialize_physical_devices()
+        limit = None if self.is_configuring else self._limit_of(context, device)
+        asked = [logical.memory_limit for logical in wanted or ()]
+        if limit is None or not asked or None in asked:
+            return original(context, device, wanted)
+        held = scaled_to(asked, limit)
+        if [int(size) for size in asked] != held:
+            change = HeldToPlan(f"memory_limit {listed(asked)}", listed(held))
+            self._say_changes("set_logical_device_configuration", [change])
+        scaled = [
+            logical._replace(memory_limit=size) for logical, size in zip(wanted, held, strict=True)
+        ]
+        return original(context, device, scaled)
+
+    def _limit_of(self, context: Any, device: Any) -> int | None:
+        """Return the plan's limit for ``device`` in MiB; None if it has none."""
+        gpus = context.list_physical_devices("GPU")
+        if device not in gpus or len(gpus) != len(self.physical):
+            return None
+        gpu = self.physical[gpus.index(device)]
+        return None if gpu is None or gpu.limit_bytes is None else gpu.limit_bytes // MIB
+
     # --- helpers --------------------------------------------------------------------------------
 
     def _held(self, config: Any, function: str) -> Any:
@@ -278,7 +330,7 @@ class Guards:
         if self.plan is None or self.plan.profile.tensorflow.session == "none":
             return config
         held, changes = hold_to_plan(config, self.plan, self.physical)
-        self.say_changes(function, changes)
+        self._say_changes(function, changes)
         return held
 
     def _about_to_make_devices(self, *, are_hidden: bool = False) -> None:
@@ -336,7 +388,7 @@ class Guards:
             if setting.why_not is not None:
                 say(str(setting))
 
-    def say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
+    def _say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
         """Report and record what the script asked ``function`` for and did not get."""
         site = user_call_site()
         where = f"{function} at {site}" if site else function

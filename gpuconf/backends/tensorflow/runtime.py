@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gpuconf.profile import Profile
 
 _guards: Guards | None = None
+_WHAT = "too late: TensorFlow initialized its GPUs"
+_NO_EFFECT = "A limit set now has no effect"
 
 
 def refuse_if_too_late() -> None:
@@ -21,28 +23,16 @@ def refuse_if_too_late() -> None:
     made_at = None if _guards is None else _guards.devices_made_at
     if made_at is not None:
         profile = _guards.plan.profile.name if _guards and _guards.plan else "none"
-        raise _too_late(
-            f"at {made_at}, under profile {profile}",
+        raise TooLateError(
+            f"{_WHAT} at {made_at}, under profile {profile}. {_NO_EFFECT}",
             hint="restart with the profile you want: `GPUCONF_PROFILE=NAME python ...`, or restart "
             "the kernel",
         )
     evidence = lateness.devices_exist()
-    if evidence is None:
-        return
-    from gpuconf.backends.suspects import likely_line
+    if evidence is not None:
+        from gpuconf.backends.suspects import too_late
 
-    likely = likely_line(evidence.makers)
-    where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
-    raise _too_late(
-        f"{where}: {evidence.how}",
-        hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
-        "after a kernel restart",
-    )
-
-
-def _too_late(where: str, *, hint: str) -> TooLateError:
-    text = f"too late: TensorFlow initialized its GPUs {where}. A limit set now has no effect"
-    return TooLateError(text, hint=hint)
+        raise too_late(_WHAT, evidence.makers, f": {evidence.how}. {_NO_EFFECT}")
 
 
 def hold(tf: Any, source: PlanSource) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.backends.suspects import likely_line
+from gpuconf.backends.suspects import too_late
 from gpuconf.backends.torch.caps import limits_of
 from gpuconf.basics.units import sized
-from gpuconf.errors import TooLateError
 from gpuconf.planner import Plan
 
 # Calls that always initialize CUDA; others do so if they name a device.
@@ -24,15 +23,9 @@ def refuse_if_too_late(torch: Any, plan: Plan) -> None:
     The cap itself can be set at any time.
     """
     why = _what_cannot_hold(torch, plan)
-    if why is None:
-        return
-    likely = likely_line(MAKERS, argument="device")
-    where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
-    raise TooLateError(
-        f"PyTorch had already started CUDA, {where}: {why}",
-        hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
-        "after a kernel restart",
-    )
+    if why is not None:
+        what = "PyTorch had already started CUDA,"
+        raise too_late(what, MAKERS, f": {why}", argument="device")
 
 
 def _what_cannot_hold(torch: Any, plan: Plan) -> str | None:

@@ -19,6 +19,7 @@ from gpuconf.errors import UsageError
 from gpuconf.support.keras_api import nests
 from gpuconf.support.keras_api.compiled import mask_of, output_trackers, trackers_of
 from gpuconf.support.keras_api.families import family_on_any_backend
+from gpuconf.support.keras_api.layers import layers_of
 from gpuconf.support.keras_api.operations import operations
 from gpuconf.support.keras_api.variables import component
 
@@ -76,8 +77,7 @@ def _why_penalty_is_of_the_batch(model: Any) -> str | None:
     first, second = (int(part) for part in keras.__version__.split(".")[:2])
     if first != 3 or second >= 14:
         return None
-    layers = model._flatten_layers(include_self=False)
-    named = [each.name for each in layers if getattr(each, "activity_regularizer", None)]
+    named = [each.name for each in layers_of(model) if getattr(each, "activity_regularizer", None)]
     if not named:
         return None
     return f"Keras before 3.14 sums the activity_regularizer of {named[0]} over the whole batch"

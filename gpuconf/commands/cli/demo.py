@@ -27,7 +27,7 @@ from gpuconf.commands.demo.story import PROFILE, Progress, holds, run_half
 from gpuconf.errors import MissingDependencyError
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.profile import load_profile
-from gpuconf.session.plans import plan_for
+from gpuconf.session.plans import plan_within
 from gpuconf.simcard import (
     CardSpec,
     bridge_for_command,
@@ -211,7 +211,7 @@ def _capability() -> tuple[int, int]:
 
 
 def _arithmetic(gpu: Gpu) -> tuple[str, ...]:
-    plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
+    plan = plan_within(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
     return plan.gpus[0].arithmetic if plan.gpus else ()
 
 

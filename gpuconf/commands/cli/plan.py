@@ -18,7 +18,7 @@ from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.plan import FRAMEWORKS
 from gpuconf.session import run_variable
 from gpuconf.session.environment import environment_for, is_installed
-from gpuconf.session.plans import plan_for
+from gpuconf.session.plans import plan_within
 from gpuconf.support.reporting.lines import Line
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ def _plan(request: Request) -> Plan:
     """Return the plan of ``request``; inside a run, the run's plan if nothing is requested."""
     run = run_variable.read(os.environ) if request.is_default else None
     if run is None:
-        return plan_for(request.load())
-    plan = plan_for(run.profile, read=lambda: run.inventory)
+        return plan_within(request.load())
+    plan = plan_within(run.profile, read=lambda: run.inventory)
     return plan._replace(notes=("this is inside a gpuconf run or shell, whose plan holds",))
 
 

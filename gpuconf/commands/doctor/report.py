@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, NamedTuple, get_args
 
+from gpuconf.basics.display import shown_in_notebooks
 from gpuconf.basics.json_shape import Bytes, Count, FieldRule, json_shape
 from gpuconf.commands.doctor.finding import Finding, Status
 from gpuconf.commands.doctor.measured import LiveProbe, MeasuredHolder, MeasuredRun
@@ -96,6 +97,7 @@ class ProfileInForce(NamedTuple):
     """Why it applies."""
 
 
+@shown_in_notebooks
 @json_shape(
     hidden=("versions", "environment", "probe"),
     computed=("by_status", "version_of", "variables", "measured"),
@@ -179,15 +181,3 @@ class Report(NamedTuple):
     def measured(self) -> LiveProbe | None:
         """The measurements of --probe; None without it."""
         return None if self.probe is None else LiveProbe(self.probe)
-
-    def _repr_html_(self) -> str:
-        """HTML for notebooks."""
-        from gpuconf.basics import display
-
-        return display.html_of(self)
-
-    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """Text for IPython."""
-        from gpuconf.basics import display
-
-        printer.text(display.text_of(self))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
+from gpuconf.basics.display import shown_in_notebooks
 from gpuconf.basics.json_shape import Bytes, FieldRule, FromOne, json_shape
 from gpuconf.commands.estimate.step import Part, TraceSetting
 from gpuconf.support.reporting.text import text_of
@@ -109,6 +110,7 @@ class Advice(NamedTuple):
     """Whether the changed step runs under the limit; None without a limit."""
 
 
+@shown_in_notebooks
 class MemoryEstimate(NamedTuple):
     """The memory that a model needs at a batch size, in bytes of the framework's device allocator.
 
@@ -150,15 +152,3 @@ class MemoryEstimate(NamedTuple):
     def __str__(self) -> str:
         """The report, as printed by the command."""
         return text_of(self)
-
-    def _repr_html_(self) -> str:
-        """The report as HTML, for notebooks."""
-        from gpuconf.basics import display
-
-        return display.html_of(self)
-
-    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """The report as text, for IPython."""
-        from gpuconf.basics import display
-
-        printer.text(display.text_of(self))

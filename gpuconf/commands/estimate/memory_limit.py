@@ -13,7 +13,7 @@ from gpuconf.machine.cards import Inventory, read_inventory
 from gpuconf.machine.cards.reserve import CONTEXT_BYTES, reserve_bytes
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
-from gpuconf.session.plans import plan_for
+from gpuconf.session.plans import plan_within
 
 _HINT = "give the limit itself: --limit 6GiB"
 
@@ -36,7 +36,7 @@ def limit_and_budget(
     errors of a plan.
     """
     if profile is not None:
-        return limit_of_plan(plan_for(load_profile(profile), read=read), backend)
+        return limit_of_plan(plan_within(load_profile(profile), read=read), backend)
     inventory = (read or read_inventory)()
     if limit_bytes is None and card_bytes is not None:
         return _of_empty_card(card_bytes, target_of(inventory).compute_capability[0], backend)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from gpuconf.basics.display import shown_in_notebooks
 from gpuconf.basics.json_shape import Count, json_shape
 from gpuconf.basics.json_values import plain
 from gpuconf.support.failures.causes import CAUSES, OF_GPU_MEMORY, CauseId, Severity
@@ -12,6 +13,7 @@ from gpuconf.support.failures.reading import Evidence, LogFacts
 from gpuconf.support.reporting.text import text_of
 
 
+@shown_in_notebooks
 @json_shape(computed=("title",))
 class Diagnosis(NamedTuple):
     """The cause of a failure in a log or an exception, its severity, and the proposed changes.
@@ -57,15 +59,3 @@ class Diagnosis(NamedTuple):
 
     def __str__(self) -> str:
         return text_of(self)
-
-    def _repr_html_(self) -> str:
-        """HTML for notebooks."""
-        from gpuconf.basics import display
-
-        return display.html_of(self)
-
-    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """Text for IPython."""
-        from gpuconf.basics import display
-
-        printer.text(display.text_of(self))

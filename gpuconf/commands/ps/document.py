@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
+from gpuconf.basics.display import shown_in_notebooks
 from gpuconf.basics.json_shape import Bytes, Count, FieldRule, FromOne, json_shape
 
 
@@ -138,6 +139,7 @@ class LedgerState(NamedTuple):
     """Whether only the programs of this container use it."""
 
 
+@shown_in_notebooks
 @json_shape(renamed={"cards": "gpus"})
 class Holdings(NamedTuple):
     """Who holds memory of each card, and who waits."""
@@ -152,15 +154,3 @@ class Holdings(NamedTuple):
     """The source of the leases."""
     problem: str | None = None
     """Why the driver could not be queried."""
-
-    def _repr_html_(self) -> str:
-        """Return the HTML that notebooks show."""
-        from gpuconf.basics import display
-
-        return display.html_of(self)
-
-    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """Print the text that IPython shows."""
-        from gpuconf.basics import display
-
-        printer.text(display.text_of(self))

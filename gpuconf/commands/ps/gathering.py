@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
-from typing import NamedTuple
 
 from gpuconf.basics.terminal import printable
 from gpuconf.commands.ps.document import (
@@ -21,18 +19,18 @@ from gpuconf.commands.ps.document import (
 )
 from gpuconf.machine.cards import CardLease, Gpu, Inventory, holders, read_inventory
 from gpuconf.machine.cards.holders import Process, holders_of, read_processes
+from gpuconf.machine.leases.files import is_locked
 from gpuconf.machine.leases.folder import (
     NoLedgerError,
     find_folder,
     is_container,
 )
-from gpuconf.machine.leases.lease import Owner, folder_of, this_process
+from gpuconf.machine.leases.lease import Lease, Owner, folder_of, this_process
 from gpuconf.machine.leases.ledger import Ledger
 from gpuconf.machine.leases.view import (
     CardLeases,
-    WaitingProgram,
     describe_leases,
-    describe_waiting,
+    note_of,
     read_ledger,
     with_leases,
 )
@@ -40,26 +38,21 @@ from gpuconf.machine.leases.view import (
 _NO_LEDGER_YET = "no program here has leased memory yet"
 
 
-def read_holdings(
-    read: Callable[[], Inventory] = read_inventory,
-    *,
-    environ: Mapping[str, str] = os.environ,
-    now: float | None = None,
-) -> Holdings:
-    """Return all users' holdings from the ledger, then ``read`` (NVML), then /proc.
+def read_holdings() -> Holdings:
+    """Return all users' holdings from the ledger, then NVML, then /proc.
 
     The order matters: see `gpuconf.machine.leases.view`.  The ledger's mutex is not taken.
     """
-    state, found = _read_ledger(environ)
+    state, found = _read_ledger()
     reader = this_process()
-    inventory = read()
+    inventory = read_inventory()
     known = read_processes(inventory, in_container=is_container())
     inventory = with_leases(inventory, found, reader, known)
     cards = [_card(label, gpu, known) for label, gpu in _devices(inventory)]
     listed = {folder_of(each.uuid) for each in cards if each.uuid}
     cards += _unlisted(found, listed, reader)
     return Holdings(
-        made_at=_moment(time.time() if now is None else now) or "",
+        made_at=_moment(time.time()) or "",
         cards=tuple(cards),
         waiting=_waiting(cards, found, reader),
         ledger=state,
@@ -81,7 +74,7 @@ def _card_summed_up(card: CardHoldings) -> CardHoldings:
         UserHoldings(
             user,
             len(each),
-            _leases_of(each),
+            sum(one.lease_bytes or 0 for one in each) or None,
             _sum([one.used_bytes for one in each]),
         )
         for user, each in others.items()
@@ -91,20 +84,14 @@ def _card_summed_up(card: CardHoldings) -> CardHoldings:
     )
 
 
-def _leases_of(processes: list[Holding]) -> int | None:
-    """Return the sum of their leases; None if there are none."""
-    leases = [each.lease_bytes for each in processes if each.lease_bytes is not None]
-    return sum(leases) if leases else None
-
-
 def _sum(sizes: list[int | None]) -> int | None:
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
 
 
-def _read_ledger(environ: Mapping[str, str]) -> tuple[LedgerState, dict[str, CardLeases]]:
+def _read_ledger() -> tuple[LedgerState, dict[str, CardLeases]]:
     try:
-        folder = find_folder(environ, may_make=False)
+        folder = find_folder(may_make=False)
         found = read_ledger(Ledger(folder))
     except NoLedgerError as error:
         problem = _NO_LEDGER_YET if error.is_missing else f"no lease can be seen: {error}"
@@ -212,38 +199,33 @@ def _unlisted(
     ]
 
 
-class _Place(NamedTuple):
-    """A place in a queue, and the program at that place."""
-
-    program: WaitingProgram
-    place: LinePlace
-
-
 def _waiting(
     cards: list[CardHoldings], found: Mapping[str, CardLeases], reader: Owner
 ) -> tuple[WaitingProcess, ...]:
     """Return the waiting programs, each once even if it waits for one of several cards."""
-    places: dict[Owner, list[_Place]] = {}
+    places: dict[Owner, list[tuple[Lease, LinePlace]]] = {}
     for card in cards:
         leases = found.get(folder_of(card.uuid) if card.uuid else "", CardLeases())
-        for number, each in enumerate(describe_waiting(leases.waiting, reader), start=1):
-            place = LinePlace(card.label, card.uuid, number, each.least_bytes)
-            places.setdefault(each.owner, []).append(_Place(each, place))
-    line = sorted(places.values(), key=lambda each: min(one.place.place for one in each))
-    return tuple(map(_waiting_process, line))
+        queue = (each for each in leases.waiting if is_locked(each.path))  # and has not just ended
+        for number, each in enumerate(queue, start=1):
+            place = LinePlace(card.label, card.uuid, number, each.size_bytes)
+            places.setdefault(each.owner, []).append((each, place))
+    line = sorted(places.values(), key=lambda each: min(place.place for _, place in each))
+    return tuple(_waiting_process(each, reader) for each in line)
 
 
-def _waiting_process(places: list[_Place]) -> WaitingProcess:
-    program = places[0].program
+def _waiting_process(places: list[tuple[Lease, LinePlace]], reader: Owner) -> WaitingProcess:
+    lease = places[0][0]
+    note = note_of(lease)
     return WaitingProcess(
-        program.owner.pid,
-        user=program.user,
-        program=program.program,
-        profile=program.profile,
-        since=_moment(program.since),
-        is_ours=program.is_ours,
-        is_elsewhere=program.is_elsewhere,
-        places=tuple(each.place for each in places),
+        lease.owner.pid,
+        user=note.user,
+        program=note.program,
+        profile=note.profile,
+        since=_moment(note.since),
+        is_ours=note.is_ours,
+        is_elsewhere=lease.owner.namespace != reader.namespace,
+        places=tuple(place for _, place in places),
     )
 
 

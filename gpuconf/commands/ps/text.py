@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any
 
 from gpuconf.basics.units import sized
 from gpuconf.commands.ps.document import (
@@ -19,7 +19,6 @@ from gpuconf.support.reporting.memory_bars import BarLayout, BarRow, bar_lines
 
 _PARTS = ("others", "yours", "leased", "free")
 MEANINGS = ("others", "yours", "leased, not taken yet", "free")
-NOBODY = "no process holds memory or a lease"
 _OVERHEAD_BYTES = 512 << 20  # memory that a driver may use without a process
 _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -74,66 +73,55 @@ def bar_row(card: CardHoldings) -> BarRow:
     return BarRow(card.label, name, card.bar, ("; ".join(remarks),) if remarks else ())
 
 
-class _Row(NamedTuple):
-    """A row of the table of processes."""
+# The columns of both tables, each with the options of its Column.
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "GPU": {},
+    "PLACE": {"is_right": True},
+    "PID": {"is_right": True},
+    "USER": {"shortest": 8},
+    "PROGRAM": {"shortest": 12},
+    "PROFILE": {"shortest": 9, "rank": 2},
+    "RESERVED": {"is_right": True},
+    "IN USE": {"is_right": True},
+    "AT LEAST": {"is_right": True},
+    "SINCE": {"rank": 1},
+}
+_HELD = ("GPU", "PID", "USER", "PROGRAM", "PROFILE", "RESERVED", "IN USE", "SINCE")
+_WAITING = ("GPU", "PLACE", "PID", "USER", "PROGRAM", "PROFILE", "AT LEAST", "SINCE")
 
-    gpu: str
-    pid: str
-    user: str
-    program: str
-    profile: str
-    lease: str
-    used: str
-    since: str
-    style: str = ""
+
+def _table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> list[Column]:
+    return [
+        Column(name, cells, **_COLUMNS[name])
+        for name, cells in zip(names, zip(*rows, strict=True), strict=True)
+    ]
 
 
 def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
-    columns, styles = process_columns(holdings)
-    if not columns:
-        return [Line(nobody_text(holdings), hang=0)] if holdings.cards else []
-    return column_lines(columns, width, styles)
-
-
-def process_columns(holdings: Holdings) -> tuple[list[Column], list[str]]:
-    """Return the table of processes and the style of each row; no columns if it is empty."""
+    """Return the table of processes, or the text that replaces it if it is empty."""
     today = holdings.made_at[:10]
-    rows = [
-        row
-        for card in holdings.cards
-        for row in (
-            *(_process(each, card, today) for each in card.processes),
-            *(_user(each, card) for each in card.others),
-        )
-    ]
+    rows, styles = [], []
+    for card in holdings.cards:
+        rows += [_process(each, card, today) for each in card.processes]
+        rows += [_user(each, card) for each in card.others]
+        styles += [""] * len(card.processes) + ["dim"] * len(card.others)
     if not rows:
-        return [], []
-    columns = [
-        Column("GPU", tuple(row.gpu for row in rows)),
-        Column("PID", tuple(row.pid for row in rows), is_right=True),
-        Column("USER", tuple(row.user for row in rows), shortest=8),
-        Column("PROGRAM", tuple(row.program for row in rows), shortest=12),
-        Column("PROFILE", tuple(row.profile for row in rows), shortest=9, rank=2),
-        Column("RESERVED", tuple(row.lease for row in rows), is_right=True),
-        Column("IN USE", tuple(row.used for row in rows), is_right=True),
-        Column("SINCE", tuple(row.since for row in rows), rank=1),
-    ]
-    return columns, [row.style for row in rows]
+        return [Line(_nobody(holdings), hang=0)] if holdings.cards else []
+    return column_lines(_table(_HELD, rows), width, styles)
 
 
-def nobody_text(holdings: Holdings) -> str:
-    """Return the text that replaces an empty table of processes."""
+def _nobody(holdings: Holdings) -> str:
     taken = [card.unlisted_bytes or 0 for card in holdings.cards]
     if not any(each > _OVERHEAD_BYTES for each in taken):
-        return NOBODY
+        return "no process holds memory or a lease"
     return (
         f"no leases; the driver lists no process, but {sized(sum(taken))} are in use: by a "
         "display, or by programs in another container or virtual machine"
     )
 
 
-def _process(each: Holding, card: CardHoldings, today: str) -> _Row:
-    return _Row(
+def _process(each: Holding, card: CardHoldings, today: str) -> tuple[str, ...]:
+    return (
         card.label,
         _pid(each.pid, is_elsewhere=each.is_elsewhere),
         each.user or _UNKNOWN,
@@ -151,8 +139,8 @@ def _used(each: Holding) -> str:
     return f"~{sized(each.used_bytes)}" if each.is_estimate else sized(each.used_bytes)
 
 
-def _user(each: UserHoldings, card: CardHoldings) -> _Row:
-    return _Row(
+def _user(each: UserHoldings, card: CardHoldings) -> tuple[str, ...]:
+    return (
         card.label,
         "",
         each.user or _UNKNOWN,
@@ -161,47 +149,33 @@ def _user(each: UserHoldings, card: CardHoldings) -> _Row:
         _NONE if each.lease_bytes is None else sized(each.lease_bytes),
         _UNKNOWN if each.used_bytes is None else sized(each.used_bytes),
         "",
-        "dim",
     )
 
 
 def _line(holdings: Holdings, width: int | None) -> Iterator[Line]:
-    """Yield the lines about the waiting programs."""
+    """Yield the table of waiting programs."""
     if holdings.waiting:
         yield Line("waiting in line", "bold", 0)
-        yield from column_lines(waiting_columns(holdings), width)
+        rows = [_waiting(each, holdings.made_at[:10]) for each in holdings.waiting]
+        yield from column_lines(_table(_WAITING, rows), width)
 
 
-def waiting_columns(holdings: Holdings) -> list[Column]:
-    """Return the table of waiting programs."""
-    waiting, today = holdings.waiting, holdings.made_at[:10]
-    return [
-        Column("GPU", tuple(_joined(p.label for p in each.places) for each in waiting)),
-        Column(
-            "PLACE",
-            tuple(_joined(str(p.place) for p in each.places) for each in waiting),
-            is_right=True,
-        ),
-        Column(
-            "PID",
-            tuple(_pid(each.pid, is_elsewhere=each.is_elsewhere) for each in waiting),
-            is_right=True,
-        ),
-        Column("USER", tuple(each.user or _UNKNOWN for each in waiting), shortest=8),
-        Column("PROGRAM", tuple(each.program or _UNKNOWN for each in waiting), shortest=12),
-        Column("PROFILE", tuple(each.profile or _NONE for each in waiting), shortest=9, rank=2),
-        Column("AT LEAST", tuple(map(_least, waiting)), is_right=True),
-        Column("SINCE", tuple(_since(each.since, today) for each in waiting), rank=1),
-    ]
+def _waiting(each: WaitingProcess, today: str) -> tuple[str, ...]:
+    return (
+        _joined(place.label for place in each.places),
+        _joined(str(place.place) for place in each.places),
+        _pid(each.pid, is_elsewhere=each.is_elsewhere),
+        each.user or _UNKNOWN,
+        each.program or _UNKNOWN,
+        each.profile or _NONE,
+        sized(min(place.least_bytes for place in each.places)),
+        _since(each.since, today),
+    )
 
 
 def _joined(texts: Iterable[str]) -> str:
     """Join the texts, each once: a program may wait for several cards."""
     return ",".join(dict.fromkeys(texts))
-
-
-def _least(each: WaitingProcess) -> str:
-    return sized(min(place.least_bytes for place in each.places))
 
 
 def _pid(pid: int, *, is_elsewhere: bool) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuconf.basics import environment
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.units import MIB, sized
 from gpuconf.machine.cards import Inventory
@@ -32,11 +30,10 @@ def plan_run(profile: Profile, program: str) -> Planned:
     Other users see ``program`` as the holder.  Raises the errors of planning.
     """
     inventories: list[Inventory] = []
-    chosen = environment.set_by_gpuconf(os.environ)
 
     def make(read: Callable[[], Inventory] | None = None) -> Plan:
         inventories.append((read or reader_for(profile))())
-        return plan_within(profile, chosen, read=lambda: inventories[-1])
+        return plan_within(profile, read=lambda: inventories[-1])
 
     if not wants_leases(profile):
         plan = wait_for_plan(make)

@@ -12,58 +12,26 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 from gpuconf.basics.environment import RUN_VARIABLE
 from gpuconf.errors import UsageError
-from gpuconf.support.children.starting import (
-    COMMAND_NOT_FOUND,
-    cannot_start,
-    find_command,
-    is_assignment,
-)
+from gpuconf.support.children.starting import find_command
 
 _USER = "it gives the command its own environment, and closes the lease's file"
 _CONTAINER = "a container has its own environment and files"
 _MACHINE = "the command runs on another machine, whose cards this plan does not know"
-_RUN = "gpuconf run -- python train.py"
-_DOCKER = f"run --gpus all --pid=host -v /run/gpuconf:/run/gpuconf IMAGE {_RUN}"
 
-# What starts a command where the plan is lost: the reason, and what to start instead.
+# What starts a command where the plan is lost, and why it is lost there.
 _ELSEWHERE = {
-    "sudo": (_USER, f"sudo {_RUN}"),
-    "doas": (_USER, f"doas {_RUN}"),
-    "pkexec": (_USER, f"pkexec {_RUN}"),
-    "su": (_USER, f"su USER -c '{_RUN}'"),
-    "runuser": (_USER, f"runuser USER -c '{_RUN}'"),
-    "docker": (_CONTAINER, f"docker {_DOCKER}"),
-    "docker-compose": (_CONTAINER, f"docker {_DOCKER}"),
-    "podman": (_CONTAINER, f"podman {_DOCKER}"),
-    "podman-compose": (_CONTAINER, f"podman {_DOCKER}"),
-    "nerdctl": (_CONTAINER, f"nerdctl {_DOCKER}"),
-    "apptainer": (_CONTAINER, f"apptainer exec --nv --bind /run/gpuconf IMAGE {_RUN}"),
-    "singularity": (_CONTAINER, f"singularity exec --nv --bind /run/gpuconf IMAGE {_RUN}"),
-    "kubectl": (_CONTAINER, f"kubectl exec POD -- {_RUN}"),
-    "oc": (_CONTAINER, f"oc exec POD -- {_RUN}"),
-    "ssh": (_MACHINE, f"ssh HOST {_RUN}"),
-    "mosh": (_MACHINE, f"mosh HOST -- {_RUN}"),
-    "sbatch": (
-        "sbatch ends at once, and Slurm runs the job elsewhere",
-        f'sbatch --wrap "{_RUN}"',
-    ),
-    "systemd-run": (
-        "the service manager starts the command, in its own environment",
-        f"systemd-run --user {_RUN}",
-    ),
-    "tmux": (
-        "tmux has its server start the command, in the server's environment",
-        f"tmux new-session '{_RUN}'",
-    ),
-    "pipx": (
-        "pipx takes PYTHONPATH away, which carries the plan",
-        "pipx install PACKAGE; gpuconf run -- PROGRAM",
-    ),
+    **dict.fromkeys(("sudo", "doas", "pkexec", "su", "runuser"), _USER),
+    **dict.fromkeys(("docker", "docker-compose", "podman", "podman-compose"), _CONTAINER),
+    **dict.fromkeys(("nerdctl", "apptainer", "singularity", "kubectl", "oc"), _CONTAINER),
+    **dict.fromkeys(("ssh", "mosh"), _MACHINE),
+    "sbatch": "sbatch ends at once, and Slurm runs the job elsewhere",
+    "systemd-run": "the service manager starts the command, in its own environment",
+    "tmux": "tmux has its server start the command, in the server's environment",
+    "pipx": "pipx takes PYTHONPATH away, which carries the plan",
 }
 
 # Variables that the plan sets, and that a command must not set again or remove.
@@ -76,10 +44,6 @@ _WHY_NOT_PYTHON = {
     "E": "-E makes Python ignore PYTHONPATH, which carries the plan",
     "S": "-S keeps Python from loading sitecustomize, which applies the plan",
 }
-_WORDS_OF_A_SHELL = {
-    *("cd", "source", ".", "export", "unset", "exec", "eval", "alias", "ulimit", "set"),
-    *("if", "for", "while", "{", "(", "[[", "!"),
-}
 
 
 def refuse_unreachable(words: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -87,43 +51,17 @@ def refuse_unreachable(words: Sequence[str], environ: Mapping[str, str]) -> None
 
     The exit code is 127 for a command that is not found, 126 for one that cannot be executed.
     """
-    _refuse_missing(words, environ)
+    find_command(words[0], environ)
     name = os.path.basename(words[0])
     if name in _ELSEWHERE and not (name == "systemd-run" and "--scope" in words):
-        why, instead = _ELSEWHERE[name]
-        raise _unreached(words[0], why, f"start gpuconf there: {instead}")
+        hint = f"start gpuconf there: {name} … gpuconf run -- python train.py"
+        if name == "pipx":  # it starts no other program
+            hint = "pipx install PACKAGE; gpuconf run -- PROGRAM"
+        raise _unreached(words[0], _ELSEWHERE[name], hint)
     if name == "env":
         _refuse_env(words)
     elif _PYTHON.match(name):
         _refuse_python(words)
-
-
-def _refuse_missing(words: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Raise UsageError for a command that is not there, with a hint if it is a shell's word."""
-    first = words[0]
-    if is_assignment(first):
-        assigned = list(itertools.takewhile(is_assignment, words))
-        command = [
-            *map(_assignment, assigned),
-            "gpuconf run --",
-            shlex.join(words[len(assigned) :]),
-        ]
-        hint = f"set it before gpuconf: {' '.join(command)}"
-        raise cannot_start(first, "it is a variable, not a command", hint=hint)
-    try:
-        find_command(first, environ)
-    except UsageError as error:
-        if error.exit_code != COMMAND_NOT_FOUND:
-            raise
-        if first == "time":
-            hint = f"time gpuconf run -- {shlex.join(words[1:])}"
-        elif first in _WORDS_OF_A_SHELL:
-            hint = f"gpuconf run -- bash -c {shlex.quote(' '.join(words))}"
-        elif " " in first:
-            hint = f"without the quotes: gpuconf run -- {' '.join(words)}"
-        else:
-            raise
-        raise cannot_start(first, "it was not found", COMMAND_NOT_FOUND, hint=hint) from None
 
 
 def _refuse_env(words: Sequence[str]) -> None:
@@ -158,12 +96,6 @@ def _refuse_python(words: Sequence[str]) -> None:
             )
         if re.match(r"-[^-]*[cm]|--?$", word):  # the rest is the program's
             return
-
-
-def _assignment(word: str) -> str:
-    """Quote the value of an assignment for a shell; its name stays unquoted."""
-    name, _, value = word.partition("=")
-    return f"{name}={shlex.quote(value) if value else ''}"
 
 
 def _unreached(what: str, why: str, hint: str) -> UsageError:

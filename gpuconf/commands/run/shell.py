@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -32,34 +32,23 @@ _LOST = (
 
 
 class _Kind(NamedTuple):
-    """How shells of one kind are started: arguments after the program, and variables to set."""
+    """How shells of one kind are started: arguments after the program, and a variable to set.
+
+    ``startup`` is that variable, and ``saved`` the one that keeps the user's own value of it.
+    """
 
     words: tuple[str, ...]
-    variables: Callable[[Mapping[str, str]], dict[str, str]]
+    startup: tuple[str, str] | None = None
+    saved: str = ""
 
 
-def _no_variables(_environ: Mapping[str, str]) -> dict[str, str]:
-    return {}
-
-
-def _zsh_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    own = environ.get("ZDOTDIR")
-    return {"ZDOTDIR": str(_STARTUP / "zsh"), **({"_GPUCONF_ZDOTDIR": own} if own else {})}
-
-
-def _posix_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    own = environ.get("ENV")
-    return {"ENV": str(_STARTUP / "posix.rc"), **({"_GPUCONF_ENV": own} if own else {})}
-
-
-_FISH = f"source {shlex.quote(str(_STARTUP / 'fish.rc'))}"
-_POSIX = _Kind(("-i",), _posix_variables)
+_POSIX = _Kind(("-i",), ("ENV", str(_STARTUP / "posix.rc")), "_GPUCONF_ENV")
 _KINDS = {
-    "bash": _Kind(("--rcfile", str(_STARTUP / "bash.rc"), "-i"), _no_variables),
-    "zsh": _Kind(("-i",), _zsh_variables),
-    "fish": _Kind(("-i", "-C", _FISH), _no_variables),
+    "bash": _Kind(("--rcfile", str(_STARTUP / "bash.rc"), "-i")),
+    "zsh": _Kind(("-i",), ("ZDOTDIR", str(_STARTUP / "zsh")), "_GPUCONF_ZDOTDIR"),
+    "fish": _Kind(("-i", "-C", f"source {shlex.quote(str(_STARTUP / 'fish.rc'))}")),
     **dict.fromkeys(("sh", "dash", "ash", "ksh", "ksh93", "mksh"), _POSIX),
-}  # fmt: skip
+}
 
 
 def choose_shell(asked: str | None, environ: Mapping[str, str], parent: str | None) -> str:
@@ -102,15 +91,17 @@ def variables_for(path: str, site: str, environ: Mapping[str, str]) -> dict[str,
     that must be first on PYTHONPATH.
     """
     kind = _kind_of(path)
+    variables: dict[str, str] = {}
+    if kind is not None and kind.startup is not None:
+        name, ours = kind.startup
+        variables = {name: ours, **({kind.saved: environ[name]} if environ.get(name) else {})}
     run = run_variable.read(environ)
-    if run is None:
-        return {} if kind is None else kind.variables(environ)
-    name = run.profile.name
-    variables = {NAME_VARIABLE: name}
-    if kind is not None:
-        quoted = plan_in_fish if os.path.basename(path) == "fish" else plan_in_posix
-        variables |= {_PLAN_VARIABLE: quoted(_carriers(environ), name, site)}
-        variables |= kind.variables(environ)
+    if run is not None:
+        variables[NAME_VARIABLE] = run.profile.name
+        if kind is not None:
+            is_fish = os.path.basename(path) == "fish"
+            plan = plan_in_shell(_carriers(environ), run.profile.name, site, is_fish=is_fish)
+            variables[_PLAN_VARIABLE] = plan
     return variables
 
 
@@ -126,19 +117,16 @@ def _own(name: str, site: str) -> dict[str, str]:
     return {"_gpuconf_site": site, "_gpuconf_mark": f"({mark}) ", "_gpuconf_lost": _LOST}
 
 
-def plan_in_posix(carriers: Mapping[str, str | None], name: str, site: str) -> str:
-    """Shell code that sets the plan again in a shell of the Bourne family."""
-    lines = [f"{key}={shlex.quote(value)}" for key, value in _own(name, site).items()]
-    for key, kept in carriers.items():
-        lines.append(f"unset {key}" if kept is None else f"export {key}={shlex.quote(kept)}")
-    return "\n".join(lines)
-
-
-def plan_in_fish(carriers: Mapping[str, str | None], name: str, site: str) -> str:
-    """Shell code that sets the plan again in fish."""
-    lines = [f"set -g {key} {_fish_quoted(value)}" for key, value in _own(name, site).items()]
-    for key, kept in carriers.items():
-        lines.append(f"set -e {key}" if kept is None else f"set -gx {key} {_fish_quoted(kept)}")
+def plan_in_shell(
+    carriers: Mapping[str, str | None], name: str, site: str, *, is_fish: bool
+) -> str:
+    """Shell code that sets the plan again: in fish, or in a shell of the Bourne family."""
+    quoted = _fish_quoted if is_fish else shlex.quote
+    own, kept = ("set -g {} {}", "set -gx {} {}") if is_fish else ("{}={}", "export {}={}")
+    lines = [own.format(key, quoted(value)) for key, value in _own(name, site).items()]
+    for key, value in carriers.items():
+        removed = f"set -e {key}" if is_fish else f"unset {key}"
+        lines.append(removed if value is None else kept.format(key, quoted(value)))
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from gpuconf.basics.processes import text_in
 from gpuconf.machine.cards.inventory import Cap, Gpu, Inventory
 
 _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
@@ -26,21 +27,19 @@ def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
     found = [each for folder in _groups(root) for each in _caps(folder)]
     if not found:
         return inventory
-    return inventory._replace(gpus=tuple(_capped(gpu, found) for gpu in inventory.gpus))
+    return inventory.mapped(lambda gpu: _capped(gpu, found))
 
 
 def _capped(gpu: Gpu, found: list[tuple[str, Cap]]) -> Gpu:
     """Add its card's caps to ``gpu``; a MIG instance gets all caps of its card."""
     # NVML writes the PCI domain with eight digits, the kernel with four.
     address = (gpu.pci_bus_id or "").lower().lstrip("0")
-    caps = tuple(cap for card, cap in found if card.lstrip("0") == address)
-    instances = tuple(_capped(each, found) for each in gpu.mig_instances)
-    return gpu._replace(caps=caps, mig_instances=instances)
+    return gpu._replace(caps=tuple(cap for card, cap in found if card.lstrip("0") == address))
 
 
 def _groups(root: str) -> Iterator[str]:
     """Yield the folder of this process's group and of each parent; the caps of all apply."""
-    own = _OWN_GROUP.search(_text(os.path.join(root, "proc/self/cgroup")))
+    own = _OWN_GROUP.search(text_in(os.path.join(root, "proc/self/cgroup")))
     # A group outside this process's namespace reads as /../other; then only the mount is visible.
     names = [] if own is None or ".." in own[1] else [*filter(None, own[1].split("/"))]
     for mount in _MOUNTS:
@@ -61,13 +60,5 @@ def _caps(folder: str) -> Iterator[tuple[str, Cap]]:
 
 
 def _regions(path: str) -> dict[str, str]:
-    lines = (line.rpartition(" ") for line in _text(path).splitlines())
+    lines = (line.rpartition(" ") for line in text_in(path).splitlines())
     return {region: value for region, _, value in lines}
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

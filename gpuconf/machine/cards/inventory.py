@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 ProblemCode = Literal[
@@ -175,11 +176,14 @@ class Gpu(NamedTuple):
         others = [*here.values(), *(lease for lease in self.leases if lease.is_elsewhere)]
         return (*listed, *((None, lease) for lease in others))
 
+    def mapped(self, change: Callable[[Gpu], Gpu]) -> Gpu:
+        """Return the result of ``change`` for this GPU, and for each of its MIG instances."""
+        return change(self)._replace(mig_instances=tuple(map(change, self.mig_instances)))
+
     def with_own_bytes(self, pid: int) -> Gpu:
         """Return a copy whose ``own_bytes`` is what the driver lists for the process ``pid``."""
         held = [each.used_bytes or 0 for each in self.processes or () if each.pid == pid]
-        instances = tuple(each.with_own_bytes(pid) for each in self.mig_instances)
-        return self._replace(own_bytes=sum(held), mig_instances=instances)
+        return self._replace(own_bytes=sum(held))
 
 
 class Inventory(NamedTuple):
@@ -199,6 +203,10 @@ class Inventory(NamedTuple):
     problem_code: ProblemCode | None = None
     unassigned: str | None = None
     unshared: str | None = None
+
+    def mapped(self, change: Callable[[Gpu], Gpu]) -> Inventory:
+        """Return a copy with the result of ``change`` for each GPU and MIG instance."""
+        return self._replace(gpus=tuple(gpu.mapped(change) for gpu in self.gpus))
 
     @classmethod
     def unknown(cls, problem: NvmlProblem) -> Inventory:

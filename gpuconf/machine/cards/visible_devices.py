@@ -43,13 +43,11 @@ class VisibleDevices(NamedTuple):
     ``devices`` are in CUDA's order: the first is its device 0.  A MIG instance is listed itself,
     not its card.  ``entries`` are the strings that named them, one per device, empty if the
     variable is unset.  ``ignored`` holds the entries that named no device, each with the reason.
-    ``explanation`` is for people, if the result may be surprising.  If ``order_certain`` is False,
-    an index may mean another card than the one given here.
+    If ``order_certain`` is False, an index may mean another card than the one given here.
     """
 
     devices: tuple[Gpu, ...] = ()
     ignored: tuple[tuple[str, str], ...] = ()
-    explanation: str | None = None
     order_certain: bool = True
     entries: tuple[str, ...] = ()
 
@@ -80,7 +78,7 @@ def resolve(
         seen = _read_list(value, gpus)
         by_index = any(_is_number(entry) for entry in seen.entries)
         seen = seen._replace(order_certain=certain or not by_index)
-    return _explain(_only_what_mig_allows(seen, driver_version), value)
+    return _only_what_mig_allows(seen, driver_version)
 
 
 def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
@@ -258,21 +256,3 @@ def _keep(seen: VisibleDevices, kept: Sequence[Gpu], reason: str) -> VisibleDevi
         else (),
         ignored=(*dropped, *seen.ignored),
     )
-
-
-def _explain(seen: VisibleDevices, value: str | None) -> VisibleDevices:
-    """Add a sentence or two if the result may be surprising."""
-    reasons = []
-    if value == "":
-        reasons.append("CUDA_VISIBLE_DEVICES is empty, which hides every GPU")
-    if seen.ignored:
-        entry, reason = seen.ignored[0]
-        effect = "leaves out" if seen.devices else "shows no GPU, because of"
-        setting = "CUDA" if value is None else f"CUDA_VISIBLE_DEVICES={value[:80]}"
-        reasons.append(f"{setting} {effect} {entry!r}: {reason}")
-    if not seen.order_certain:
-        reasons.append(
-            "CUDA may count these GPUs in another order than nvidia-smi: UUIDs, or "
-            "CUDA_DEVICE_ORDER=PCI_BUS_ID where no card uses MIG, make it certain"
-        )
-    return seen._replace(explanation="; ".join(reasons) or None)

@@ -89,19 +89,16 @@ def find_folder(
     """
     named = environ.get(VARIABLE)
     if named:
-        _refuse_relative(named)
-        _make([named] if may_make else [])
+        _make([named] if may_make and os.path.isabs(named) else [])
         fault = fault_of(named, follow_links=True)
         if fault is not None:
             raise NoLedgerError(fault.sentence, is_missing=fault.code == "missing")
-        return LedgerFolder(named, is_read_only=not _is_writable(named))
-    good = [path for path in defaults if problem_of(path) is None]
-    writable = [path for path in good if is_shared(path)]
+        return LedgerFolder(named, is_read_only=not os.access(named, os.W_OK))
+    good, writable = _usable(defaults)
     if not writable and may_make:
         _make(defaults)
         # Check all of them again: another user's program may have created the next one just now.
-        good = [path for path in defaults if problem_of(path) is None]
-        writable = [path for path in good if is_shared(path)]
+        good, writable = _usable(defaults)
     if not good and not writable:
         faults = [fault for fault in map(fault_of, defaults) if fault is not None]
         raise NoLedgerError(
@@ -113,8 +110,10 @@ def find_folder(
     return LedgerFolder(path, others, is_private(path), is_read_only=not writable)
 
 
-def _is_writable(path: str) -> bool:
-    return os.access(path, os.W_OK)
+def _usable(paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return those of ``paths`` that can be a ledger's folder, and those shared with others."""
+    good = [path for path in paths if fault_of(path) is None]
+    return good, list(filter(is_shared, good))
 
 
 def is_shared(path: str) -> bool:
@@ -123,12 +122,7 @@ def is_shared(path: str) -> bool:
         mode = os.stat(path).st_mode
     except OSError:  # removed just now
         return False
-    return bool(mode & 0o022) and _is_writable(path)
-
-
-def _refuse_relative(named: str) -> None:
-    if not os.path.isabs(named):
-        raise NoLedgerError(f"{VARIABLE}={named} is not an absolute path")
+    return bool(mode & 0o022) and os.access(path, os.W_OK)
 
 
 def _make(paths: Iterable[str]) -> None:
@@ -136,7 +130,7 @@ def _make(paths: Iterable[str]) -> None:
     for path in paths:
         with suppress(OSError):
             make_sticky(path)
-        if problem_of(path) is None and is_shared(path):
+        if fault_of(path) is None and is_shared(path):
             return
 
 
@@ -159,25 +153,15 @@ def make_sticky(path: str) -> None:
             os.rmdir(unfinished)
 
 
-def problem_of(path: str, *, follow_links: bool = False) -> str | None:
-    """Explain to people why ``path`` cannot be a ledger's folder; None if it can."""
-    fault = fault_of(path, follow_links=follow_links)
-    return None if fault is None else fault.sentence
-
-
 def fault_of(path: str, *, follow_links: bool = False) -> FolderFault | None:
     """Return why ``path`` cannot be a ledger's folder, write permission apart, or None."""
-    found = _fault_of(path, follow_links=follow_links)
-    return None if found is None else FolderFault(path, found[0], f"{path}{found[1]}")
-
-
-def _fault_of(path: str, *, follow_links: bool) -> tuple[FaultCode, str] | None:
     if not os.path.isabs(path):
-        return "relative", " is not an absolute path"
+        return FolderFault(path, "relative", f"{path} is not an absolute path")
     try:
         mode = os.stat(path, follow_symlinks=follow_links).st_mode
     except OSError as error:
-        return "closed" if error.errno == errno.EACCES else "missing", f": {error.strerror}"
+        code: FaultCode = "closed" if error.errno == errno.EACCES else "missing"
+        return FolderFault(path, code, f"{path}: {error.strerror}")
     kind = _mount_of(path)[1]
     faults: list[tuple[bool, FaultCode, str]] = [
         (not stat.S_ISDIR(mode), "no_folder", " is not a folder"),
@@ -189,7 +173,8 @@ def _fault_of(path: str, *, follow_links: bool) -> tuple[FaultCode, str] | None:
         (not os.access(path, os.R_OK | os.X_OK), "closed", " may not be read"),
         (kind in _OVER_A_NETWORK, "network", f" is on a file system of a network ({kind})"),
     ]
-    return next(((code, words) for is_so, code, words in faults if is_so), None)
+    found = (FolderFault(path, code, path + words) for is_so, code, words in faults if is_so)
+    return next(found, None)
 
 
 def can_be_made(path: str) -> bool:

@@ -21,7 +21,7 @@ from gpuconf.basics.terminal import debug
 from gpuconf.machine.cards.holders import Process, read_processes
 from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.machine.cards.nvml import read_inventory
-from gpuconf.machine.leases.files import is_locked, read_note, users_of
+from gpuconf.machine.leases.files import read_note, users_of
 from gpuconf.machine.leases.folder import NoLedgerError, find_folder, is_container
 from gpuconf.machine.leases.lease import Lease, Owner, folder_of, innermost_pid
 from gpuconf.machine.leases.ledger import Ledger
@@ -36,22 +36,6 @@ class CardLeases(NamedTuple):
 
     granted: tuple[Lease, ...] = ()
     waiting: tuple[Lease, ...] = ()
-
-
-class WaitingProgram(NamedTuple):
-    """A program in the queue for one card, and the minimum memory it needs.
-
-    ``owner`` is the same in the queues of several cards.  ``since`` is in seconds since 1970.
-    """
-
-    owner: Owner
-    least_bytes: int
-    program: str | None = None
-    user: str | None = None
-    profile: str | None = None
-    since: float | None = None
-    is_ours: bool | None = None
-    is_elsewhere: bool = False
 
 
 def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventory:
@@ -105,7 +89,6 @@ def with_leases(
         return pid in known if in_container else exists(pid)
 
     def complete(gpu: Gpu) -> Gpu:
-        instances = tuple(map(complete, gpu.mig_instances))
         leases = found.get(folder_of(gpu.uuid) if gpu.uuid else "", CardLeases())
         ahead = len({each.owner for each in leases.waiting})
         here = [each.pid for each in gpu.processes or () if is_here(each.pid)]
@@ -113,9 +96,9 @@ def with_leases(
         listed = None if gpu.used_bytes and not gpu.processes else gpu.processes
         described = describe_leases(leases.granted, listed, here, reader)
         described = _with_growth(described, leases.granted, gpu.used_bytes)
-        return gpu._replace(mig_instances=instances, leases=described, ahead=ahead)
+        return gpu._replace(leases=described, ahead=ahead)
 
-    return inventory._replace(gpus=tuple(map(complete, inventory.gpus)))
+    return inventory.mapped(complete)
 
 
 def describe_leases(
@@ -142,7 +125,7 @@ def describe_leases(
         owner = owners.of(listed.pid)
         if owner is not None:
             used[owner] = [*used.get(owner, ()), listed]
-    parents = _parents_of(reader.pid) if granted else set()
+    parents = set(lineage_of(reader.pid)) - {reader.pid} if granted else set()
     return tuple(_described(each, used.get(each.owner), reader, parents) for each in granted)
 
 
@@ -188,20 +171,6 @@ def _noted(lease: Lease, name: str) -> int | None:
     return int(figure) if figure.isdecimal() else None
 
 
-def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[WaitingProgram, ...]:
-    """Describe the queue for a card, in order, without programs that have just ended."""
-    return tuple(
-        WaitingProgram(
-            each.owner,
-            each.size_bytes,
-            *_note_of(each),
-            is_elsewhere=each.owner.namespace != reader.namespace,
-        )
-        for each in waiting
-        if is_locked(each.path)
-    )
-
-
 class _Owners:
     """The holders of a card's leases, and which of them a process belongs to."""
 
@@ -244,19 +213,14 @@ def _described(
         lease.owner.pid,
         lease.size_bytes,
         sum(known) if len(known) == len(sizes) else None,
-        *_note_of(lease),
+        *note_of(lease),
         pids=None if used is None else tuple(each.pid for each in used),
         is_elsewhere=lease.owner.namespace != reader.namespace,
         is_parent=lease.owner.namespace == reader.namespace and lease.owner.pid in parents,
     )
 
 
-def _parents_of(pid: int) -> set[int]:
-    """Return the processes that ``pid`` descends from."""
-    return set(lineage_of(pid)) - {pid}
-
-
-class _Note(NamedTuple):
+class LeaseNote(NamedTuple):
     """What the lease's file says about its holder."""
 
     program: str | None
@@ -266,12 +230,13 @@ class _Note(NamedTuple):
     is_ours: bool | None
 
 
-def _note_of(lease: Lease) -> _Note:
+def note_of(lease: Lease) -> LeaseNote:
+    """Read who holds a lease, or waits for one."""
     note = read_note(lease)
     try:
         file = os.stat(lease.path, follow_symlinks=False)
     except OSError:  # it has just been released
-        return _Note(note.get("program"), None, note.get("profile"), None, None)
+        return LeaseNote(note.get("program"), None, note.get("profile"), None, None)
     user = user_name(file.st_uid)  # the owner of a file cannot be faked
     ours = file.st_uid == os.getuid()
-    return _Note(note.get("program"), user, note.get("profile"), file.st_mtime, ours)
+    return LeaseNote(note.get("program"), user, note.get("profile"), file.st_mtime, ours)

@@ -54,10 +54,9 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
 
     def shared(gpu: Gpu) -> Gpu:
         outside = held_outside(gpu, assigned.scheduler, os.getpid())
-        instances = tuple(map(shared, gpu.mig_instances))
-        return gpu._replace(share=Share(name, part, words, outside), mig_instances=instances)
+        return gpu._replace(share=Share(name, part, words, outside))
 
-    return inventory._replace(gpus=tuple(map(shared, inventory.gpus)))
+    return inventory.mapped(shared)
 
 
 def assignment_of(gpus: Iterable[Gpu]) -> str:

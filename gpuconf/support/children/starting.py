@@ -11,7 +11,7 @@ from gpuconf.errors import UsageError
 
 COMMAND_NOT_FOUND = 127
 COMMAND_NOT_RUNNABLE = 126
-_HINT = "check the command after --"
+_HINT = "check the command after --; a shell's own words: -- bash -c '…'"
 
 
 def is_assignment(word: str) -> bool:

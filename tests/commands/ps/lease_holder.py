@@ -10,13 +10,13 @@ import sys
 
 from gpuconf.profile import load_profile
 from gpuconf.session.leasing import OwnLeases
-from gpuconf.session.plans import plan_for
+from gpuconf.session.plans import plan_within
 from tests.programs.cuda_client import MIB, Cuda
 
 if __name__ == "__main__":
     profile = load_profile(sys.argv[1])
     leases = OwnLeases()
-    leases.plan(lambda read: plan_for(profile, read=read), profile=profile.name)
+    leases.plan(lambda read: plan_within(profile, read=read), profile=profile.name)
     print("planned", flush=True)
     cuda = Cuda()
     assert cuda.enter() == 0

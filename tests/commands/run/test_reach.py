@@ -67,13 +67,6 @@ def test_each_of_the_table(name: str, environ: Mapping[str, str]) -> None:
     assert "gpuconf run -- " in str(error.hint)
 
 
-def test_time_is_a_word_of_the_shell() -> None:
-    """Where no program of that name is installed, it goes in front of gpuconf."""
-    error = refusal("time python t.py", {"PATH": "/nowhere"})
-    assert error is not None
-    assert error.hint == "time gpuconf run -- python t.py"
-
-
 def test_what_is_refused_is_what_is_lost(tmp_path: Path) -> None:
     """Each line is started for real: refused exactly where no sitecustomize of ours has run."""
     site = tmp_path / "site"

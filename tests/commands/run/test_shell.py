@@ -165,7 +165,7 @@ def test_each_shell_has_its_startup_file() -> None:
 
 def test_values_survive_the_quoting_of_a_shell(tmp_path: Path) -> None:
     """Whatever is in them; what was unset is unset, and a name cannot write into the prompt."""
-    text = shell.plan_in_posix(NASTY, "half\\$(id)`%-card", "/a b/site")
+    text = shell.plan_in_shell(NASTY, "half\\$(id)`%-card", "/a b/site", is_fish=False)
     show = "import os, json; print(json.dumps({k: os.environ.get(k) for k in 'ABCD'}))"
     script = f'{text}\n{sys.executable} -c "{show}"; printf %s "$_gpuconf_site$_gpuconf_mark"'
     done = run(["/bin/sh", "-c", script], tmp_path, environ={"D": "set"})
@@ -176,6 +176,7 @@ def test_values_survive_the_quoting_of_a_shell(tmp_path: Path) -> None:
 
 def test_values_in_fish() -> None:
     """fish knows two escapes between single quotes, and sets exported variables with -gx."""
-    lines = shell.plan_in_fish({"A": "it's \\", "D": None}, "p", "/s").splitlines()
+    plan = shell.plan_in_shell({"A": "it's \\", "D": None}, "p", "/s", is_fish=True)
+    lines = plan.splitlines()
     assert lines[-2:] == ["set -gx A 'it\\'s \\\\'", "set -e D"]
     assert lines[:2] == ["set -g _gpuconf_site '/s'", "set -g _gpuconf_mark '(p) '"]

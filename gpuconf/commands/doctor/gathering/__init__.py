@@ -24,7 +24,7 @@ from gpuconf.profile import Profile, chosen_profile, load_profile
 from gpuconf.profile.search import BY_PARENT
 from gpuconf.session import run_variable
 from gpuconf.session.environment import environment_for
-from gpuconf.session.plans import plan_for
+from gpuconf.session.plans import plan_within
 
 _T = TypeVar("_T")
 
@@ -161,7 +161,7 @@ def _read_profile(
     try:
         facts = facts._replace(assigned=assigned_share(profile, environ))
         cards = of_run or (inventory if facts.leases else unleased)
-        plan = plan_for(profile, environ=environ, read=lambda: cards)
+        plan = plan_within(profile, environ=environ, read=lambda: cards)
     except GpuconfError as error:
         return facts._replace(plan_error=error)
     _, settings = environment_for(profile, plan, environ)
