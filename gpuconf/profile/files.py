@@ -37,19 +37,11 @@ def read_bytes(path: str) -> bytes:
 
 def _refused_kind(path: str, status: os.stat_result) -> ProfileError | None:
     if stat.S_ISDIR(status.st_mode):
-        return _refusal("this is a folder; a profile is a YAML file", _folder_hint(path), path)
+        return _refusal("this is a folder; a profile is a YAML file", _LIST, path)
     if not stat.S_ISREG(status.st_mode):
         message = "this is not an ordinary file (a pipe or a device)"
         return _refusal(message, "save it to a file", path)
     return _too_large(path, status.st_size) if status.st_size > LARGEST_FILE_BYTES else None
-
-
-def _folder_hint(path: str) -> str:
-    try:
-        inside = sorted(n for n in os.listdir(path) if n.endswith((".yaml", ".yml")))
-    except OSError:
-        inside = []
-    return f"name a file in it, such as {os.path.join(path, inside[0])}" if inside else _LIST
 
 
 def _too_large(path: str, size_bytes: int) -> ProfileError:

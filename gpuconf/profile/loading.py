@@ -167,7 +167,7 @@ def _find(
         if because == search.BY_PARENT:  # and not a project file of the same name
             among = searched[-1:]
     else:
-        name = _name_or_path(name_or_path)
+        name = os.fsdecode(name_or_path)
     if search.is_path(name) or isinstance(name_or_path, os.PathLike):
         location = search.locate_path(name, folder, environ.get("HOME"))
         return _Found(location, because, searched)
@@ -201,19 +201,6 @@ def _wanted_because(found: _Found, error: ProfileError) -> ProfileError:
         hint = "GPUCONF_PROFILE=NAME chooses another; see: gpuconf profiles list"
     message = f"{error.message}; {found.because}"
     return ProfileNotFoundError(message, hint=hint, file=error.file)
-
-
-def _name_or_path(given: object) -> str:
-    text = os.fspath(given) if isinstance(given, os.PathLike) else given
-    if isinstance(text, str):
-        return text
-    from gpuconf.profile.problems import quoted
-
-    raise ProfileError(
-        f"found {quoted(repr(given))} of type {type(given).__name__}; "
-        "the rule: a profile is a name or a path",
-        hint='give text or a pathlib.Path, such as "shared-desktop"',
-    )
 
 
 def _text(path: PathOrName | None) -> str | None:

@@ -113,11 +113,9 @@ def test_the_text_of_an_error_can_be_jumped_to(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_profile(tmp_path: Path) -> None:
-    """A folder is refused, and a file inside it is named."""
-    (tmp_path / "one.yaml").write_text("{}")
-    with pytest.raises(ProfileError, match="folder") as caught:
+    """A folder is refused."""
+    with pytest.raises(ProfileError, match="folder"):
         load_profile(tmp_path, environ={})
-    assert "one.yaml" in str(caught.value.hint)
 
 
 def test_what_is_no_ordinary_file_is_refused_before_it_is_read(tmp_path: Path) -> None:

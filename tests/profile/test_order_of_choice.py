@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from gpuconf.errors import ProfileError, ProfileNotFoundError
+from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile import (
     DEFAULT_PROFILE,
     ParentChoice,
@@ -251,16 +250,8 @@ def test_absolute_path(named: str, expected: str | None) -> None:
     assert absolute_path(named, "/work", environ={"HOME": "/home/u"}) == expected
 
 
-class PathOfBytes(os.PathLike[bytes]):
-    """os.PathLike may give bytes; that is not a path of ours."""
-
-    def __fspath__(self) -> bytes:
-        return b"x"
-
-
-@pytest.mark.parametrize("given", [b"x", b"./x.yaml", 3, ["x"], True, PathOfBytes()])
+@pytest.mark.parametrize("given", [3, ["x"], True])
 def test_neither_name_nor_path(given: object) -> None:
-    """One clear ProfileError with the value, the type and the rule."""
-    with pytest.raises(ProfileError, match="a profile is a name or a path") as caught:
+    """What Python's own functions say of such a path."""
+    with pytest.raises(TypeError, match=f"not {type(given).__name__}"):
         load_profile(given, environ={})  # type: ignore[arg-type]
-    assert type(given).__name__ in str(caught.value)
