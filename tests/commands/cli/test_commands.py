@@ -78,7 +78,7 @@ def test_a_command_in_a_sentence_is_not_broken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "most"), [(["--version"], 15), (["--help"], 15), (["plan", "cpu-only"], 72)]
+    ("arguments", "most"), [(["--version"], 15), (["--help"], 15), (["plan", "cpu-only"], 73)]
 )
 def test_a_command_imports_its_own_module_alone(
     arguments: list[str], most: int, tmp_path: Path

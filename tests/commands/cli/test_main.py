@@ -14,7 +14,7 @@ from tests.programs.terminals import OnTerminal
 ESCAPE = "\x1b["
 # What the help of some commands must say.
 IN_HELP = {
-    "demo": ["all of the card's free memory for about a minute"],
+    "demo": ["The card is simulated"],
     "estimate": ["examples:", "exit codes: 0", "--plot FILE", "module:function", "no GPU"],
     "explain": ["examples:", "exit codes: 0", "--plot FILE", "gpuconf explain -"],
     "rehearse": ["SIMULATED", "examples:", "exit codes: 0 it fits; 1", "no model is saved"],
