@@ -92,7 +92,7 @@ def find_folder(
         _make([named] if may_make and os.path.isabs(named) else [])
         fault = fault_of(named, follow_links=True)
         if fault is not None:
-            raise NoLedgerError(fault.sentence, is_missing=fault.code == "missing")
+            raise NoLedgerError(f"{VARIABLE}={fault.sentence}", is_missing=fault.code == "missing")
         return LedgerFolder(named, is_read_only=not os.access(named, os.W_OK))
     good, writable = _usable(defaults)
     if not writable and may_make:

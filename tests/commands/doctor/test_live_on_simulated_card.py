@@ -106,9 +106,8 @@ def test_a_full_card_under_a_profile_without_limits(probe: Probe) -> None:
         found = by_id(probe(card, _CARELESS))
     assert found["live.start"].status == "ok"
     assert found["live.context"].status == "fail"
-    assert "no CUDA context can be made, the card is full: 225 MiB free" in (
-        found["live.context"].summary
-    )
+    assert "the card was so full that CUDA could not even begin" in found["live.context"].summary
+    assert "225 MiB of 11264 MiB were free before the probe" in found["live.context"].detail
     assert found["live.matmul"].status == "skip"
 
 

@@ -102,6 +102,7 @@ def _as_explained(failed: FailedStep, reading: Reading) -> Reason | None:
     shown += [line.text[:300] for line in reading.evidence[:4]]
     if reading.cause in OF_GPU_MEMORY:
         shown += fixes.memory_lines(failed.card)
+    roomier = _roomier(failed) if reading.cause in OF_GPU_MEMORY else None
     if reading.cause in OF_GPU_MEMORY and _limit_is_the_wall(failed.card):
         profile = shlex.quote(failed.record.fact("profile") or "")
         fix = f"gpuconf plan {profile}  # shows which rule makes the limit: raise that one"
@@ -110,6 +111,9 @@ def _as_explained(failed: FailedStep, reading: Reading) -> Reason | None:
     changes = proposals_for(reading.cause, "failure", facts)
     first = next((each for each in changes if _can_be_tried(each)), None)
     summary = f"{means}{named}: the {failed.step} step failed"
+    if roomier is not None:
+        fix = f"export CUDA_VISIBLE_DEVICES={roomier.uuid}  # more of its memory is free"
+        return Reason(summary, fix, tuple(dict.fromkeys(shown)), reading.cause)
     if first is None:
         fix = fixes.by_hand(failed.record, failed.only)
         return Reason(summary, fix, tuple(dict.fromkeys(shown)), reading.cause)
@@ -118,6 +122,16 @@ def _as_explained(failed: FailedStep, reading: Reading) -> Reason | None:
         fix = fixes.probe_with(failed.record, first.paste)
     said = (first.title, first.reason, *dict.fromkeys(shown))
     return Reason(summary, fix, said, reading.cause)
+
+
+def _roomier(failed: FailedStep) -> ProbedCard | None:
+    """The other card with the most free memory, if it has twice as much as the one that failed."""
+    here = failed.card
+    if here is None or here.free_bytes is None:
+        return None
+    others = [card for card in failed.record.cards if card.uuid not in (None, here.uuid)]
+    best = max(others, key=lambda card: card.free_bytes or 0, default=None)
+    return best if best and (best.free_bytes or 0) > 2 * here.free_bytes else None
 
 
 def _limit_is_the_wall(card: ProbedCard | None) -> bool:
