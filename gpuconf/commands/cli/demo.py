@@ -89,8 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help=f"run {TENSOR} instead of a training, twice at once, without and with the line; "
-        "needs no scikit-learn and no C++ compiler",
+        help=f"run {TENSOR} twice at once in place of the training, first without the line, then "
+        "with it; needs neither scikit-learn nor a C++ compiler",
     )
     parser.set_defaults(command=run)
 

@@ -20,7 +20,7 @@ from gpuconf.commands.estimate.memory_estimate import (
 from gpuconf.commands.estimate.peak_sum import peak_figures, peak_sum
 from gpuconf.commands.estimate.phases import MOST_BATCH
 from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE, WHOLE
-from gpuconf.support.reporting.lines import Line, Table, broken
+from gpuconf.support.reporting.lines import Line, broken
 from gpuconf.support.reporting.picture import shortened
 from gpuconf.support.reporting.text import text_of
 
@@ -258,14 +258,6 @@ def _sizes(row: LayerRow) -> tuple[int, ...]:
 
 def _added(rows: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*rows, strict=True))) or (0,) * len(_TABLE_COLUMNS)
-
-
-def table_cells(rows: Sequence[LayerRow], *, is_whole: bool) -> Table:
-    """The table as cells, without empty columns."""
-    shown = table_rows(rows, is_whole=is_whole)
-    used = _used_columns(shown)
-    cells = [(row.name, *(_figure(row.sizes[place]) for place in used)) for row in shown]
-    return Table(("layer", *(_TABLE_COLUMNS[place] for place in used)), cells)
 
 
 def _used_columns(rows: Sequence[_TableRow]) -> list[int]:

@@ -67,7 +67,7 @@ MESSAGES = (
 
 @pytest.mark.parametrize("framework", FRAMES)
 def test_no_other_frameworks_remedy(framework: str) -> None:
-    """Who uses PyTorch or JAX is not told to install TensorFlow, nor to set its limits."""
+    """A PyTorch or JAX user is not told to install TensorFlow or to set its limits."""
     for message in MESSAGES:
         found = explain(f"Traceback (most recent call last):\n{FRAMES[framework]}{message}")
         assert found.facts.framework == framework

@@ -121,7 +121,7 @@ def _legacy_keras(facts: Facts, given: Mapping[str, str]) -> Finding | None:
 CHECKS = (
     Check("environment.growth", "TF_FORCE_GPU_ALLOW_GROWTH is a value TensorFlow reads",
           _judged("growth")),
-    Check("environment.jax_platforms", "JAX may use the GPU, and has what it is asked for",
+    Check("environment.jax_platforms", "JAX_PLATFORMS allows the GPU, and its plugin is installed",
           _judged("jax_platforms", _jax_platforms)),
     Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is understood and tf_keras there",
           _judged("legacy_keras", _legacy_keras)),

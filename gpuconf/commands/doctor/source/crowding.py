@@ -58,12 +58,6 @@ def _tensorflow_beside_jax(script: Script, names: set[str]) -> Iterator[ScriptPr
     )
 
 
-def _makes_devices(name: str) -> bool:
-    return name in makers.TENSORFLOW or name.startswith(
-        ("tensorflow.data.", "tensorflow_datasets.")
-    )
-
-
 def _ranks_on_one_gpu(script: Script, names: set[str]) -> Iterator[ScriptProblem]:
     """Each process of torchrun says "cuda", which is GPU 0 for all of them."""
     if _STARTS_RANKS not in names or "torch.cuda.set_device" in names or _sets(script, _HELD):
