@@ -1,11 +1,10 @@
 """``%load_ext gpuconf``: the magic ``%gpuconf``, and a diagnosis below GPU memory tracebacks.
 
 magic       a line's words become a command, and its result is shown
-profile     `%gpuconf profile`; estimate and explain, which see the notebook's variables and errors
-showing     HTML in notebooks, text in terminals; errors without a traceback
+profile, estimate, failures   `%gpuconf profile`, and what sees the notebook's variables and errors
 child       ps and doctor, in their own process
-completion  TAB completion
-drawing/    results as HTML, also without the extension
+drawing     the lines of a command's report, as HTML and as text
+showing     HTML in notebooks, text in terminals
 """
 
 from gpuconf.ipython.extension import load_ipython_extension, unload_ipython_extension

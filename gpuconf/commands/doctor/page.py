@@ -6,6 +6,7 @@ The verbose report in a ``<pre>``, with versions, variables and each card's fact
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -142,13 +143,16 @@ def write_page(report: Report, path: str) -> None:
     check_page_path(path)
     # Names of processes may contain bytes that are not text and cannot be encoded.
     content = page_text(report).encode("utf-8", "backslashreplace")
-    unfinished = f"{path}.{os.getpid()}.tmp"
+    target = os.path.realpath(path)  # a symbolic link stays one
+    unfinished = f"{target}.{os.getpid()}.tmp"
     try:
         Path(unfinished).write_bytes(content)
-        os.replace(unfinished, path)
+        if os.path.exists(target):
+            shutil.copymode(target, unfinished)
+        os.replace(unfinished, target)
     except OSError as error:
         Path(unfinished).unlink(missing_ok=True)
-        folder = os.path.dirname(path) or "."
+        folder = os.path.dirname(target)
         raise UsageError(
             f"--report {path}: it could not be written: {error.strerror}", hint=f"df -h {folder}"
         ) from None

@@ -38,10 +38,23 @@ def not_found(name: str, *, hint: str = _HINT) -> UsageError:
 def failed_start(name: str, error: OSError) -> UsageError:
     """Build the error for the kernel's reason for not starting ``name``."""
     if isinstance(error, FileNotFoundError):
-        return not_found(name)
+        file = shutil.which(name)
+        return not_found(name) if file is None else _without_interpreter(name, file)
     if isinstance(error, PermissionError):
         return cannot_start(name, "it may not be executed", COMMAND_NOT_RUNNABLE)
     return cannot_start(name, error.strerror or str(error), COMMAND_NOT_RUNNABLE)
+
+
+def _without_interpreter(name: str, file: str) -> UsageError:
+    """Build the error for a script whose first line names a program that is not there."""
+    quoted = shlex.quote(file)
+    with open(file, "rb") as script:
+        has_windows_line_endings = script.readline().endswith(b"\r\n")
+    hint = f"sed -i 's/\\r$//' {quoted}" if has_windows_line_endings else f"head -n 1 {quoted}"
+    reason = "the interpreter in its first line was not found"
+    if has_windows_line_endings:
+        reason += ": the file has Windows line endings"
+    return cannot_start(name, reason, COMMAND_NOT_RUNNABLE, hint=hint)
 
 
 def find_command(name: str, environ: Mapping[str, str]) -> str:

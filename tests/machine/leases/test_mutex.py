@@ -73,6 +73,20 @@ def test_it_moves_on_when_its_holder_ends(folder: str) -> None:
             timer.join()
 
 
+def test_an_interrupt_ends_a_wait(folder: str) -> None:
+    """Ctrl-C while another program holds it: no descriptor is left, and it is still that one's."""
+    with child(_hold(folder)) as holder:
+        holder.expect("held")
+        before = descriptors()
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt), Mutex(folder).held():
+            pytest.fail("two hold it")
+        timer.join()
+        assert descriptors() == before
+        assert not is_free(folder)
+
+
 def test_it_is_bounded_when_its_holder_hangs(
     folder: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

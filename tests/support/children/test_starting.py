@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,3 +44,22 @@ def test_what_could_not_be_started(tmp_path: Path) -> None:
         assert caught.value.exit_code == exit_code, name
         assert (caught.value.hint or "").startswith(hint), name
     assert find_command(sys.executable, {}) == sys.executable
+
+
+def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
+    """It is there; what its first line names is not.  Windows line endings are the usual cause."""
+    for ending, says, hint in (
+        ("\r\n", "the file has Windows line endings", "sed -i 's/\\r$//' "),
+        ("\n", "the interpreter in its first line was not found", "head -n 1 "),
+    ):
+        script = tmp_path / "train.sh"
+        script.write_bytes(f"#!/bin/no-such-bash{ending}echo trained{ending}".encode())
+        script.chmod(0o755)
+        with pytest.raises(FileNotFoundError) as refused:
+            subprocess.run([script], check=False)
+        made = failed_start(str(script), refused.value)
+        assert says in made.message
+        assert (made.exit_code, made.hint) == (126, f"{hint}{script}")
+    script.write_bytes(b"#!/bin/sh\r\necho trained\r\n")
+    subprocess.run(f"sed -i 's/\\r$//' {script}", shell=True, check=True)
+    assert subprocess.run([script], capture_output=True, check=True).stdout == b"trained\n"

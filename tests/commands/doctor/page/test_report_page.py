@@ -99,3 +99,15 @@ def test_a_full_disk_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.Mon
         write_page(FULL, str(page))
     assert page.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_the_file_is_replaced_in_place(tmp_path: Path) -> None:
+    """A page that is there keeps its permissions, and a link to it stays one."""
+    page, link = tmp_path / "page.html", tmp_path / "link.html"
+    page.touch(mode=0o600)
+    link.symlink_to(page)
+    write_page(FULL, str(link))
+    assert link.is_symlink()
+    assert page.read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link.html", "page.html"]
