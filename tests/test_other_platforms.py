@@ -266,7 +266,9 @@ def test_children_on_macos(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("platform", ["win32:keras", "darwin"])
+@pytest.mark.parametrize(
+    "platform", ["win32:keras", pytest.param("darwin", marks=pytest.mark.nightly)]
+)
 def test_keras_trains_and_reads_images(tmp_path: Path, platform: str) -> None:
     """On JAX, with images from files: Keras's fit and ours, evaluate, predict, a callback."""
     program = """

@@ -33,7 +33,7 @@ SQUARED = 1e-4  # of weights near 0, after Adam's division by a root
     ("backend", "variables", "cases"),
     [
         ("torch", TORCH, ["weighted", "unbuilt"]),
-        ("jax", JAX, ["weighted", "masked"]),
+        ("jax", JAX, ["weighted"]),
         pytest.param("torch", TORCH, ALL, marks=pytest.mark.nightly),
         pytest.param("jax", JAX, ALL, marks=pytest.mark.nightly),
     ],

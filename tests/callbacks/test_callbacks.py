@@ -225,7 +225,9 @@ values["second"] = gauge.read()
 """
 
 
-@pytest.fixture(scope="module", params=_KERAS)
+@pytest.fixture(
+    scope="module", params=["keras", pytest.param("tf_keras", marks=pytest.mark.nightly)]
+)
 def without_a_gpu(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Reported:
@@ -304,7 +306,9 @@ with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
 """
 
 
-@pytest.fixture(scope="module", params=_KERAS)
+@pytest.fixture(
+    scope="module", params=["keras", pytest.param("tf_keras", marks=pytest.mark.nightly)]
+)
 def on_a_card(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, libraries: Path
 ) -> tuple[Reported, Path]:

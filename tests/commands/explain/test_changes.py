@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
+
 from gpuconf.basics.units import MIB
 from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.failures.facts.card import LoggedCard
@@ -180,6 +182,7 @@ def pattern(change: dict[str, str]) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, re.split(r"\{[a-z_:]+\}", text))), re.DOTALL)
 
 
+@pytest.mark.slow
 def test_every_change_is_reached() -> None:
     """Some facts call for each of them, and none that were tried raises an error."""
     chance = random.Random(1)

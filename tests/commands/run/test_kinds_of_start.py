@@ -161,16 +161,14 @@ def run(card: Card, folder: Path) -> Run:
 @pytest.mark.parametrize(
     ("words", "count"),
     [
-        ((PYTHON, "reads_limit.py"), 1),
-        (("./twice.sh",), 2),  # a script of bash, and a program from standard input
-        (("./shebang",), 1),
+        (("./twice.sh",), 2),  # a script of bash: a file, and a program from standard input
         ((PYTHON, "-u", "-B", "-m", "package"), 1),
         (("sh", "-c", f"cd / && PYTHONDONTWRITEBYTECODE=1 {PYTHON} -c '{READS_LIMIT}'"), 1),
         ((PYTHON, "spawns.py", "spawn"), 1),
-        ((PYTHON, "spawns.py", "fork"), 1),
-        (("nice", "timeout", "250", PYTHON, "reads_limit.py"), 1),
+        pytest.param((PYTHON, "spawns.py", "fork"), 1, marks=pytest.mark.nightly),
+        (("nice", "timeout", "250", "./shebang"), 1),
     ],
-    ids=["script", "bash+stdin", "shebang", "-m", "-c", "spawn", "fork", "wrappers"],
+    ids=["bash+stdin", "-m", "-c", "spawn", "fork", "wrappers+shebang"],
 )
 def test_a_program_has_the_plans_limit(run: Run, words: tuple[str, ...], count: int) -> None:
     """Within 1 MiB of what `gpuconf run` has said."""

@@ -45,8 +45,8 @@ print(json.dumps(shown))
 @pytest.mark.parametrize(
     "kind",
     [
-        "progress bars, written over",
         "lines of one dump, all different",
+        pytest.param("progress bars, written over", marks=pytest.mark.nightly),
         pytest.param("the tests' logs, mixed", marks=pytest.mark.nightly),
     ],
 )

@@ -37,6 +37,7 @@ print(test_util.IsMklEnabled(), hasattr(tf, "Session"), hasattr(tf, "ConfigProto
 """
 
 
+@pytest.mark.nightly  # a fact about a version of TensorFlow
 def test_tensorflow_reads_at_import(tmp_path: Path) -> None:
     """TF_ENABLE_ONEDNN_OPTS and TF_CPP_MIN_LOG_LEVEL set a line later do nothing.
 
@@ -61,6 +62,7 @@ print(keras.backend.backend(), tf.keras.layers.Dense.__module__.partition(".")[0
 """
 
 
+@pytest.mark.nightly
 def test_keras_reads_at_import(tmp_path: Path) -> None:
     """KERAS_BACKEND and TF_USE_LEGACY_KERAS are read when Keras is imported."""
     assert last_line(KERAS, tmp_path) == "tensorflow keras"
