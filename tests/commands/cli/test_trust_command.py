@@ -54,23 +54,25 @@ def test_files_that_it_extends_are_named(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
     (tmp_path / "base.yaml").write_text(REFUSED)
     (tmp_path / "gpuconf.yaml").write_text("extends: base.yaml\n")
-    first, document, both, shown = run_commands(
+    first, document, of_base, both, shown = run_commands(
         tmp_path,
         ["trust", "gpuconf.yaml"],
         ["trust", "--json", "gpuconf.yaml"],
+        ["trust", "--json", "base.yaml"],
         ["trust", "gpuconf.yaml", "base.yaml"],
         ["profiles", "show", "project"],
         environ=environ,
     )
     assert "it sets only what needs no trust" in first.out
     assert f"needs trust of its own: gpuconf trust {tmp_path}/base.yaml" in first.err
-    (entry,) = document.document["trusted"]
+    (entry,), (base,) = (each.document["trusted"] for each in (document, of_base))
     assert entry == {
         "path": str(tmp_path / "gpuconf.yaml"),
         "variables": [],
         "problem": None,
         "untrusted": [str(tmp_path / "base.yaml")],
     }
+    assert (base["path"], base["variables"]) == (str(tmp_path / "base.yaml"), ["XLA_FLAGS"])
     assert (both.code, both.err) == (0, "")
     assert shown.code == 0
 
