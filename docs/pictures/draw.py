@@ -47,7 +47,7 @@ def _explain() -> str:
         ["explain", "fragmentation.log"],
         Path("tests/commands/explain/simulated/logs"),
         "gpuconf explain --plot: a bar of what is in use and of the free chunks, none as long as "
-        "what was asked for",
+        "the request",
     )
 
 

@@ -186,7 +186,7 @@ def _open_or_create(options: argparse.Namespace) -> Card:
         if getattr(there, name) != asked:
             raise UsageError(
                 f"card file {options.card} has {name} {getattr(there, name)}, "
-                f"and {asked} is asked for",
+                f"and {asked} is requested",
                 hint=f"leave the option out, or remove the file first: rm {options.card}",
             )
     return card

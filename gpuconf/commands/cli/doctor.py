@@ -156,7 +156,7 @@ def refuse_bad_words(options: argparse.Namespace) -> None:
         load_profile(options.profile)
     if options.timeout is not None and not options.probe:
         hint = f"gpuconf doctor --probe --timeout {options.timeout:g}"
-        raise UsageError("--timeout bounds the probe, which was not asked for", hint=hint)
+        raise UsageError("--timeout bounds the probe, which was not requested", hint=hint)
     if options.python is not None and options.probe:
         hint = f"{shlex.quote(options.python)} -m gpuconf doctor --probe   # needs gpuconf there"
         raise UsageError(

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     proposal = propose(inventory)
     if options.extends is not None:
         parent = _as_seen_from(options.output, options.extends)
-        proposal = ProfileProposal(parent, "it was asked for with --extends")
+        proposal = ProfileProposal(parent, "--extends was given")
     text = render(proposal, inventory)
     _write(options.output, text, overwrite=options.force)
     output.prose(f"wrote {options.output}: extends {proposal.extends}, because {proposal.because}")

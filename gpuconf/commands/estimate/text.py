@@ -191,7 +191,7 @@ def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
     size = estimate.peak_bytes - (at_first if is_traced else 0)
     yield Line(
         f"  here {mib_figure(estimate.resident_bytes)} {_signed(base)} + {slope} × {batch} = "
-        f"{mib_figure(asked)} MiB asked for; {mib_figure(size)} MiB with {more}",
+        f"{mib_figure(asked)} MiB requested; {mib_figure(size)} MiB with {more}",
         hang=4,
     )
 

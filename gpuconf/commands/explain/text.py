@@ -200,7 +200,7 @@ def _dump(dump: Dump) -> Iterator[tuple[str, str]]:
         shown = (
             "every free chunk" if largest is None else f"the largest free chunk, {sized(largest)}"
         )
-        yield "fragmented", f"{sized(free)} free ≥ {sized(asked)} asked > {shown}"
+        yield "fragmented", f"{sized(free)} free ≥ {sized(asked)} requested > {shown}"
     elif largest is not None:
         yield "free", f"{sized(free)}, the largest chunk {sized(largest)}"
     else:

@@ -167,7 +167,7 @@ def _draw_peak(axes: Axes, rehearsal: Rehearsal, usage: Usage, clock: Clock) -> 
         arrowprops={"arrowstyle": "-|>", "color": LIMIT, "linewidth": 1.6},
     )  # fmt: skip
     axes.set_ylim(top=max(axes.get_ylim()[1], top))
-    text = f"{sized(usage.peak_bytes)} in use,\n{sized(failure.asked_bytes)} more asked for"
+    text = f"{sized(usage.peak_bytes)} in use,\n{sized(failure.asked_bytes)} more requested"
     _say(axes, text, (place, top), side, color=LIMIT)
 
 

@@ -208,7 +208,7 @@ def _failure_lines(
         if is_kernels_own(failure.node, failure.shape):
             lines.append(f"           {_KERNELS_OWN}")
     if failure.asked_bytes is not None:
-        lines.append(f"asked for  {sized(failure.asked_bytes)} ({failure.asked_bytes} B)")
+        lines.append(f"requested  {sized(failure.asked_bytes)} ({failure.asked_bytes} B)")
         lines += _sum_lines(failure.asked_bytes, failure.in_use_bytes, failure.device, devices)
     return [*lines, f"error      {failure.message}"]
 

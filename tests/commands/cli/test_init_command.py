@@ -128,7 +128,8 @@ def test_building_on_a_profile_of_ones_own(tmp_path: Path, nvml: Nvml) -> None:
         assert limit is not None
         assert limit.size_bytes == 3 * GIB
     assert (
-        "extends: notebook    # because it was asked for" in (tmp_path / "other.yaml").read_text()
+        "extends: notebook    # because --extends was given"
+        in (tmp_path / "other.yaml").read_text()
     )
     assert "notebook" in unknown.err
     assert "missing/gpuconf.yaml cannot be written: No such file or directory" in bad.err

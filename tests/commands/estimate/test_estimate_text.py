@@ -123,10 +123,10 @@ def test_phases_are_formulas() -> None:
     place = lines.index("at any batch: resident + the largest of these")
     assert lines[place + 1] == "  1-12        300.0 + 0.5 × batch MiB  update"
     assert lines[place + 2] == "  from 13 on  100.0 + 16.6 × batch MiB  backward, stem/conv"
-    asked = "here 300.0 + 100.0 + 16.6 × 32 = 931.2 MiB asked for; 1024.0 MiB with rounding"
+    asked = "here 300.0 + 100.0 + 16.6 × 32 = 931.2 MiB requested; 1024.0 MiB with rounding"
     assert lines[place + 3] == f"  {asked}"
     small = told(estimate(batch_size=12))
-    assert "here 300.0 + 300.0 + 0.5 × 12 = 606.0 MiB asked for" in small
+    assert "here 300.0 + 300.0 + 0.5 × 12 = 606.0 MiB requested" in small
     phase = Phase(MIB, 40.0, 1, "op", None, BACKWARD)
     assert "from 1 on  1.0 + 0 × batch MiB" in told(estimate(phases=(phase,))), "no exponent"
 

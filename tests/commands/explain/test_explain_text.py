@@ -58,7 +58,7 @@ FULL = Diagnosis(
             8 * GIB,
             holders=(LoggedProcess(42, "python", GIB), LoggedProcess(43, None, MIB)),
         ),
-        details={"xid": [31, 13], "allocator_asked_for": "cuda_malloc_async"},
+        details={"xid": [31, 13], "allocator_requested": "cuda_malloc_async"},
     ),
     proposals=tuple(
         Proposal(f"change {number}", f"reason {number}", "code", f"first {number}\n  second")

@@ -112,7 +112,7 @@ def _cudnn(facts: Facts) -> Finding:
             if found.place == "LD_LIBRARY_PATH"
             else _install(facts),
         )
-    return ok(f"cuDNN {found.version}, at least {least} is asked for", found.path or "")
+    return ok(f"cuDNN {found.version}, at least {least} is required", found.path or "")
 
 
 def _least_cudnn(facts: Facts) -> str | None:

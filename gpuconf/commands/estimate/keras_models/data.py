@@ -148,7 +148,7 @@ def _list_of_shapes(given: Any) -> list[Any]:
 def _check_declared(declared: int | None, batch_size: int) -> None:
     if declared not in (None, batch_size):
         raise UsageError(
-            f"the model is built for batches of {declared}, and {batch_size} was asked for",
+            f"the model is built for batches of {declared}, and {batch_size} was requested",
             hint=f"batch_size={declared}, or build it without batch_size in keras.Input",
         )
 

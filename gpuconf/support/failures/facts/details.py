@@ -80,7 +80,7 @@ class Details(TypedDict, total=False):
     """The phrase that shows that the framework was built without CUDA."""
     hidden_by: str
     """The CUDA_VISIBLE_DEVICES setting that hides the GPUs."""
-    allocator_asked_for: str
+    allocator_requested: str
     """The value of TF_GPU_ALLOCATOR."""
     freed_twice: str
     """The check in TensorFlow's allocator that fails after a refusal in a step of XLA."""
@@ -178,7 +178,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA"
         r"|no attribute 'GpuAllocatorConfig'|GPU Tree Learner was not enabled)")),
     ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
-    ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
+    ("allocator_requested", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
     ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
