@@ -66,6 +66,7 @@ class TorchRules(NamedTuple):
     expandable_segments: bool | None = None
     garbage_collection_threshold: float | None = None
     max_split_size: int | None = None  # bytes
+    report_free: str | None = None  # limit or device
 
 
 class SlurmRules(NamedTuple):

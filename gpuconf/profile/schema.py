@@ -225,6 +225,15 @@ TORCH = Section(
             "PyTorch's own, no such size",
             "128MiB",
         ),
+        Key(
+            "report_free",
+            choice("limit", "device"),
+            "What `torch.cuda.mem_get_info` reports as free: limit, at most what is left of the "
+            'limit, for libraries that size themselves by it (`device_map="auto"`); device, what '
+            "the driver reports. The total is always the device's.",
+            "limit",
+            "device",
+        ),
     ),
     TorchRules,
 )

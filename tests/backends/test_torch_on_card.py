@@ -213,3 +213,49 @@ def test_limits_are_exact_to_the_byte(tmp_path: Path, total_bytes: int) -> None:
             check=False,
         )
     assert done.returncode == 0, done.stderr
+
+
+_FREE = """
+import gpuconf.auto
+import sys, torch
+
+MIB = 1 << 20
+first = torch.cuda.mem_get_info()  # initializes CUDA
+def free(*device):
+    return round(torch.cuda.mem_get_info(*device)[0] / MIB)
+held = torch.empty(100 * MIB, dtype=torch.uint8, device="cuda")
+report(first=first, after=free(), devices=[free(0), free("cuda:0"), free(torch.device("cuda"))],
+       other=free(1), accelerator=round(torch.accelerator.get_memory_info(0)[0] / MIB))
+del held
+report(cached=free())
+torch.cuda.empty_cache()
+report(emptied=free(), driver=torch.cuda.cudart().cudaMemGetInfo(0)[0] // MIB)
+torch.cuda.set_per_process_memory_fraction(400 * MIB / first[1], 0)
+report(smaller=free(), name=torch.cuda.mem_get_info.__name__)
+import gpuconf
+report(lines=[str(each) for each in gpuconf.activation().settings])
+"""
+
+
+def test_free_memory_is_within_the_limit(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """What libraries size themselves by, on each device; the driver's own figure is left alone."""
+    told = run_on_card(_FREE, write_profile(_PROFILE), frameworks=("torch",)).values
+    assert told["first"] == [_LIMIT, SPEC.total_bytes]
+    assert (told["after"], told["devices"]) == (900, [900, 900, 900])
+    assert (told["other"], told["accelerator"]) == (1000, 900)
+    assert (told["cached"], told["emptied"], told["smaller"]) == (900, 1000, 400)
+    assert told["driver"] > 8000
+    assert told["name"] == "mem_get_info"
+    assert "torch free memory: within the limit" in told["lines"]
+
+
+def test_free_memory_is_the_devices(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """Where the profile wants that."""
+    profile = write_profile(_PROFILE + "torch: {report_free: device}\n")
+    told = run_on_card(_FREE, profile, frameworks=("torch",)).values
+    assert told["first"][0] > 8000 * MIB
+    assert "torch free memory: the device's" in told["lines"]

@@ -30,11 +30,12 @@ _SWITCH, _IS_ON = "_cuda_cudaCachingAllocator_enable", "_cuda_cudaCachingAllocat
 
 
 class Cap(NamedTuple):
-    """A plan's limit for a device, and torch's total for it."""
+    """A plan's limit for a device, torch's total for it, and whether free memory is within it."""
 
     profile: str
     limit_bytes: int
     total_bytes: int
+    is_reported: bool = True
 
     @property
     def fraction(self) -> float:
@@ -56,7 +57,8 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
     _hold(torch, record)
     for index, limit_bytes in limits_of(torch, plan):
         total_bytes = torch.cuda.get_device_properties(index).total_memory
-        cap = Cap(plan.profile.name, limit_bytes, total_bytes)
+        is_reported = plan.profile.torch.report_free != "device"
+        cap = Cap(plan.profile.name, limit_bytes, total_bytes, is_reported)
         _caps[index] = cap
         try:
             in_force = _bytes_in_force(torch, index, cap)
@@ -72,6 +74,10 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
             record(_read_back(torch, index, cap))
     if _caps:
         _switch_on(torch, plan, record)
+        within = (
+            "the device's" if plan.profile.torch.report_free == "device" else "within the limit"
+        )
+        record(Setting("torch free memory", within, within))
     for setting in _options_read_back(torch, plan):
         record(setting)
 
@@ -91,6 +97,15 @@ def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
     setting = Setting("torch caching allocator", "off, which has no cap", "on", why)
     record(setting)
     say(str(setting))
+
+
+def reported_limit(torch: Any, index: int) -> int | None:
+    """Return the limit that the free memory of a device is reported within; None if it is not."""
+    cap = _caps.get(index)
+    if cap is None or not cap.is_reported:
+        return None
+    in_force = _bytes_in_force(torch, index, cap)
+    return cap.limit_bytes if in_force is None else min(in_force, cap.limit_bytes)
 
 
 def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:

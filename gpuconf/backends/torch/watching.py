@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.torch import caps, lateness
+from gpuconf.backends.torch.free_memory import report_within
 from gpuconf.backends.wrapping import ENTRANCES, call_before, is_watched
 from gpuconf.basics.setting import Setting
 from gpuconf.planner import Plan
@@ -31,6 +32,7 @@ def watch(torch: ModuleType, source: PlanSource) -> None:
         why = "this torch is built without CUDA"
         source.record(Setting(_BOUND, "when torch starts CUDA", None, why))
         return
+    report_within(torch, lambda index: caps.reported_limit(torch, index))
     if cuda.is_initialized():
         source.bind(lambda plan: _put_late(torch, plan, source))
         return

@@ -106,7 +106,7 @@ class Dump(NamedTuple):
 
     @property
     def is_fragmented(self) -> bool:
-        """Whether the free chunks were enough in total but not one by one: free ≥ requested > largest.
+        """Whether free ≥ requested > largest: enough chunks in total, but none large enough.
 
         If the log lacks some free chunks, they must have been too small: the allocator refused
         although it could claim no more memory from the card.

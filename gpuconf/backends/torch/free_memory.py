@@ -1,0 +1,43 @@
+"""Free memory as PyTorch reports it: within the plan's limit, as under NVIDIA's MPS.
+
+Libraries take ``torch.cuda.mem_get_info`` for what they can still allocate: accelerate's
+``device_map="auto"`` fills the GPU up to it.  With a limit the device's own figure is too large.
+The total stays the device's, because ``set_per_process_memory_fraction`` is a fraction of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuconf.backends.wrapping import call_through, is_watched
+
+# The packages that export a function which reports free and total bytes, and its name.
+_REPORTING = (("cuda", "mem_get_info"), ("accelerator", "get_memory_info"))
+
+
+def report_within(torch: Any, limit_of: Callable[[int], int | None]) -> None:
+    """Report no more than what is left of ``limit_of`` a device; None leaves it as it is."""
+
+    def reported(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        free_bytes, total_bytes = original(*args, **kwargs)
+        index = _index(torch, *args, **kwargs)
+        limit_bytes = limit_of(index)
+        if limit_bytes is not None:
+            left_bytes = max(0, limit_bytes - torch.cuda.memory_reserved(index))
+            free_bytes = min(free_bytes, left_bytes)
+        return free_bytes, total_bytes
+
+    for package, name in _REPORTING:
+        exporting = getattr(torch, package, None)
+        defining = getattr(exporting, "memory", None)
+        if hasattr(defining, name) and not is_watched(defining, name):
+            call_through(defining, name, reported)
+            setattr(exporting, name, getattr(defining, name))
+
+
+def _index(torch: Any, device: Any = None) -> int:
+    """The number of a device as torch's functions take it: a number, a name or a torch.device."""
+    if device is not None and not isinstance(device, int):
+        device = torch.device(device).index
+    return int(torch.cuda.current_device() if device is None else device)
