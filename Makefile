@@ -20,7 +20,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 help:
 	@printf "%-18s%s\n" "make demo" "the main job, before and after, on the simulated card"
 	@printf "%-18s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
-	@printf "%-18s%s\n" "make quick" "the tests that start no TensorFlow (half a minute)"
+	@printf "%-18s%s\n" "make quick" "the tests that start no TensorFlow (under a minute)"
 	@printf "%-18s%s\n" "make nightly" "all of them, and studies that make test leaves out; a new TensorFlow for each program"
 	@printf "%-18s%s\n" "make mutants" "break gpuconf line by line, and list what no test notices (FOLDERS=\"leases cli\")"
 	@printf "%-18s%s\n" "make lint" "ruff, mypy --strict, and the forms of workflows, issue templates and CITATION.cff"
