@@ -61,6 +61,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("get-started",),
     "How to": (
         "howto/desktop-freezes",
+        "howto/slow-but-no-error",
         "howto/two-jobs-on-one-card",
         "howto/a-colleagues-job-died",
         "howto/out-of-memory-at-evaluate",

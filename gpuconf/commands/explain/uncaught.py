@@ -22,7 +22,7 @@ def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
 
     Raises UsageError for a value that is neither yes nor no.
     """
-    if not is_yes("GPUCONF_EXPLAIN", environ) or switched_off(environ) is not None:
+    if switched_off(environ) is not None or not is_yes("GPUCONF_EXPLAIN", environ):
         return False
     if getattr(sys.excepthook, "explains", False):
         return True

@@ -13,7 +13,8 @@ would not be counted at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 from gpuconf.basics.processes import exists, lineage_of, stat_of, user_name
@@ -29,6 +30,8 @@ from gpuconf.machine.leases.ledger import Ledger
 # In a lease's note, before the name of the card's folder, in bytes.
 _OTHERS = "others."  # in use without a lease
 _MOST = "most."  # what the holder may take
+# With more holders, only the most likely order is looked at: 7 have 5,040.
+_MOST_TO_PERMUTE = 6
 
 
 class CardLeases(NamedTuple):
@@ -148,22 +151,43 @@ def _with_growth(
 ) -> tuple[CardLease, ...]:
     """Attribute the use that the driver does not, by the note of the latest lease that has one.
 
-    It goes first to the holders that may take most beyond their leases, so that what the others
-    have reserved stays theirs.  What processes without a lease have begun to use since counts too.
+    Several ways to have grown fit that figure.  The holders get the one that leaves most of their
+    leases unused, so that what is reserved for each stays.  What processes without a lease have
+    begun to use since counts too.
     """
     others = {lease: size for lease in granted if (size := _noted(lease, _OTHERS)) is not None}
     if used_bytes is None or not others or all(each.used_bytes is not None for each in described):
         return described
     latest = max(others, key=lambda lease: lease.ticket)
     growth = used_bytes - others[latest] - sum(each.used_bytes or 0 for each in described)
-    rest, found = max(0, growth), dict(zip(granted, described, strict=True))
-    most = {lease: max(_noted(lease, _MOST) or 0, lease.size_bytes) for lease in granted}
-    for lease in sorted(granted, key=lambda lease: (lease.size_bytes - most[lease], lease.ticket)):
-        if found[lease].used_bytes is None:
-            used = min(rest, most[lease])
-            found[lease] = found[lease]._replace(used_bytes=used, is_estimate=growth > 0)
-            rest -= used
+    found = dict(zip(granted, described, strict=True))
+    silent = [lease for lease in granted if found[lease].used_bytes is None]
+    for lease, used in _least_leased(silent, max(0, growth)).items():
+        found[lease] = found[lease]._replace(used_bytes=used, is_estimate=growth > 0)
     return tuple(found.values())
+
+
+def _least_leased(holders: Sequence[Lease], growth: int) -> dict[Lease, int]:
+    """Share ``growth`` among holders such that as little as possible is within their leases.
+
+    Of each possible sharing, one of this kind has no more within them: each holder in some order
+    takes all that it may take, until one takes the rest.
+    """
+    most = {lease: max(_noted(lease, _MOST) or 0, lease.size_bytes) for lease in holders}
+
+    def shared(order: Sequence[Lease]) -> dict[Lease, int]:
+        rest, taken = growth, {}
+        for lease in order:
+            taken[lease] = min(rest, most[lease])
+            rest -= taken[lease]
+        return taken
+
+    by_share = sorted(holders, key=lambda lease: (lease.size_bytes / most[lease], lease.ticket))
+    orders = [by_share] if len(holders) > _MOST_TO_PERMUTE else permutations(by_share)
+    return min(
+        map(shared, orders),
+        key=lambda taken: sum(min(used, lease.size_bytes) for lease, used in taken.items()),
+    )
 
 
 def _noted(lease: Lease, name: str) -> int | None:

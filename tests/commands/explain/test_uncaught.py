@@ -66,6 +66,8 @@ def test_gpuconf_disable_is_heeded(tmp_path: Path) -> None:
     off, on = (script("train()", tmp_path, GPUCONF_DISABLE=value) for value in ("1", "0"))
     assert DIAGNOSIS not in off.stderr
     assert DIAGNOSIS in on.stderr
+    wrong = script("print(1)", tmp_path, GPUCONF_DISABLE="1", GPUCONF_EXPLAIN="maybe")
+    assert (wrong.returncode, wrong.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", ["GPUCONF_EXPLAIN", "GPUCONF_DISABLE"])

@@ -350,6 +350,19 @@ def test_growth_beyond_a_lease_is_not_taken_for_anothers(tmp_path: Path) -> None
     assert gpu.promised_bytes == 4582 * MIB
 
 
+def test_a_small_lease_may_have_grown_far(tmp_path: Path) -> None:
+    """No way to have grown leaves more of the leases unused, so nobody's reserve is given away."""
+    folder = tmp_path / UUID
+    folder.mkdir()
+    leases = [note(folder, 1, 1664, 1945), note(folder, 2, 704, 1945)]
+    for lease, most in zip(leases, (8524, 3640), strict=True):
+        Path(lease.path).write_text(f"others.{UUID}={1945 * MIB}\nmost.{UUID}={most * MIB}\n")
+    card = GPU._replace(used_bytes=(1945 + 514 + 3394) * MIB, processes=None)
+    (gpu,) = with_leases(Inventory((card,)), {UUID: CardLeases(tuple(leases))}, READER).gpus
+    assert [each.used_bytes for each in gpu.leases] == [268 * MIB, 3640 * MIB]
+    assert gpu.promised_bytes == (1664 - 268) * MIB  # the truth was 1664 - 514
+
+
 # --- the order of the questions -----------------------------------------------------------------
 
 HOLDER = """

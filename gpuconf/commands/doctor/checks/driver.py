@@ -165,7 +165,11 @@ def _wsl(facts: Facts) -> Finding:
     if not system.is_wsl:
         return skip("this is not WSL")
     if facts.has_gpu:
-        return ok("WSL2 with Windows' own driver", "memory per process is not reported there")
+        return ok(
+            "WSL2 with Windows' own driver",
+            "memory per process is not reported there",
+            "a program that needs more than the GPU has gets host memory: slow, without an error",
+        )
     if not system.has_wsl_library:
         return skip("WSL, and Windows brings no NVIDIA driver into it")
     if not system.has_dxg:

@@ -23,6 +23,7 @@ from gpuconf.support.failures.proposals.libraries import (
 from gpuconf.support.failures.proposals.torch_figures import (
     MUCH_UNUSED,
     figures_of,
+    is_beyond_the_card,
     is_fragmented,
     others_are_in_the_way,
     server_has_room,
@@ -213,6 +214,7 @@ QUESTIONS: dict[str, _Question] = {
     "torch-asked": lambda facts: figures_of(facts).asked is not None,
     "torch-figures": _has_torch_figures,
     "torch-larger-than-the-card": _is_larger_than_torchs_card,
+    "torch-beyond-the-card": lambda facts: is_beyond_the_card(figures_of(facts)),
     "torch-fragmented": lambda facts: is_fragmented(figures_of(facts)),
     "torch-was-free": lambda facts: was_free(figures_of(facts)),
     "others-in-the-way": lambda facts: others_are_in_the_way(figures_of(facts)),

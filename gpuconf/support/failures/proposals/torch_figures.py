@@ -80,6 +80,11 @@ def was_free(figures: TorchFigures) -> bool:
     return total - free - figures.others < _FILLED * total
 
 
+def is_beyond_the_card(figures: TorchFigures) -> bool:
+    """Whether PyTorch holds more than the card has: Windows' driver has lent host memory."""
+    return figures.total is not None and (figures.held or 0) > figures.total
+
+
 def is_fragmented(figures: TorchFigures) -> bool:
     """Whether the unused memory would have been enough, and exceeds what other processes hold."""
     asked, unused, held = figures.asked, figures.unused, figures.held
