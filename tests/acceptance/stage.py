@@ -86,17 +86,21 @@ def simulated_stage(
     count: int = 1,
     framework: str | None = None,
     version: str | None = None,
+    processes: str = "exact",
 ) -> Iterator[Stage]:
     """Simulated cards of 11264 MiB on each of which the desktop holds ``used_bytes``.
 
-    ``framework`` is torch or jax, of the gate's version where none is given.
+    ``framework`` is torch or jax, of the gate's version where none is given; ``processes`` is what
+    NVML says of them.
     """
     environ, wheels = dict(os.environ), WheelSupport()
     if framework is not None:
         paths = [str(folder_of(framework, version)), environ.get("PYTHONPATH", "")]
         environ["PYTHONPATH"] = ":".join(filter(None, paths))
         wheels = support_for_command([python], environ=environ)
-    spec = CardSpec(total_bytes=TOTAL_BYTES, used_bytes=used_bytes, count=count)
+    spec = CardSpec(
+        total_bytes=TOTAL_BYTES, used_bytes=used_bytes, count=count, processes=processes
+    )
     with simulated_card(spec) as card:
         environ = card.environment(environ, wheels=wheels)
         environ[warm.VARIABLE] = "" if framework else "1"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpuconf.simcard.card import PROCESSES
 from tests.acceptance.checks import ALL, Check, other_ways_to_devices_are_guarded
 from tests.acceptance.stage import Stage, simulated_stage
 
@@ -22,10 +23,14 @@ pytestmark = [
 WHOLE = {other_ways_to_devices_are_guarded}
 
 
-@pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+# Native Linux; and as under WSL2, in containers and in vGPU guests.
+_MODES = ["exact", *(pytest.param(m, marks=pytest.mark.nightly) for m in PROCESSES if m != "exact")]
+
+
+@pytest.fixture(scope="module", params=_MODES)
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
     """One simulated card for all; each check leaves it as it found it."""
-    with simulated_stage() as simulated:
+    with simulated_stage(processes=request.param) as simulated:
         yield simulated
 
 

@@ -237,13 +237,16 @@ def test_two_half_cards_share_whatever_the_driver_says_of_processes(
         assert planned(card, tmp_path) == (0, 3942)
 
 
-def test_two_run_side_by_side_by_default(card: Card, begin: Begin) -> None:
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_two_run_side_by_side_by_default(processes: str, begin: Begin) -> None:
     """Under shared-desktop each has a gigabyte and its context for itself, and each may grow: the
     second leaves to the first what that has reserved and not used, and both take 2 GiB."""
-    first, second = begin(card, "extends: shared-desktop\n", 2, "little")
-    assert [mib(each) for each in bound_at_once([first])] == [7884]
-    assert [mib(each) for each in bound_at_once([second])] == [FREE - 1664 - 512 - 640]
-    assert [taken(each) for each in (second, first)] == ["GPU:0", "GPU:0"]
+    spec = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, processes=processes)
+    with simulated_card(spec) as card:
+        first, second = begin(card, "extends: shared-desktop\n", 2, "little")
+        assert [mib(each) for each in bound_at_once([first])] == [7884]
+        assert [mib(each) for each in bound_at_once([second])] == [FREE - 1664 - 512 - 640]
+        assert [taken(each) for each in (second, first)] == ["GPU:0", "GPU:0"]
 
 
 def test_a_limit_on_a_gpu_that_shares_the_hosts_memory(begin: Begin) -> None:
