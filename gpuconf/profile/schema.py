@@ -229,8 +229,8 @@ TORCH = Section(
             "report_free",
             choice("limit", "device"),
             "What `torch.cuda.mem_get_info` reports as free: limit, at most what is left of the "
-            'limit, for libraries that size themselves by it (`device_map="auto"`); device, what '
-            "the driver reports. The total is always the device's.",
+            'limit, for libraries that base their memory use on it (`device_map="auto"`); device, '
+            "what the driver reports. The total is always the device's.",
             "limit",
             "device",
         ),

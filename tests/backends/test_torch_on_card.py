@@ -231,7 +231,7 @@ report(cached=free())
 torch.cuda.empty_cache()
 report(emptied=free(), driver=torch.cuda.cudart().cudaMemGetInfo(0)[0] // MIB)
 torch.cuda.set_per_process_memory_fraction(400 * MIB / first[1], 0)
-report(smaller=free(), name=torch.cuda.mem_get_info.__name__)
+report(smaller=free(), context=free(torch.cuda.device(0)), name=torch.cuda.mem_get_info.__name__)
 import gpuconf
 report(lines=[str(each) for each in gpuconf.activation().settings])
 """
@@ -247,15 +247,34 @@ def test_free_memory_is_within_the_limit(
     assert (told["other"], told["accelerator"]) == (1000, 900)
     assert (told["cached"], told["emptied"], told["smaller"]) == (900, 1000, 400)
     assert told["driver"] > 8000
-    assert told["name"] == "mem_get_info"
+    assert (told["context"], told["name"]) == (400, "mem_get_info")
     assert "torch free memory: within the limit" in told["lines"]
 
 
 def test_free_memory_is_the_devices(
     run_on_card: RunOnCard, write_profile: Callable[[str], str]
 ) -> None:
-    """Where the profile wants that."""
+    """Where the profile wants that, and where no limit applies."""
     profile = write_profile(_PROFILE + "torch: {report_free: device}\n")
     told = run_on_card(_FREE, profile, frameworks=("torch",)).values
     assert told["first"][0] > 8000 * MIB
     assert "torch free memory: the device's" in told["lines"]
+
+    uncached = run_on_card(
+        _FREE,
+        write_profile(_PROFILE),
+        frameworks=("torch",),
+        PYTORCH_NO_CUDA_MEMORY_CACHING="1",
+    ).values
+    assert uncached["first"][0] > 8000 * MIB, "there is no limit"
+    own = run_on_card(_OWN_ALLOCATOR, write_profile(_PROFILE), frameworks=("torch",)).values
+    assert own["free"] > 8000 * MIB
+
+
+_OWN_ALLOCATOR = """
+import gpuconf.auto
+import torch
+memory = torch.cuda.memory
+memory.change_current_allocator(memory.CUDAPluggableAllocator("libc.so.6", "malloc", "free"))
+report(free=torch.cuda.mem_get_info(0)[0])
+"""

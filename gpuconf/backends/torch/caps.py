@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpuconf.backends.torch.environment import UNCACHED, options_of
+from gpuconf.backends.torch.environment import UNCACHED, options_of, voided_cap
 from gpuconf.backends.wrapping import call_through, is_watched
 from gpuconf.basics.callsite import user_call_site
 from gpuconf.basics.setting import Setting
@@ -30,7 +30,7 @@ _SWITCH, _IS_ON = "_cuda_cudaCachingAllocator_enable", "_cuda_cudaCachingAllocat
 
 
 class Cap(NamedTuple):
-    """A plan's limit for a device, torch's total for it, and whether free memory is within it."""
+    """A plan's limit for a device, torch's total, and whether free memory is reported within it."""
 
     profile: str
     limit_bytes: int
@@ -57,7 +57,7 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
     _hold(torch, record)
     for index, limit_bytes in limits_of(torch, plan):
         total_bytes = torch.cuda.get_device_properties(index).total_memory
-        is_reported = plan.profile.torch.report_free != "device"
+        is_reported = plan.profile.torch.report_free != "device" and voided_cap(os.environ) is None
         cap = Cap(plan.profile.name, limit_bytes, total_bytes, is_reported)
         _caps[index] = cap
         try:
@@ -66,6 +66,7 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
             if in_force is None or in_force > limit_bytes or not own:
                 torch.cuda.set_per_process_memory_fraction(cap.fraction, index)
         except (RuntimeError, NotImplementedError) as error:  # the program uses its own allocator
+            _caps[index] = cap._replace(is_reported=False)
             why = str(error).partition("\n")[0]
             setting = Setting(_name(index), sized(limit_bytes), None, why)
             say(str(setting))
@@ -74,9 +75,8 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
             record(_read_back(torch, index, cap))
     if _caps:
         _switch_on(torch, plan, record)
-        within = (
-            "the device's" if plan.profile.torch.report_free == "device" else "within the limit"
-        )
+        is_reported = all(cap.is_reported for cap in _caps.values())
+        within = "within the limit" if is_reported else "the device's"
         record(Setting("torch free memory", within, within))
     for setting in _options_read_back(torch, plan):
         record(setting)
@@ -100,7 +100,7 @@ def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
 
 
 def reported_limit(torch: Any, index: int) -> int | None:
-    """Return the limit that the free memory of a device is reported within; None if it is not."""
+    """Return the limit within which a device's free memory is reported; None if it is not."""
     cap = _caps.get(index)
     if cap is None or not cap.is_reported:
         return None

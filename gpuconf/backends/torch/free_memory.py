@@ -1,4 +1,4 @@
-"""Free memory as PyTorch reports it: within the plan's limit, as under NVIDIA's MPS.
+"""Free memory as PyTorch reports it: within the plan's limit.
 
 Libraries take ``torch.cuda.mem_get_info`` for what they can still allocate: accelerate's
 ``device_map="auto"`` fills the GPU up to it.  With a limit the device's own figure is too large.
@@ -17,15 +17,22 @@ _REPORTING = (("cuda", "mem_get_info"), ("accelerator", "get_memory_info"))
 
 
 def report_within(torch: Any, limit_of: Callable[[int], int | None]) -> None:
-    """Report no more than what is left of ``limit_of`` a device; None leaves it as it is."""
+    """Report as free at most what is left of a device's limit.
+
+    Where ``limit_of`` returns None for the device, or where torch cannot say how much it has
+    reserved, the figure stays the device's.
+    """
 
     def reported(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         free_bytes, total_bytes = original(*args, **kwargs)
-        index = _index(torch, *args, **kwargs)
-        limit_bytes = limit_of(index)
-        if limit_bytes is not None:
-            left_bytes = max(0, limit_bytes - torch.cuda.memory_reserved(index))
-            free_bytes = min(free_bytes, left_bytes)
+        try:
+            index = _index(torch, *args, **kwargs)
+            limit_bytes = limit_of(index)
+            if limit_bytes is not None:
+                left_bytes = max(0, limit_bytes - torch.cuda.memory_reserved(index))
+                free_bytes = min(free_bytes, left_bytes)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            pass  # the program uses its own allocator, or a device type that only torch knows
         return free_bytes, total_bytes
 
     for package, name in _REPORTING:
@@ -37,7 +44,9 @@ def report_within(torch: Any, limit_of: Callable[[int], int | None]) -> None:
 
 
 def _index(torch: Any, device: Any = None) -> int:
-    """The number of a device as torch's functions take it: a number, a name or a torch.device."""
+    """Return the number of a device given as torch's functions take it, or of the current one."""
+    if isinstance(device, torch.cuda.device):
+        device = device.idx
     if device is not None and not isinstance(device, int):
         device = torch.device(device).index
     return int(torch.cuda.current_device() if device is None else device)

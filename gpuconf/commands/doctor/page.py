@@ -124,7 +124,7 @@ def check_page_path(path: str) -> None:
     """
     hint = f"gpuconf doctor --report {Path(path).stem or 'doctor'}.html"
     target = file_to_write("--report", path, _SUFFIXES, "the file name must end in .html", hint)
-    folder = target.parent
+    folder = Path(os.path.realpath(path)).parent  # a symbolic link stays one
     if target.exists() and not target.is_file():
         raise UsageError(f"--report {path}: this is not an ordinary file", hint=f"ls -ld {path}")
     if not os.access(folder, os.W_OK):
@@ -143,7 +143,7 @@ def write_page(report: Report, path: str) -> None:
     check_page_path(path)
     # Names of processes may contain bytes that are not text and cannot be encoded.
     content = page_text(report).encode("utf-8", "backslashreplace")
-    target = os.path.realpath(path)  # a symbolic link stays one
+    target = os.path.realpath(path)
     unfinished = f"{target}.{os.getpid()}.tmp"
     try:
         Path(unfinished).write_bytes(content)

@@ -30,7 +30,7 @@ from gpuconf.machine.leases.ledger import Ledger
 # In a lease's note, before the name of the card's folder, in bytes.
 _OTHERS = "others."  # in use without a lease
 _MOST = "most."  # what the holder may take
-# With more holders, only the most likely order is looked at: 7 have 5,040.
+# With more holders, only the two most likely orders are looked at: 7 have 5,040.
 _MOST_TO_PERMUTE = 6
 
 
@@ -182,8 +182,10 @@ def _least_leased(holders: Sequence[Lease], growth: int) -> dict[Lease, int]:
             rest -= taken[lease]
         return taken
 
-    by_share = sorted(holders, key=lambda lease: (lease.size_bytes / most[lease], lease.ticket))
-    orders = [by_share] if len(holders) > _MOST_TO_PERMUTE else permutations(by_share)
+    by_share = sorted(holders, key=lambda each: (each.size_bytes / (most[each] or 1), each.ticket))
+    by_room = sorted(holders, key=lambda each: (each.size_bytes - most[each], each.ticket))
+    few = len(holders) <= _MOST_TO_PERMUTE
+    orders = permutations(by_share) if few else iter((by_share, by_room))
     return min(
         map(shared, orders),
         key=lambda taken: sum(min(used, lease.size_bytes) for lease, used in taken.items()),

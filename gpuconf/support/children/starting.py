@@ -46,14 +46,19 @@ def failed_start(name: str, error: OSError) -> UsageError:
 
 
 def _without_interpreter(name: str, file: str) -> UsageError:
-    """Build the error for a script whose first line names a program that is not there."""
-    quoted = shlex.quote(file)
-    with open(file, "rb") as script:
-        has_windows_line_endings = script.readline().endswith(b"\r\n")
-    hint = f"sed -i 's/\\r$//' {quoted}" if has_windows_line_endings else f"head -n 1 {quoted}"
-    reason = "the interpreter in its first line was not found"
-    if has_windows_line_endings:
+    """Build the error for a file that is there, and whose interpreter or loader is not."""
+    try:
+        with open(file, "rb") as script:
+            first_line = script.read(4096).partition(b"\n")[0]
+    except OSError:  # it may be executed, and not read
+        first_line = b""
+    if not first_line.startswith(b"#!"):
+        return cannot_start(name, "its loader was not found", COMMAND_NOT_RUNNABLE)
+    reason, quoted = "the interpreter in its first line was not found", shlex.quote(file)
+    hint = f"head -n 1 {quoted}"
+    if first_line.endswith(b"\r"):
         reason += ": the file has Windows line endings"
+        hint = f"sed -i 's/\\r$//' {quoted}"
     return cannot_start(name, reason, COMMAND_NOT_RUNNABLE, hint=hint)
 
 

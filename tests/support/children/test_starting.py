@@ -60,6 +60,13 @@ def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
         made = failed_start(str(script), refused.value)
         assert says in made.message
         assert (made.exit_code, made.hint) == (126, f"{hint}{script}")
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF")
+    made = failed_start(str(program), FileNotFoundError(2, "No such file"))
+    assert "it was not found" in made.message, "it may not be executed"
+    program.chmod(0o755)
+    made = failed_start(str(program), FileNotFoundError(2, "No such file"))
+    assert ("its loader was not found" in made.message, made.exit_code) == (True, 126)
     script.write_bytes(b"#!/bin/sh\r\necho trained\r\n")
     subprocess.run(f"sed -i 's/\\r$//' {script}", shell=True, check=True)
     assert subprocess.run([script], capture_output=True, check=True).stdout == b"trained\n"

@@ -168,7 +168,7 @@ def _wsl(facts: Facts) -> Finding:
         return ok(
             "WSL2 with Windows' own driver",
             "memory per process is not reported there",
-            "a program that needs more than the GPU has gets host memory: slow, without an error",
+            "a program that needs more memory than the GPU has gets slow host memory instead",
         )
     if not system.has_wsl_library:
         return skip("WSL, and Windows brings no NVIDIA driver into it")

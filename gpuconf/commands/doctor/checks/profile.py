@@ -88,9 +88,10 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
     sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.sums]
     if facts.system.is_wsl and any(gpu.limit_bytes is None for gpu in plan.gpus):
         return warn(
-            f"profile {name} sets no limit, and under WSL2 running out of memory is not an error",
-            "a program that needs more than the GPU has gets host memory there, and is slow",
+            f"a program may take: {', '.join(shares)}; under WSL2 running out is not an error",
+            "a program that needs more memory than the GPU has gets slow host memory instead",
             *sums,
+            *plan.notes,
             fix="export GPUCONF_PROFILE=shared-desktop",
         )
     return ok(f"a program may take: {', '.join(shares)}", *sums, *plan.notes)

@@ -18,6 +18,8 @@ _MUCH_OF_OTHERS = 0.2
 _SAME = 1024 * MIB
 # A program with more than this share of the card has filled it.
 _FILLED = 0.75
+# With less than this share of the card free, it is full.
+_NEARLY_NONE = 0.02
 # With less of the card free, others must go; with more, a smaller share does.
 _ROOM_FOR_A_SERVER = 0.4
 
@@ -81,8 +83,14 @@ def was_free(figures: TorchFigures) -> bool:
 
 
 def is_beyond_the_card(figures: TorchFigures) -> bool:
-    """Whether PyTorch holds more than the card has: Windows' driver has lent host memory."""
-    return figures.total is not None and (figures.held or 0) > figures.total
+    """Whether PyTorch holds more than the full card has: on Windows the rest is host memory.
+
+    If memory is free, the figures are those of two cards.
+    """
+    total = figures.total
+    if total is None or (figures.free or 0) > _NEARLY_NONE * total:
+        return False
+    return (figures.held or 0) > total
 
 
 def is_fragmented(figures: TorchFigures) -> bool:
