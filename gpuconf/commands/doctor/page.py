@@ -6,6 +6,7 @@ The verbose report in a ``<pre>``, with versions, variables and each card's fact
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -146,13 +147,15 @@ def write_page(report: Report, path: str) -> None:
     target = os.path.realpath(path)
     unfinished = f"{target}.{os.getpid()}.tmp"
     try:
-        Path(unfinished).write_bytes(content)
+        Path(unfinished).touch()
         if os.path.exists(target):
             shutil.copymode(target, unfinished)
+        Path(unfinished).write_bytes(content)
         os.replace(unfinished, target)
     except OSError as error:
         Path(unfinished).unlink(missing_ok=True)
         folder = os.path.dirname(target)
         raise UsageError(
-            f"--report {path}: it could not be written: {error.strerror}", hint=f"df -h {folder}"
+            f"--report {path}: it could not be written: {error.strerror}",
+            hint=f"df -h {shlex.quote(folder)}",
         ) from None
