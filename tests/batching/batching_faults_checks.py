@@ -248,8 +248,10 @@ def check_training_goes_on_in_parts(trained: Trained) -> None:
     history, state = trained.fitted()
     for faults in (
         {"metric": [1, 2], "update": [9]},
+        {"forward": [3, 4]},
         {"metric": [4]},  # the partial batch
-        {"forward": [1, 4, 5, 2 * STEPS]},
+        {"forward": [2 * STEPS]},
+        {"forward": [1]},
     ):
         trained.anew(**faults)
         found, after = trained.fitted()

@@ -225,9 +225,7 @@ values["second"] = gauge.read()
 """
 
 
-@pytest.fixture(
-    scope="module", params=["keras", pytest.param("tf_keras", marks=pytest.mark.nightly)]
-)
+@pytest.fixture(scope="module", params=_KERAS)
 def without_a_gpu(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Reported:

@@ -94,10 +94,11 @@ def test_another_source_is_another_build(tmp_path: Path) -> None:
     """A changed source never uses what was built from the old one."""
     sources = tmp_path / "native"
     shutil.copytree(NATIVE, sources)
+    environ = _environ(tmp_path)
+    before = build_libraries(environ=environ, sources=sources)
     with open(sources / "card.h", "a") as header:
         header.write("/* changed */\n")
-    changed = build_libraries(environ=_environ(tmp_path), sources=sources)
-    assert changed.name != build_libraries().name
+    assert build_libraries(environ=environ, sources=sources) != before
 
 
 @needs_compiler

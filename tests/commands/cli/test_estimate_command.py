@@ -106,11 +106,12 @@ def test_a_card_of_this_machines_compute_capability(folder: Path, nvml: Nvml) ->
     gtx = standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, major=6, minor=1)
     smaller, own = run_commands(
         folder,
-        ["estimate", "nets:make", "--card", "4GiB", "--no-jit"],
+        ["estimate", "nets:make", "--card", "4GiB"],
         ["estimate", "nets:make"],
         environ=nvml(standin.Machine((gtx,))),
     )
     assert "4096 MiB - 450 MiB context - 500 MiB reserve" in smaller.out, smaller.err
+    assert "XLA for an assumed GPU, compute capability 6.1 with 4096 MiB" in smaller.out
     assert "XLA for this machine's GPU, compute capability 6.1 with 8192 MiB" in own.out, own.err
 
 

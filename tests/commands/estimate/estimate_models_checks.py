@@ -51,6 +51,7 @@ def check_what_stays_is_what_a_training_leaves() -> None:
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
     for make, optimizer in (
         (convnet, keras.optimizers.Adam(amsgrad=True, use_ema=True)),
+        (words, keras.optimizers.Adafactor()),
         (attention, keras.optimizers.Adam(schedule, gradient_accumulation_steps=2)),
     ):
         model = make()
