@@ -217,7 +217,7 @@ def test_limits_are_exact_to_the_byte(tmp_path: Path, total_bytes: int) -> None:
 
 _FREE = """
 import gpuconf.auto
-import sys, torch
+import torch
 
 MIB = 1 << 20
 first = torch.cuda.mem_get_info()  # initializes CUDA
@@ -236,19 +236,27 @@ import gpuconf
 report(lines=[str(each) for each in gpuconf.activation().settings])
 """
 
+_OWN_ALLOCATOR = """
+import gpuconf.auto
+import torch
+memory = torch.cuda.memory
+memory.change_current_allocator(memory.CUDAPluggableAllocator("libc.so.6", "malloc", "free"))
+report(free=torch.cuda.mem_get_info(0)[0])
+"""
+
 
 def test_free_memory_is_within_the_limit(
     run_on_card: RunOnCard, write_profile: Callable[[str], str]
 ) -> None:
-    """What libraries size themselves by, on each device; the driver's own figure is left alone."""
-    told = run_on_card(_FREE, write_profile(_PROFILE), frameworks=("torch",)).values
-    assert told["first"] == [_LIMIT, SPEC.total_bytes]
-    assert (told["after"], told["devices"]) == (900, [900, 900, 900])
-    assert (told["other"], told["accelerator"]) == (1000, 900)
-    assert (told["cached"], told["emptied"], told["smaller"]) == (900, 1000, 400)
-    assert told["driver"] > 8000
-    assert (told["context"], told["name"]) == (400, "mem_get_info")
-    assert "torch free memory: within the limit" in told["lines"]
+    """On each device, however it is named; the driver's own figure is unchanged."""
+    values = run_on_card(_FREE, write_profile(_PROFILE), frameworks=("torch",)).values
+    assert values["first"] == [_LIMIT, SPEC.total_bytes]
+    assert (values["after"], values["devices"]) == (900, [900, 900, 900])
+    assert (values["other"], values["accelerator"]) == (1000, 900)
+    assert (values["cached"], values["emptied"], values["smaller"]) == (900, 1000, 400)
+    assert values["driver"] > 8000
+    assert (values["context"], values["name"]) == (400, "mem_get_info")
+    assert "torch free memory: within the limit" in values["lines"]
 
 
 def test_free_memory_is_the_devices(
@@ -256,9 +264,9 @@ def test_free_memory_is_the_devices(
 ) -> None:
     """Where the profile wants that, and where no limit applies."""
     profile = write_profile(_PROFILE + "torch: {report_free: device}\n")
-    told = run_on_card(_FREE, profile, frameworks=("torch",)).values
-    assert told["first"][0] > 8000 * MIB
-    assert "torch free memory: the device's" in told["lines"]
+    values = run_on_card(_FREE, profile, frameworks=("torch",)).values
+    assert values["first"][0] > 8000 * MIB
+    assert "torch free memory: the device's" in values["lines"]
 
     uncached = run_on_card(
         _FREE,
@@ -269,12 +277,3 @@ def test_free_memory_is_the_devices(
     assert uncached["first"][0] > 8000 * MIB, "there is no limit"
     own = run_on_card(_OWN_ALLOCATOR, write_profile(_PROFILE), frameworks=("torch",)).values
     assert own["free"] > 8000 * MIB
-
-
-_OWN_ALLOCATOR = """
-import gpuconf.auto
-import torch
-memory = torch.cuda.memory
-memory.change_current_allocator(memory.CUDAPluggableAllocator("libc.so.6", "malloc", "free"))
-report(free=torch.cuda.mem_get_info(0)[0])
-"""

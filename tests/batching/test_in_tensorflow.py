@@ -31,5 +31,5 @@ def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("check", ["check_training_and_evaluation"])
 def test_every_kind_of_model(check: str, outcomes_of_all: Outcomes) -> None:
-    """The gate trains those that no other one stands for."""
+    """The gate trains a part of them, which `batching_equality_checks.py` lists."""
     holds(outcomes_of_all, check)

@@ -13,7 +13,7 @@ would not be counted at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
@@ -184,8 +184,9 @@ def _least_leased(holders: Sequence[Lease], growth: int) -> dict[Lease, int]:
 
     by_share = sorted(holders, key=lambda each: (each.size_bytes / (most[each] or 1), each.ticket))
     by_room = sorted(holders, key=lambda each: (each.size_bytes - most[each], each.ticket))
-    few = len(holders) <= _MOST_TO_PERMUTE
-    orders = permutations(by_share) if few else iter((by_share, by_room))
+    orders: Iterable[Sequence[Lease]] = (by_share, by_room)
+    if len(holders) <= _MOST_TO_PERMUTE:
+        orders = permutations(by_share)
     return min(
         map(shared, orders),
         key=lambda taken: sum(min(used, lease.size_bytes) for lease, used in taken.items()),
