@@ -170,13 +170,8 @@ def test_a_live_view_that_is_stopped(tmp_path: Path, nvml: Nvml) -> None:
 
 def test_a_live_view_that_is_too_high(tmp_path: Path, nvml: Nvml) -> None:
     """The last row says how many lines there is no room for."""
-    with OnTerminal(
-        gpuconf("ps", "--watch", "0.1"),
-        tmp_path,
-        columns=100,
-        rows=5,
-        environ=nvml("eight_cards"),
-    ) as terminal:
+    command, environ = gpuconf("ps", "--watch", "0.1"), nvml("eight_cards")
+    with OnTerminal(command, tmp_path, columns=100, rows=5, environ=environ) as terminal:
         terminal.read_until("[0-9]+ more lines")
         terminal.press(b"\x03")
         assert terminal.end() == 0
@@ -184,9 +179,8 @@ def test_a_live_view_that_is_too_high(tmp_path: Path, nvml: Nvml) -> None:
 
 def test_a_terminal_that_cannot_draw(tmp_path: Path) -> None:
     """TERM=dumb, as editors have it."""
-    with OnTerminal(
-        gpuconf("ps", "--watch"), tmp_path, columns=80, environ={"TERM": "dumb"}
-    ) as terminal:
+    command = gpuconf("ps", "--watch")
+    with OnTerminal(command, tmp_path, columns=80, environ={"TERM": "dumb"}) as terminal:
         assert terminal.end() == 2
     assert "TERM=dumb" in terminal.raw
 
@@ -234,7 +228,9 @@ def test_leases_without_nvml(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     assert r"bad\x1b[2Jname" in row
     assert "1024 MiB  unknown" in row
     assert "in use unknown" in done.stdout
-    assert "\x1b" not in done.stdout + json.dumps(shown(tmp_path, environ), ensure_ascii=False)
+    document = shown(tmp_path, environ)
+    assert document["gpus"][0]["lists_processes"] is False
+    assert "\x1b" not in done.stdout + json.dumps(document, ensure_ascii=False)
     assert sorted((tmp_path / "leases").rglob("*")) == before
 
 
@@ -321,6 +317,15 @@ def test_a_driver_that_lists_no_sizes(tmp_path: Path, nvml: Nvml) -> None:
     assert re.search(r"^0 +4242 .*python3 .* unknown", done.stdout, re.MULTILINE)
     assert "in use unknown" in done.stdout
     assert shown(tmp_path, environ)["gpus"][0]["unlisted_bytes"] is None
+
+
+def test_ones_own_processes_come_first(tmp_path: Path, nvml: Nvml) -> None:
+    """However little they hold; a use that is not known is no part of the bar."""
+    listed = (standin.Process(2**22 + 1, used_bytes=GIB), standin.Process(os.getpid()))
+    card = standin.Card(standin.uuid(0), used=GIB, processes=listed)
+    (gpu,) = shown(tmp_path, nvml(standin.Machine((card,))), "--all-users")["gpus"]
+    assert [each["pid"] for each in gpu["processes"]] == [os.getpid(), 2**22 + 1]
+    assert (gpu["bar"]["ours_bytes"], gpu["bar"]["others_bytes"]) == (0, GIB)
 
 
 def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:

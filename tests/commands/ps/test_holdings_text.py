@@ -107,15 +107,14 @@ def test_a_long_name_does_not_push_the_figures_out() -> None:
 def test_no_card_and_no_ledger() -> None:
     """One line each."""
     holdings = Holdings(TODAY, problem="no driver", ledger=LedgerState(problem="no lease yet"))
-    assert [line.text for line in lines_of(holdings, BarLayout())] == [
-        "no driver",
-        "",
-        "no lease yet",
-    ]
+    lines = [line.text for line in lines_of(holdings, BarLayout())]
+    assert lines == ["no driver", "", "no lease yet"]
     assert lines_of(Holdings(TODAY), BarLayout())[0].text == "no NVIDIA GPU here"
 
 
 def test_a_ledger_of_this_container() -> None:
-    """Said, since others' leases are not seen."""
-    lines = text(holdings_of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True)))
-    assert lines[-1].startswith("leases are shared only within this container: /dev/shm/gpuconf is")
+    """Said, since others' leases are not seen; over more than one line, none is indented."""
+    private = holdings_of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True))
+    lines = text(private, 70)
+    assert lines[-2] == "leases are shared only within this container: /dev/shm/gpuconf is its"
+    assert lines[-1].startswith("own (docs/sharing.md says how")

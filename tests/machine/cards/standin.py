@@ -163,18 +163,12 @@ SCENARIOS = {
     ),
     "exclusive": Machine((_RTX_3060._replace(compute_mode=3),)),
     "prohibited": Machine((_RTX_3060._replace(compute_mode=2),)),
-    "driver_r470": Machine((_DESKTOP,), driver="470.256.02", cuda=11040),
+    # Its code for a field that it does not know is an error, whatever value is there.
+    "driver_r470": Machine((_DESKTOP._replace(recovery=2),), driver="470.256.02", cuda=11040),
     "driver_r440": Machine((_DESKTOP,), driver="440.33.01", cuda=10020),
     "driver_r390": Machine((_DESKTOP,), driver="390.157", cuda=9010),
     "wsl2": Machine(
-        (
-            Card(
-                uuid(0),
-                used=2 * GIB,
-                process_code=NOT_SUPPORTED,
-                display_code=NOT_SUPPORTED,
-            ),
-        )
+        (Card(uuid(0), used=2 * GIB, process_code=NOT_SUPPORTED, display_code=NOT_SUPPORTED),)
     ),
 }
 

@@ -94,13 +94,9 @@ def test_nobody_and_unknown_are_two_things() -> None:
 )
 def test_the_profile_in_a_real_process(environ: dict[str, str], profile: str | None) -> None:
     """Named by its user, or in the note that gpuconf left in its parent."""
-    program = "print(flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as child:
+    command = [sys.executable, "-c", "print(flush=True); input()"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe) as child:
         assert child.stdout is not None
         child.stdout.readline()
         found = read_processes(_held_by(child.pid, None))[child.pid]

@@ -72,8 +72,8 @@ def test_what_is_no_memory_of_a_card_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_mig_instance_has_its_cards_limit(tmp_path: Path) -> None:
-    """The region is the card's."""
-    root = write(tmp_path, {"proc/self/cgroup": "0::/\n"} | group("", str(GIB), "0"))
+    """The region is the card's; a use that cannot be read counts as none."""
+    root = write(tmp_path, {"proc/self/cgroup": "0::/\n"} | group("", str(GIB), "unknown"))
     instance = CARD._replace(uuid="MIG-1", mig_ids=(1, 0))
     card = CARD._replace(mig_enabled=True, mig_instances=(instance,))
     (found,) = with_dmem(Inventory((card,)), root).gpus

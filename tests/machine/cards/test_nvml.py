@@ -20,6 +20,10 @@ from tests.machine.cards import standin
 pytestmark = pytest.mark.slow  # starts many programs
 
 Read = Callable[..., Inventory]
+DESKTOPS = (
+    GpuProcess(4242, 2 * GIB, "python3", "compute"),
+    GpuProcess(900, 600 * MIB, "/usr/lib/xorg/Xorg", "graphics"),
+)
 
 _PROGRAM = """
 import pickle, sys
@@ -101,10 +105,7 @@ def test_a_desktop_card_is_read_whole(read: Read) -> None:
             pci_bus_id="00000000:01:00.0",
             mig_enabled=None,
             is_exclusive=False,
-            processes=(
-                GpuProcess(4242, 2 * GIB, "python3", "compute"),
-                GpuProcess(900, 600 * MIB, "/usr/lib/xorg/Xorg", "graphics"),
-            ),
+            processes=DESKTOPS,
         ),
     )
 
@@ -124,10 +125,7 @@ LISTED: dict[str, dict[str, object]] = {
         "total_bytes": 12 * GIB,
         "used_bytes": 3 * GIB + 200 * MIB,
         "free_bytes": 9 * GIB - 200 * MIB,
-        "processes": (
-            GpuProcess(4242, 2 * GIB, "python3", "compute"),
-            GpuProcess(900, 600 * MIB, "/usr/lib/xorg/Xorg", "graphics"),
-        ),
+        "processes": DESKTOPS,
     },
 }
 

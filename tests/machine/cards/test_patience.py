@@ -8,13 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards import patience
 from tests.machine.cards import standin
+from tests.programs.processes import Nvml
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -30,20 +30,12 @@ took_s, inventory = timed()
 _ANSWER = f"{_READ}print(inventory.problem, len(inventory.gpus))"
 
 
-@pytest.fixture(scope="session")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if standin.compiler() is None:
-        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
-    return tmp_path_factory.mktemp("standin")
-
-
 def _start(
-    program: str, machine: standin.Machine, directory: Path, timeout_s: str = "0.3"
+    program: str, machine: standin.Machine, nvml: Nvml, timeout_s: str = "0.3"
 ) -> subprocess.Popen[str]:
-    environment = standin.environment(machine, directory)
     return subprocess.Popen(
         [sys.executable, "-c", program],
-        env={**os.environ, **environment, patience.VARIABLE: timeout_s},
+        env={**os.environ, **nvml(machine), patience.VARIABLE: timeout_s},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -51,10 +43,10 @@ def _start(
 
 
 def _run(
-    program: str, machine: standin.Machine, directory: Path, timeout_s: str = "0.3"
+    program: str, machine: standin.Machine, nvml: Nvml, timeout_s: str = "0.3"
 ) -> tuple[str, str]:
     """What a program of its own wrote to stdout and stderr; it must end within 20 s."""
-    with _start(program, machine, directory, timeout_s) as started:
+    with _start(program, machine, nvml, timeout_s) as started:
         out, err = started.communicate(timeout=20)
     assert started.returncode == 0, err
     return out, err
@@ -62,31 +54,31 @@ def _run(
 
 @pytest.mark.parametrize("machine", [standin.HANGS, standin.HANGS_AT_MEMORY])
 def test_a_driver_that_hangs_is_a_sentence_and_the_program_ends(
-    machine: standin.Machine, directory: Path
+    machine: standin.Machine, nvml: Nvml
 ) -> None:
     """At the start of NVML or at a question: the inventory says so, and exit does not wait."""
     started = time.monotonic()
-    out, err = _run(_ANSWER, machine, directory)
+    out, err = _run(_ANSWER, machine, nvml)
     assert out == "NVML did not answer within 0.3 s 0\n"
     assert not err
     assert time.monotonic() - started < 15
 
 
-def test_a_line_is_said_after_two_seconds(directory: Path) -> None:
+def test_a_line_is_said_after_two_seconds(nvml: Nvml) -> None:
     """Nobody waits in silence; the line names the variable that sets the time."""
-    out, err = _run(_ANSWER, standin.HANGS, directory, "2.5")
+    out, err = _run(_ANSWER, standin.HANGS, nvml, "2.5")
     assert out == "NVML did not answer within 2.5 s 0\n"
     assert err.startswith("gpuconf: NVML is not responding; waiting up to 2.5 s, then continuing")
     assert "GPUCONF_NVML_TIMEOUT" in err
     assert err.count("\n") == 1
 
 
-def test_a_slow_driver_is_waited_for(directory: Path) -> None:
+def test_a_slow_driver_is_waited_for(nvml: Nvml) -> None:
     """An answer within the time is an answer, and nothing is said."""
-    assert _run(_ANSWER, standin.HANGS_ONCE, directory, "10") == ("None 1\n", "")
+    assert _run(_ANSWER, standin.HANGS_ONCE, nvml, "10") == ("None 1\n", "")
 
 
-def test_after_one_hang_nobody_waits_again_until_the_driver_is_back(directory: Path) -> None:
+def test_after_one_hang_nobody_waits_again_until_the_driver_is_back(nvml: Nvml) -> None:
     """Later questions neither wait nor pile up threads; one that came back frees the way."""
     program = f"""{_READ}
 print(inventory.problem)
@@ -97,12 +89,12 @@ time.sleep(1.5)
 took_s, inventory = timed()
 print(inventory.problem, len(inventory.gpus), threading.active_count())
 """
-    out, _ = _run(program, standin.HANGS_ONCE, directory)
+    out, _ = _run(program, standin.HANGS_ONCE, nvml)
     again = "NVML still does not answer an earlier question True 2"
     assert out.splitlines() == ["NVML did not answer within 0.3 s", *[again] * 3, "None 1 1"]
 
 
-def test_a_forked_child_asks_for_itself(directory: Path) -> None:
+def test_a_forked_child_asks_for_itself(nvml: Nvml) -> None:
     """The stuck thread is not in the child: it asks, waits its time and goes on."""
     program = f"""{_READ}
 import warnings
@@ -114,16 +106,16 @@ if not child:
     os._exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    out, _ = _run(program, standin.HANGS, directory)
+    out, _ = _run(program, standin.HANGS, nvml)
     assert out.splitlines() == ["NVML did not answer within 0.3 s True", "7"]
 
 
-def test_ctrl_c_comes_through_while_waiting(directory: Path) -> None:
+def test_ctrl_c_comes_through_while_waiting(nvml: Nvml) -> None:
     """The user need not wait for the driver, nor for the time to pass."""
     # Where the tests run in the background, children inherit that SIGINT is ignored.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     program = f"{heed}\nprint('asking', flush=True)\n{_READ}"
-    with _start(program, standin.HANGS, directory, "600") as started:
+    with _start(program, standin.HANGS, nvml, "600") as started:
         assert started.stdout is not None
         assert started.stdout.readline() == "asking\n"
         time.sleep(1)
@@ -133,14 +125,14 @@ def test_ctrl_c_comes_through_while_waiting(directory: Path) -> None:
     assert started.returncode == -signal.SIGINT
 
 
-def test_the_doctors_question_is_bounded_too(directory: Path) -> None:
+def test_the_doctors_question_is_bounded_too(nvml: Nvml) -> None:
     """A card's health comes with the same patience."""
     program = """
 from gpuconf.machine.cards.health import read_inventory_and_health
 inventory, health = read_inventory_and_health()
 print(inventory.problem, inventory.problem_code, health)
 """
-    out, _ = _run(program, standin.HANGS, directory)
+    out, _ = _run(program, standin.HANGS, nvml)
     assert out == "NVML did not answer within 0.3 s no_answer {}\n"
 
 
@@ -164,18 +156,12 @@ def test_another_value_is_refused(text: str) -> None:
     assert "export GPUCONF_NVML_TIMEOUT=" in str(caught.value.hint)
 
 
-def test_a_refused_value_is_an_error_of_the_read(directory: Path) -> None:
+def test_a_refused_value_is_an_error_of_the_read(nvml: Nvml) -> None:
     """It is the user's mistake, and no lack of the machine's."""
-    environment = standin.environment("desktop", directory)
-    done = subprocess.run(
-        [sys.executable, "-c", _READ],
-        env={**os.environ, **environment, patience.VARIABLE: "soon"},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    assert "UsageError: GPUCONF_NVML_TIMEOUT is 'soon'" in done.stderr
+    with _start(_READ, standin.SCENARIOS["desktop"], nvml, "soon") as started:
+        _, err = started.communicate(timeout=20)
+    assert started.returncode == 1
+    assert "UsageError: GPUCONF_NVML_TIMEOUT is 'soon'" in err
 
 
 def test_what_the_question_raises_comes_through() -> None:
