@@ -69,6 +69,11 @@ ROWS = [
         "equal shares of unequal cards: one fraction",
         plan(EIGHT, gpu(16384, total_mib=20480, fraction=0.8)), config(), (0.8, []), 0,
     ),
+    (
+        "no figures of any GPU: a size, since no fraction is known",
+        Plan(PROFILE, unknown_gpu=GpuPlan(Gpu(0), 5120 * MIB, True)), config(0.9),
+        (0.0, [[5120]]), 0,
+    ),
     ("visible_device_list picks the card", plan(EIGHT, FIVE), config(visible="1"), (0.5, []), 0),
     (
         "own virtual devices that fit: kept",

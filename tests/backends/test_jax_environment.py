@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.backends.jax.environment import (
-    limit_wishes,
-    voided_cap,
-    wishes,
-)
+from gpuconf.backends.jax.environment import limit_wishes, voided_cap, wishes
 from gpuconf.basics.environment import Change, settle
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.machine.cards.inventory import Gpu

@@ -98,6 +98,7 @@ for work in (narrowed, platform, unknown, own_choice):
     _, effective, why = told["settings"]["jax cuda:0 memory limit"]
     assert effective == "11264 MiB"
     assert "without a cap" in why
+    assert outcome.log.count("gpuconf: ") == 1  # with the plan, and not again for each GPU
     assert "ENDED BackendError JAX cannot use the GPU: XLA_PYTHON_CLIENT_ALLOCATOR" in outcome.log
     assert list(filter(lambda name: "memory limit" in name, told["own_settings"])) == [
         "jax cuda:1 memory limit"

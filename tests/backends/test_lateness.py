@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,26 +10,17 @@ import pytest
 from gpuconf.backends.tensorflow.lateness import EAGER_MAKERS, SILENT_MAKERS
 from gpuconf.simcard import CardSpec, simulated_card
 from tests.programs import warm
+from tests.programs.processes import run
 
 PROGRAM = Path(__file__).with_name("device_makers.py")
 
 
 @pytest.mark.slow
-def test_makers_make_and_the_others_do_not() -> None:
+def test_makers_make_and_the_others_do_not(tmp_path: Path) -> None:
     """Each call, alone in a forked process, leaves the evidence its list says it leaves."""
     with simulated_card(CardSpec()) as card:
-        done = subprocess.run(
-            [sys.executable, str(PROGRAM)],
-            env={
-                **card.environment(os.environ),
-                warm.VARIABLE: "1",
-                "GPUCONF_SIMCARD_KERNELS": "error",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        environ = card.environment({warm.VARIABLE: "1", "GPUCONF_SIMCARD_KERNELS": "error"})
+        done = run([sys.executable, str(PROGRAM)], tmp_path, environ=environ, timeout_s=300)
     assert done.returncode == 0, done.stderr
     verdicts = dict(line.split() for line in done.stdout.splitlines() if line.startswith("call:"))
     made = {name for name, verdict in verdicts.items() if verdict == "eager"}

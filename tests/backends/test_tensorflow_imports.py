@@ -70,6 +70,24 @@ def test_unequal_limits_and_a_chosen_card(
     assert outcome.values["limits"] == [["2048 MiB", "ok"], ["7884 MiB", "ok"]], outcome.log
 
 
+def test_gpus_that_cannot_be_matched(run_on_card: RunOnCard) -> None:
+    """TensorFlow lists two of three planned GPUs, and each gets the smallest limit of all."""
+    outcome = run_on_card(
+        """
+import tensorflow as tf
+from gpuconf.backends.tensorflow.devices import configure
+from gpuconf.machine.cards import Gpu
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.profile import Profile
+gpus = tuple(GpuPlan(Gpu(i), mib << 20) for i, mib in enumerate((3000, 1000, 2000)))
+configure(Plan(Profile("any"), gpus), tf, lambda _setting: None)
+tf.constant([1.0])
+"""
+    )
+    assert outcome.log.count("with 1000 MB memory") == 2, outcome.log
+    assert "GPUs that TensorFlow uses: asked 3, got 2: " in outcome.log
+
+
 def test_a_refused_setting_fails_the_import_every_time(run_on_card: RunOnCard) -> None:
     """No retry of the import gets through; another profile then does.
 

@@ -206,12 +206,9 @@ def test_limits_are_exact_to_the_byte(tmp_path: Path, total_bytes: int) -> None:
         environ = environment_on(card, ("torch",))
         paths = f"{environ['PYTHONPATH']}:{os.getcwd()}"
         done = subprocess.run(
-            [sys.executable, str(script)],
-            env={**environ, "PYTHONPATH": paths},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            [sys.executable, str(script)], env={**environ, "PYTHONPATH": paths},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 
@@ -268,12 +265,8 @@ def test_free_memory_is_the_devices(
     assert values["first"][0] > 8000 * MIB
     assert "torch free memory: the device's" in values["lines"]
 
-    uncached = run_on_card(
-        _FREE,
-        write_profile(_PROFILE),
-        frameworks=("torch",),
-        PYTORCH_NO_CUDA_MEMORY_CACHING="1",
-    ).values
+    profile, off = write_profile(_PROFILE), {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+    uncached = run_on_card(_FREE, profile, frameworks=("torch",), **off).values
     assert uncached["first"][0] > 8000 * MIB, "there is no limit"
-    own = run_on_card(_OWN_ALLOCATOR, write_profile(_PROFILE), frameworks=("torch",)).values
+    own = run_on_card(_OWN_ALLOCATOR, profile, frameworks=("torch",)).values
     assert own["free"] > 8000 * MIB
