@@ -8,7 +8,6 @@ from gpuconf.commands.estimate.phases import MOST_BATCH, are_alike, live_bytes, 
 from gpuconf.commands.estimate.replay import Limit, fits
 from gpuconf.commands.estimate.step import Step
 
-_MOST_TRACES = 8
 _STRAIGHT = 0.98  # of the interpolated memory; if a trace needs less, a larger batch may fit
 
 Tracer = Callable[[int], Step]
@@ -56,21 +55,22 @@ def _largest(runs: Callable[[int], bool], *, start: int) -> int:
 
 
 def _confirmed(trace: Tracer, one: Step, other: Step, limit: Limit) -> int:
-    """Return the largest batch expected from two traces, or one near it, confirmed by a trace."""
+    """Return the largest batch expected from two traces, if its own trace fits, or a smaller one.
 
-    def runs(batch: int) -> bool:
-        return fits(scaled(one, other, batch), limit)
-
-    batch = _largest(runs, start=other.batch_size)
-    for _ in range(_MOST_TRACES):
-        if batch < 1:
-            break
-        traced = trace(batch)
-        if fits(traced, limit):
-            is_straight = _asked(traced) > _STRAIGHT * _asked(scaled(one, other, batch))
-            return batch if is_straight else _further(trace, batch, limit)
-        batch -= max(1, batch // 50)
-    return _by_tracing(trace, limit)
+    Retreats in growing steps until a trace fits, then bisects to a fiftieth.
+    """
+    expected = _largest(
+        lambda batch: fits(scaled(one, other, batch), limit), start=other.batch_size
+    )
+    good = max(1, expected)
+    bad, retreat = good + 1, max(1, good // 50)
+    while not fits(traced := trace(good), limit):
+        if good == 1:
+            return 0
+        bad, good, retreat = good, max(good - retreat, good // 2), retreat * 2
+    if _asked(traced) <= _STRAIGHT * _asked(scaled(one, other, good)):
+        return _further(trace, good, limit)
+    return bisected(lambda batch: fits(trace(batch), limit), good, bad, share=50)
 
 
 def _asked(step: Step) -> int:
