@@ -72,18 +72,8 @@ def test_there_are_four() -> None:
     assert len(NOTEBOOKS) == 4
 
 
-# The gate has one; what the others show, other tests prove there.
-_IN_THE_GATE = "limit-on-a-shared-desktop"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=[] if path.stem == _IN_THE_GATE else pytest.mark.nightly)
-        for path in NOTEBOOKS
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.nightly  # what they show, other tests prove in the gate
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_what_a_notebook_shows_is_what_it_does(path: Path, tmp_path: Path) -> None:
     """Run anew: no cell fails that may not; sizes, batches and errors are as the saved ones are."""
     fresh = tmp_path / path.name

@@ -89,7 +89,7 @@ def test_a_build_is_whole_reused_and_free_of_warnings(tmp_path: Path) -> None:
 
 
 @needs_compiler
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_source_is_another_build(tmp_path: Path) -> None:
     """A changed source never uses what was built from the old one."""
     sources = tmp_path / "native"
@@ -102,7 +102,7 @@ def test_another_source_is_another_build(tmp_path: Path) -> None:
 
 
 @needs_compiler
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
     """Builders that race all get the same whole folder, and leave nothing beside it."""
     environ = _environ(tmp_path, PYTHONPATH=":".join(sys.path))

@@ -22,13 +22,14 @@ from benchmarks.training.trainings import TRAININGS
 from tests.programs import warm
 from tests.training.all_operations import OPERATIONS
 from tests.training.refused_operations import REFUSED
-from tests.training.training_choice import IN_THE_GATE, TRAINED, BothSides, most_at_night
+from tests.training.training_choice import IN_THE_GATE, TRAINED, BothSides
 
 _RUN = Path(__file__).with_name("run_operations.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", most_at_night(OPERATIONS, list(OPERATIONS)[::7]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_and_its_gradient(operations: BothSides, name: str) -> None:
     """Eagerly and in a graph, to the last bit or the tolerance that the table gives reasons for;
     results that belong on the card were there (see run_operations)."""
@@ -46,7 +47,10 @@ def test_every_tolerance_has_a_reason() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", most_at_night(TRAINED, IN_THE_GATE))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n == IN_THE_GATE else pytest.mark.nightly) for n in TRAINED],
+)
 def test_a_training(trainings: BothSides, name: str) -> None:
     """The same losses, weights and predictions, as docs/trained-models.md counts them; variables,
     outputs and most nodes on the card, and its memory used (see train_models)."""

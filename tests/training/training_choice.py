@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
-
-import pytest
-from _pytest.mark import ParameterSet
 
 from benchmarks.models.registry import TRAINED as MODELS
 from benchmarks.models.registry import is_application
@@ -34,14 +31,5 @@ def _subset() -> list[str]:
 
 
 TRAINED = _subset()
-IN_THE_GATE = ("convolutions, batch norm / adam, auto", "LSTM / rmsprop")
+IN_THE_GATE = "convolutions, batch norm / adam, auto"
 assert all(name in TRAININGS for name in TRAINED)
-assert set(IN_THE_GATE) < set(TRAINED)
-
-
-def most_at_night(names: Iterable[str], in_the_gate: Collection[str]) -> list[ParameterSet]:
-    """Parameters of a test: those that are not in the gate are for `make nightly`."""
-    return [
-        pytest.param(name, marks=() if name in in_the_gate else pytest.mark.nightly)
-        for name in names
-    ]

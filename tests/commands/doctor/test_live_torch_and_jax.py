@@ -72,6 +72,7 @@ def test_memory_is_taken_and_the_limit_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # what a limit that does not hold looks like is below
 def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
     """A torch that does not cache takes more than its limit; a JAX with two fractions has no GPU,
     and gpuconf says why, where JAX goes on with the processor."""

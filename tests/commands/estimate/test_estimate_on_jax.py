@@ -70,6 +70,7 @@ except gpuconf.BackendError as error:
 )
 
 
+@pytest.mark.nightly
 def test_peaks_are_those_of_the_allocator(run_on_card: RunOnCard) -> None:
     """Within 1 % where a transformer trains."""
     done = run_on_card(

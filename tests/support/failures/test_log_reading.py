@@ -226,6 +226,7 @@ def test_lines_shown_are_limited() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_long_lines_count_as_several() -> None:
     """What is shown is limited in bytes as well."""
     recorder = Recorder("alarm")
