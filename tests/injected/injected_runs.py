@@ -93,6 +93,8 @@ def pythons() -> dict[str, str]:
     """Every Python on this machine that the carried code is for, one of each version."""
     found: dict[str, str] = {}
     for path in _candidates():
+        if os.path.basename(path).removeprefix("python") in found:
+            continue  # a shim of what was found already, which is slow to ask
         asked = subprocess.run(
             [path, "-S", "-c", _ASK], capture_output=True, text=True, check=False, timeout=60
         )

@@ -43,6 +43,7 @@ def shortage_of(profile: Profile, gpu: Gpu) -> str:
     return caught.value.shortage or ""
 
 
+@pytest.mark.slow  # reads two thousand profiles
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_proposed_would_start(name: str) -> None:
     """The profile, or the setting, has a plan there, with the limit that the hint says."""

@@ -36,6 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", DATA["refused"])
 def test_what_is_refused(command: str, folder: Path) -> None:
     """One error with a hint on stderr, and the same as one document where JSON is requested."""
