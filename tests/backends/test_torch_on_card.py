@@ -239,6 +239,8 @@ import torch
 memory = torch.cuda.memory
 memory.change_current_allocator(memory.CUDAPluggableAllocator("libc.so.6", "malloc", "free"))
 report(free=torch.cuda.mem_get_info(0)[0])
+import gpuconf
+report(lines=[str(each) for each in gpuconf.activation().settings])
 """
 
 
@@ -270,3 +272,5 @@ def test_free_memory_is_the_devices(
     assert uncached["first"][0] > 8000 * MIB, "there is no limit"
     own = run_on_card(_OWN_ALLOCATOR, profile, frameworks=("torch",)).values
     assert own["free"] > 8000 * MIB
+    assert "torch free memory: the device's" in own["lines"]
+    assert [line for line in own["lines"] if "own allocator takes no limit" in line]
