@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import platform
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import NamedTuple
 from gpuconf.errors import GpuconfError
 from tests.acceptance.checks import Row
 from tests.acceptance.framework_checks import ALL, TITLES, Check
-from tests.acceptance.matrix_page import WRITTEN, part_of, replace_part
+from tests.acceptance.matrix_page import WRITTEN, plain, replace_part
 from tests.acceptance.stage import Stage, simulated_stage
 from tests.frameworks.installed import InstallationError
 
@@ -81,7 +80,7 @@ def line_of(framework: str, version: str) -> Line:
     remarks = [f"{row.what}: {row.seen} (expected {row.expected})" for row in _failed(rows)]
     if cells[0] != "✓":
         remarks.append(f"Keras: {keras}")
-    return Line((version, *cells), tuple(f"{version}: {_plain(each)}" for each in remarks))
+    return Line((version, *cells), tuple(f"{version}: {plain(each)}" for each in remarks))
 
 
 def _rows(check: Check, stage: Stage, framework: str) -> list[Row]:
@@ -98,11 +97,7 @@ def _failed(rows: Iterable[Row]) -> list[Row]:
 
 
 def _not_run(version: str, why: str) -> Line:
-    return Line((version, *["—"] * (1 + len(_COLUMNS))), (f"{version}: not run: {_plain(why)}",))
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text).replace("|", "/")[:240]
+    return Line((version, *["—"] * (1 + len(_COLUMNS))), (f"{version}: not run: {plain(why)}",))
 
 
 def table_of(framework: str, lines: Iterable[Line]) -> str:
@@ -114,12 +109,6 @@ def table_of(framework: str, lines: Iterable[Line]) -> str:
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     remarks = "\n".join(f"- {remark}" for line in lines for remark in line.remarks)
     return f"{title}\n\n{table}\n" + (f"\n{remarks}\n" if remarks else "")
-
-
-def split(page: str) -> tuple[str, str]:
-    """The page up to the part that is ours, and that part."""
-    before, _, _ = page.partition(f"\n{HEAD}\n")
-    return before, part_of(page, HEAD)
 
 
 def write_part(tables: Iterable[str], written: Path = WRITTEN) -> None:

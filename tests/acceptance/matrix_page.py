@@ -18,6 +18,11 @@ def part_of(page: str, head: str) -> str:
     return next((part for part in parts_of(page) if part.splitlines()[0] == head), "")
 
 
+def plain(text: str) -> str:
+    """The beginning of a text, in one line that breaks no table."""
+    return re.sub(r"\s+", " ", text).replace("|", "/")[:240]
+
+
 def replace_part(part: str, written: Path) -> None:
     """Write a part in its place, or behind the others where it has none; they stay as they are."""
     head = part.strip("\n").splitlines()[0]

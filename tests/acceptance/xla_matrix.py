@@ -22,7 +22,7 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.allocator import Allocator
 from gpuconf.simcard import CardSpec, simulated_card, xla_for_command
 from tests.acceptance.matrix import ENVIRONMENTS, MatrixError, python_of
-from tests.acceptance.matrix_page import WRITTEN, replace_part
+from tests.acceptance.matrix_page import WRITTEN, plain, replace_part
 
 HEAD = "# What XLA does on which TensorFlow"
 ABOUT = """
@@ -143,8 +143,7 @@ def part_of_versions(rows: Iterable[Sequence[str]], remarks: Iterable[str]) -> s
 def _remarks(facts: Iterable[dict[str, Any]]) -> list[str]:
     names = ("version", "model", "what", "error")
     failed = [fact for fact in facts if "error" in fact]
-    plain = [" ".join(str(fact[name]) for name in names) for fact in failed]
-    return [re.sub(r"\s+", " ", text).replace("|", "/")[:240] for text in plain]
+    return [plain(" ".join(str(fact[name]) for name in names)) for fact in failed]
 
 
 def main() -> int:

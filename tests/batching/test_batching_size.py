@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,6 @@ from gpuconf.batching.card import ComputeDevice
 from gpuconf.batching.failures import OutOfMemory
 from gpuconf.batching.size import (
     CardBatch,
-    Guess,
     KnownSize,
     SizeKey,
     forget,
@@ -29,29 +28,9 @@ def _nothing_known() -> None:
     forget()
 
 
-def full(*, of_the_card: bool = True) -> OutOfMemory:
-    """An out-of-memory as `failure_of` tells it."""
-    return OutOfMemory(RuntimeError(FULL), FULL, of_the_card)
-
-
-def sized(
-    most: int,
-    *,
-    start: int | None = None,
-    guess: Guess | None = None,
-    room: Callable[[], bool] | None = None,
-    max_retries: int = 99,
-) -> CardBatch:
+def sized(most: int, **options: Any) -> CardBatch:
     """A size that is to be found out."""
-    return CardBatch(
-        KEY,
-        what="test",
-        most=most,
-        start=start,
-        room_to_double=room,
-        guess=guess,
-        max_retries=max_retries,
-    )
+    return CardBatch(KEY, what="test", most=most, max_retries=99, **options)
 
 
 def taken(batch: CardBatch, samples: int, fits: int) -> list[int]:
@@ -60,7 +39,7 @@ def taken(batch: CardBatch, samples: int, fits: int) -> list[int]:
     while samples:
         size = min(samples, batch.size)
         if size > fits:
-            batch.failed(full(), size)
+            batch.failed(OutOfMemory(RuntimeError(FULL), FULL, True), size)
             continue
         batch.succeeded(size)
         sizes.append(size)
@@ -96,7 +75,7 @@ def test_a_guess_saves_refusals(samples: int, fits: int, guessed: int) -> None:
 def test_a_small_start_doubles_as_long_as_that_runs(samples: int, fits: int, start: int) -> None:
     """One refusal above what fits, besides those of a start that was too large."""
     forget()
-    batch = sized(10**9, start=start, room=lambda: True)
+    batch = sized(10**9, start=start, room_to_double=lambda: True)
     sizes = taken(batch, samples, fits)
     assert sum(sizes) == samples
     assert sizes[0] == min(samples, start) or start > fits
@@ -105,7 +84,7 @@ def test_a_small_start_doubles_as_long_as_that_runs(samples: int, fits: int, sta
 
 def test_no_doubling_where_there_is_no_room() -> None:
     """What the allocator's peak forbids is not tried: no refusal is provoked."""
-    batch = sized(10**9, start=8, room=lambda: False)
+    batch = sized(10**9, start=8, room_to_double=lambda: False)
     assert taken(batch, 100, fits=8) == [8] * 12 + [4]
     assert batch.refusals == 0
 

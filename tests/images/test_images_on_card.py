@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from gpuconf.simcard import bridge_for_command, simulated_card
+from gpuconf.simcard import simulated_card
 from tests.programs import warm
 from tests.programs.card_clients import STORY
 from tests.programs.processes import clean_environment, run
@@ -46,11 +45,8 @@ assert tf.config.experimental.get_memory_info("GPU:0")["peak"] > 0, "the figure 
 """
 
 
-def test_nothing_is_put_on_the_card(tmp_path: Path) -> None:
+def test_nothing_is_put_on_the_card(bridge: Path, tmp_path: Path) -> None:
     """Decoding, labels, the cache, augmentation, skipping: not one byte of the card's memory."""
-    if shutil.which("c++") is None:
-        pytest.skip("there is no C++ compiler named c++")
-    bridge = bridge_for_command([sys.executable])
     (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
     with simulated_card(STORY) as card:
         environ = card.environment(clean_environment(tmp_path), bridge=bridge)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from gpuconf.errors import UsageError
 from gpuconf.images import Failures, ImageError, sequence, stream
 from gpuconf.images.transforms import make_augment, make_scale
+from tests.programs.processes import run_python
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"size": 0}, "size=0"),
@@ -83,17 +83,12 @@ def test_arguments_are_shown_and_missed_by_name(function: Any) -> None:
         function("photos")
 
 
-def test_importing_imports_no_framework() -> None:
+def test_importing_imports_no_framework(tmp_path: Path) -> None:
     """Neither TensorFlow nor Keras, numpy, Pillow or pyarrow; and the check can fail."""
     heavy = ["numpy", "tensorflow", "keras", "PIL", "pyarrow", "pandas"]
     code = f"import sys, gpuconf.images{{}}; print(set(sys.modules) & set({heavy}))"
-    output = [
-        subprocess.run(
-            [sys.executable, "-c", code.format(more)], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for more in ("", ", numpy")
-    ]
-    assert output == ["set()", "{'numpy'}"]
+    output = [run_python(code.format(more), tmp_path) for more in ("", ", numpy")]
+    assert output == ["set()\n", "{'numpy'}\n"]
 
 
 def test_scales() -> None:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import gpuconf
@@ -19,6 +20,7 @@ from gpuconf.planner.plan import FrameworkLimit
 from gpuconf.profile import load_profile
 from gpuconf.profile.model import TensorFlowRules
 from gpuconf.session import run_variable
+from tests.programs.processes import run_with
 
 PACKAGE = Path(gpuconf.__file__).parent
 SITE = PACKAGE / "injected" / "site"
@@ -76,16 +78,8 @@ def run_in(
     python: str, program: str, environ: Mapping[str, str], folder: Path, *options: str
 ) -> subprocess.CompletedProcess[str]:
     """Run ``program`` with ``python`` in ``folder``."""
-    return subprocess.run(
-        [python, *options, "-c", program],
-        env=environ,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    command = [python, *options, "-c", dedent(program)]
+    return run_with(command, environ, folder, timeout_s=120)
 
 
 @cache

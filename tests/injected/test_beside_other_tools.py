@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.injected.injected_runs import run_environment, run_in, variable
-from tests.programs.processes import write_package
+from tests.programs.processes import Program, Start, run_with, write_package
 from tests.programs.stand_ins import JAX_WITH_DEVICES, write_torch
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
@@ -72,15 +72,8 @@ def test_coverage_measures_children(way: str, program_folder: Path, tmp_path: Pa
     more = {"COVERAGE_PROCESS_START": str(settings)} if way == "variable" else {}
     environ = run_environment(variable(), own, more=more)
     coverage = [sys.executable, "-m", "coverage"]
-    done = subprocess.run(
-        [*coverage, "run", f"--rcfile={settings}", "parent.py"],
-        env=environ,
-        cwd=program_folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    measured_run = [*coverage, "run", f"--rcfile={settings}", "parent.py"]
+    done = run_with(measured_run, environ, program_folder, timeout_s=120)
     assert (done.stdout, done.returncode) == ("{0: 0.25}\n", 0), done.stderr
     plain = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     report = tmp_path / "report.json"
@@ -93,34 +86,24 @@ def test_coverage_measures_children(way: str, program_folder: Path, tmp_path: Pa
     assert measured["parent.py"] == [1, 2]
 
 
-def test_debugpy_attaches_and_the_program_is_held(program_folder: Path) -> None:
+def test_debugpy_attaches_and_the_program_is_held(program_folder: Path, start: Start) -> None:
     """A program under debugpy waits for a client as ever, takes its orders, and is held."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
     words = ["-Xfrozen_modules=off", "-m", "debugpy", "--listen", str(port), "--wait-for-client"]
-    child = subprocess.Popen(
-        [sys.executable, *words, "train.py"],
-        env=run_environment(variable(), more={"PYDEVD_DISABLE_FILE_VALIDATION": "1"}),
-        cwd=program_folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        with _connected(port, child) as client:
-            _ask(client, 1, "initialize", {"adapterID": "test", "clientID": "test"})
-            _ask(client, 2, "attach", {"subProcess": False})
-            _wait_for(client, r'"event": ?"initialized"')
-            _ask(client, 3, "configurationDone", {})
-            _wait_for(client, r'"event": ?"terminated"')  # it ends once the client has gone
-        said, errors = child.communicate(timeout=60)
-    finally:
-        child.kill()
-        child.communicate()
-    assert (said, child.returncode) == ("{0: 0.25}\n", 0), errors
+    environ = run_environment(variable(), more={"PYDEVD_DISABLE_FILE_VALIDATION": "1"})
+    child = start([sys.executable, *words, str(program_folder / "train.py")], environ)
+    with _connected(port, child) as client:
+        _ask(client, 1, "initialize", {"adapterID": "test", "clientID": "test"})
+        _ask(client, 2, "attach", {"subProcess": False})
+        _wait_for(client, r'"event": ?"initialized"')
+        _ask(client, 3, "configurationDone", {})
+        _wait_for(client, r'"event": ?"terminated"')  # it ends once the client has gone
+    said, _ = child.communicate(timeout=60)
+    assert (said, child.returncode) == ("{0: 0.25}\n", 0), child.log
 
 
-def _connected(port: int, child: subprocess.Popen[str]) -> socket.socket:
+def _connected(port: int, child: Program) -> socket.socket:
     """A connection to the debugger once it listens; it takes seconds to start."""
     while child.poll() is None:
         client = socket.socket()
@@ -129,7 +112,7 @@ def _connected(port: int, child: subprocess.Popen[str]) -> socket.socket:
             return client
         client.close()
         time.sleep(0.05)
-    raise AssertionError(child.stderr.read() if child.stderr else "")
+    raise AssertionError(child.log)
 
 
 def _ask(client: socket.socket, number: int, command: str, arguments: dict[str, object]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.simcard import Card, CardSpec, simulated_card
 from tests.injected.injected_runs import UUID, run_environment, variable
+from tests.programs.processes import run_with
 
 pytestmark = pytest.mark.slow
 
@@ -40,15 +40,7 @@ def run(program: str, card: Card, folder: Path, **plan: Any) -> tuple[dict[str, 
     text = variable(leases={UUID.format(0): str(lease)}, **plan)
     environ = card.environment(run_environment(None, os.environ["PYTHONPATH"]))
     environ["GPUCONF_RUN"] = text  # which the card's environment leaves out
-    done = subprocess.run(
-        [sys.executable, str(HERE / program)],
-        env=environ,
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = run_with([sys.executable, str(HERE / program)], environ, HERE, timeout_s=300)
     assert done.returncode == 0, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]
     return json.loads(line.removeprefix("SEEN ")), done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from gpuconf.basics.units import GIB, MIB
 from gpuconf.simcard import CardSpec, simulated_card
 from tests.injected.injected_runs import SITE, UUID, card, variable
 from tests.programs.on_card import environment_on
+from tests.programs.processes import run_with
 
 pytestmark = pytest.mark.slow
 
@@ -46,16 +46,10 @@ def test_torch_is_held_to_the_byte(tmp_path: Path) -> None:
     lease.touch()
     plan = variable(card(limit_bytes=_LIMIT_BYTES), leases={UUID.format(0): str(lease)})
     with simulated_card(CardSpec(total_bytes=8 * GIB, used_bytes=GIB)) as simulated:
-        environ = environment_on(simulated, ("torch",))
-        path = f"{SITE}{os.pathsep}{environ['PYTHONPATH']}"
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM.replace("LIMIT", str(_LIMIT_BYTES))],
-            env={**environ, "PYTHONPATH": path, "GPUCONF_RUN": plan},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        environ = {**environment_on(simulated, ("torch",)), "GPUCONF_RUN": plan}
+        environ["PYTHONPATH"] = f"{SITE}{os.pathsep}{environ['PYTHONPATH']}"
+        program = _PROGRAM.replace("LIMIT", str(_LIMIT_BYTES))
+        done = run_with([sys.executable, "-c", program], environ, tmp_path, timeout_s=300)
     held = [_LIMIT_BYTES, True, False, _LIMIT_BYTES, False, 512 * MIB]
     assert done.stdout == f"{held}\n", done.stderr
     assert "set_per_process_memory_fraction of cuda:0: asked 0.9, got" in done.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -11,6 +11,7 @@ import pytest
 
 from gpuconf.machine.leases.files import is_locked
 from tests.injected.injected_runs import PACKAGE, pythons
+from tests.programs.processes import Start, run_with
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
 
@@ -47,16 +48,9 @@ leases = dict(zip("ab", sys.argv[1:]))
 """
 
 
-def run(version: str, program: str, *leases: Path, **more: str) -> list[str]:
+def run(version: str, program: str, *leases: Path) -> list[str]:
     """The lines that the program shows."""
-    done = subprocess.run(
-        [PYTHONS[version], "-c", PRELUDE + dedent(program), *map(str, leases)],
-        env=more,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_with([PYTHONS[version], "-c", PRELUDE + dedent(program), *map(str, leases)], {})
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
@@ -171,19 +165,13 @@ def test_a_place_survives_exec_of_another_python(version: str, leases: tuple[Pat
     assert found == ["taken", "taken"]
 
 
-def test_a_place_keeps_the_lease(leases: tuple[Path, Path]) -> None:
+def test_a_place_keeps_the_lease(leases: tuple[Path, Path], start: Start) -> None:
     """While a process has a place the lease lives, whoever took it; afterwards it does not."""
     program = PRELUDE + "attempt('a'); show('taken'); sys.stdout.flush(); sys.stdin.read()"
-    child = subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, leases)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        assert [is_locked(str(lease)) for lease in leases] == [True, False]
-        child.communicate(b"")
+    child = start([sys.executable, "-c", program, *map(str, leases)], os.environ)
+    assert child.read_line() == "taken"
+    assert [is_locked(str(lease)) for lease in leases] == [True, False]
+    child.communicate("")
     assert not is_locked(str(leases[0]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -24,7 +23,7 @@ from tests.injected.injected_runs import (
     variable,
 )
 from tests.programs.card_clients import STORY
-from tests.programs.processes import write_package
+from tests.programs.processes import run_with, write_package
 from tests.programs.stand_ins import write_torch
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
@@ -88,7 +87,7 @@ def test_a_framework_is_held(version: str, tmp_path: Path) -> None:
     print(sys.path[0:1] + ["done"])
     """
     environ = run_environment(variable(), write_torch(tmp_path))
-    done = run_in(PYTHONS[version], dedent(program), environ, tmp_path)
+    done = run_in(PYTHONS[version], program, environ, tmp_path)
     assert (done.returncode, done.stdout) == (0, "['', 'done']\n"), done.stderr
     held = "set_per_process_memory_fraction of cuda:0: asked 0.5, got 0.25: the run allows no more"
     assert done.stderr == f"gpuconf: {held}\n"
@@ -114,7 +113,7 @@ def test_no_finder_gets_past(version: str, tmp_path: Path) -> None:
     print(torch.cuda.fractions)
     """
     environ = run_environment(variable(), write_torch(tmp_path))
-    done = run_in(PYTHONS[version], dedent(program), environ, tmp_path)
+    done = run_in(PYTHONS[version], program, environ, tmp_path)
     assert (done.stdout, done.stderr) == ("{0: 0.25}\n", "")
 
 
@@ -135,7 +134,7 @@ def test_threads_import_at_once(version: str, tmp_path: Path) -> None:
     print([len(seen), set(seen) == {id(torch)}, torch.cuda.fractions])
     """
     environ = run_environment(variable(), write_torch(tmp_path))
-    done = run_in(PYTHONS[version], dedent(program), environ, tmp_path)
+    done = run_in(PYTHONS[version], program, environ, tmp_path)
     assert (done.stdout, done.stderr) == ("[8, True, {0: 0.25}]\n", "")
 
 
@@ -165,15 +164,7 @@ def test_workers_are_held(version: str, tmp_path: Path) -> None:
     python = PYTHONS[version]
     script.write_text(f"{python} held.py\n(cd /; {python} {tmp_path}/work.py)\n", encoding="utf-8")
     environ = run_environment(variable(), tmp_path)
-    done = subprocess.run(
-        ["bash", str(script)],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = run_with(["bash", str(script)], environ, tmp_path, timeout_s=120)
     pools = 1 if version == "2.7" else 2
     assert (done.stdout, done.stderr) == ("{0: 0.25}\n" + pools * "[0.25]\n", "")
 
@@ -202,7 +193,7 @@ def test_an_unreadable_plan_ends_the_process(
     print("has gone on")
     """
     environ = run_environment(text, write_torch(tmp_path))
-    done = run_in(PYTHONS[version], dedent(program), environ, tmp_path)
+    done = run_in(PYTHONS[version], program, environ, tmp_path)
     assert (done.returncode, done.stdout) == (1, "started\n")
     first, second, third = done.stderr.splitlines()
     assert first.startswith(f"gpuconf run: {reason}")
@@ -315,10 +306,9 @@ def test_places_are_counted_where_cuda_starts(version: str, tmp_path: Path) -> N
     print(torch.cuda.fractions)
     """
     (tmp_path / "lease").touch()
-    text = variable(leases={"GPU-5f5e1a2b-0000-4000-8000-000000000000": str(tmp_path / "lease")})
-    done = run_in(
-        PYTHONS[version], dedent(program), run_environment(text, write_torch(tmp_path)), tmp_path
-    )
+    text = variable(leases={UUID.format(0): str(tmp_path / "lease")})
+    environ = run_environment(text, write_torch(tmp_path))
+    done = run_in(PYTHONS[version], program, environ, tmp_path)
     error, held = done.stdout.splitlines()
     assert error.startswith("NoPlaceError   hint: `gpuconf run --processes 2 -- ...`")
     assert (held, done.stderr) == ("{0: 0.25}", "")
@@ -336,7 +326,7 @@ def test_gpuconf_takes_over_where_it_can(version: str, tmp_path: Path) -> None:
     torch.cuda._lazy_init()
     """
     environ = run_environment(variable(version=gpuconf.__version__), write_torch(tmp_path))
-    done = run_in(PYTHONS[version], dedent(program), environ, tmp_path)
+    done = run_in(PYTHONS[version], program, environ, tmp_path)
     is_new = tuple(map(int, version.split("."))) >= (3, 10)
     expected = "full 0" if is_new else "('own', 1)" if version == "2.7" else "own 1"
     assert (done.stdout.strip(), done.returncode) == (expected, 0), done.stderr
@@ -356,7 +346,7 @@ def test_what_gpuconf_refuses_the_import_raises(tmp_path: Path) -> None:
     environ = run_environment(
         variable(version=gpuconf.__version__), write_torch(tmp_path), more=more
     )
-    done = run_in(sys.executable, dedent(program), environ, tmp_path)
+    done = run_in(sys.executable, program, environ, tmp_path)
     assert done.stdout == 2 * "UsageError False\n", done.stderr
 
 
@@ -371,7 +361,7 @@ def test_an_error_of_ours_ends_the_process(tmp_path: Path) -> None:
     print("not ended")
     """
     environ = run_environment(variable(version=gpuconf.__version__), write_torch(tmp_path))
-    done = run_in(sys.executable, dedent(program), environ, tmp_path)
+    done = run_in(sys.executable, program, environ, tmp_path)
     assert (done.stdout, done.returncode) == ("", 1)
     assert "RuntimeError: broken\n  the program was stopped: " in done.stderr
 
@@ -386,7 +376,7 @@ def test_the_smallest_gpu_of_the_driver(version: str, tmp_path: Path, two_cards:
     """
     bare = run_environment(variable())
     environs = bare, two_cards.environment(bare)
-    said = [run_in(PYTHONS[version], dedent(program), each, tmp_path).stdout for each in environs]
+    said = [run_in(PYTHONS[version], program, each, tmp_path).stdout for each in environs]
     assert said == ["None\n", f"{STORY.total_bytes}\n"]
 
 

@@ -34,6 +34,27 @@ def small_card(index: int, *, free: int = 1900) -> Gpu:
     return gpu._replace(name="NVIDIA T400", compute_capability=(7, 0))
 
 
+def card_of(kind: str, index: int) -> Gpu:
+    """A big or small card, one without a UUID (nameless), or without figures (dark)."""
+    if kind == "small":
+        return small_card(index)
+    gpu = card(index, total=None, free=None) if kind == "dark" else card(index)
+    return gpu._replace(uuid=None) if kind == "nameless" else gpu
+
+
+def mig_instance(place: int, total_mib: int) -> Gpu:
+    """An empty instance of card 0."""
+    return Gpu(
+        0,
+        uuid=f"MIG-{place}0000000-0000-5000-8000-000000000000",
+        name="NVIDIA A100 MIG",
+        total_bytes=total_mib * MIB,
+        free_bytes=total_mib * MIB,
+        compute_capability=(8, 0),
+        mig_ids=(place, 0),
+    )
+
+
 def lease(size_mib: int, used_mib: int | None = 0, *, pid: int = 7) -> CardLease:
     """Another process's lease of so many MiB, of which it uses so many."""
     used = None if used_mib is None else used_mib * MIB

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from gpuconf.basics.units import GIB, MIB, Amount
 from gpuconf.errors import ShortageError
-from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess, Inventory
+from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess
 from gpuconf.planner import GpuPlan, Plan, is_within, make_plan, wants_leases
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
 from tests.planner.cards import (
-    PROBLEM,
     SHARED_DESKTOP,
     amount,
     asking,
     card,
     lease,
     machine,
+    mig_instance,
     numbers,
     pick,
     plan,
@@ -322,27 +322,9 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
     assert "lease = " not in text  # there is none
 
 
-def test_without_nvml_there_are_neither_leases_nor_a_lease() -> None:
-    """The plan of a machine without figures asks for no lease."""
-    made = make_plan(SHARED_DESKTOP, Inventory(problem=PROBLEM), environ={})
-    assert made.gpus == ()
-    assert made.unknown_gpu is not None
-    assert made.unknown_gpu.lease_bytes is None
-
-
 def test_mig_instances_are_leased_one_by_one() -> None:
     """An instance has its own UUID, and what is leased of its neighbour is not its business."""
-    instances = tuple(
-        Gpu(
-            0,
-            uuid=f"MIG-{place}0000000-0000-5000-8000-000000000000",
-            total_bytes=10 * GIB,
-            free_bytes=10 * GIB,
-            compute_capability=(8, 0),
-            mig_ids=(place, 0),
-        )
-        for place in (1, 2)
-    )
+    instances = (mig_instance(1, 10240), mig_instance(2, 10240))
     cut = card(0)._replace(
         mig_enabled=True,
         leases=(lease(9000),),  # of the card as a whole: taken before it was cut

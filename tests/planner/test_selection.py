@@ -19,8 +19,10 @@ from tests.planner.cards import (
     SHARED_DESKTOP,
     amount,
     card,
+    card_of,
     choose,
     machine,
+    mig_instance,
     numbers,
     pick,
     plan,
@@ -212,15 +214,8 @@ KINDS = st.sampled_from(
     + [GpuSelection("list", members) for members in ((0,), (1, 0), ("GPU-2e",), (uuid(1), 3))]
 )
 MACHINES = st.lists(st.sampled_from(["big", "small", "nameless", "dark"]), max_size=4).map(
-    lambda kinds: tuple(_make(kind, index) for index, kind in enumerate(kinds))
+    lambda kinds: tuple(card_of(kind, index) for index, kind in enumerate(kinds))
 )
-
-
-def _make(kind: str, index: int) -> Gpu:
-    if kind == "small":
-        return small_card(index)
-    gpu = card(index, total=None, free=None) if kind == "dark" else card(index)
-    return gpu._replace(uuid=None) if kind == "nameless" else gpu
 
 
 @settings(deadline=None)
@@ -283,11 +278,12 @@ def test_without_nvml_a_gpu_that_the_user_hides_is_refused() -> None:
 
 
 def test_without_nvml_what_needs_no_figures_still_holds() -> None:
-    """Growth and sizes hold for any GPU; what needs figures or names is told of."""
+    """Growth and sizes hold for any GPU, nothing is leased; what needs figures is told of."""
     nothing = Inventory(problem=PROBLEM)
     made = make_plan(SHARED_DESKTOP, nothing, environ={})
     assert made.gpus == ()
     assert made.unknown_gpu is not None
+    assert made.unknown_gpu.lease_bytes is None
     assert made.allow_growth is True
     assert not made.limits_memory
     assert made.notes == (f"no limit is set; only allow_growth applies: {PROBLEM}",)
@@ -336,21 +332,9 @@ def test_no_visible_gpu_is_a_note(gpus: tuple[Gpu, ...], value: str | None, note
     assert note in text
 
 
-def _instance(place: int, total_mib: int) -> Gpu:
-    return Gpu(
-        0,
-        uuid=f"MIG-{place}0000000-0000-5000-8000-000000000000",
-        name="NVIDIA A100 MIG",
-        total_bytes=total_mib * MIB,
-        free_bytes=total_mib * MIB,
-        compute_capability=(8, 0),
-        mig_ids=(place, 0),
-    )
-
-
 def test_mig_instances_are_planned_as_gpus() -> None:
     """Instances have figures and UUIDs of their own; before R570 a process sees one."""
-    instances = (_instance(1, 20000), _instance(2, 10000))
+    instances = (mig_instance(1, 20000), mig_instance(2, 10000))
     cut = card(0)._replace(mig_enabled=True, mig_instances=instances)
     made = plan(SHARED_DESKTOP, cut)
     assert [gpu.limit_bytes for gpu in made.gpus] == [14000 * MIB, 7000 * MIB]

@@ -8,24 +8,18 @@ import pytest
 
 from gpuconf.basics.units import MIB
 from gpuconf.errors import ShortageError
-from gpuconf.machine.cards.inventory import Gpu, GpuProcess
-from gpuconf.planner import Plan, make_plan
-from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
-from tests.planner.cards import asking, card, machine, uuid
+from gpuconf.machine.cards.inventory import GpuProcess
+from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage
+from tests.planner.cards import asking, card, plan, uuid
 
 FULL, EMPTY = card(0, free=1012), card(1, free=11000)  # of which 512 are for the context
-
-
-def decide(profile: Profile, *gpus: Gpu) -> Plan:
-    """The plan for these cards, no variable set."""
-    return make_plan(profile, machine(*gpus), environ={})
 
 
 def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
     """The error has the whole arithmetic, who holds the card, and the next step."""
     holders = (GpuProcess(4242, 2048 * MIB, "python3"), GpuProcess(900, None, None))
     with pytest.raises(ShortageError) as caught:
-        decide(asking(4096), FULL._replace(processes=holders))
+        plan(asking(4096), FULL._replace(processes=holders))
     text = str(caught.value)
     assert text.startswith(
         "not enough GPU memory for profile asking on GPU 0 (NVIDIA GeForce RTX 2080 Ti): "
@@ -45,7 +39,7 @@ def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
 def test_the_error_survives_pickling() -> None:
     """A worker process hands its error to the parent by pickle, its own fields included."""
     with pytest.raises(ShortageError) as caught:
-        decide(asking(4096), FULL)
+        plan(asking(4096), FULL)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert str(copy) == str(caught.value)
     assert copy.shortage == caught.value.shortage is not None
@@ -54,14 +48,14 @@ def test_the_error_survives_pickling() -> None:
 def test_a_demand_beyond_the_card_says_so() -> None:
     """More than an idle card has: stopping somebody would not help, and is not proposed."""
     with pytest.raises(ShortageError, match="lower at_least, or raise the limit") as caught:
-        decide(asking(20000), FULL)
+        plan(asking(20000), FULL)
     assert "gpuconf ps" not in str(caught.value)
     assert "`gpuconf profiles show asking`" in str(caught.value)
 
 
 def test_cpu_hides_the_short_card_and_uses_the_other() -> None:
     """One of two is short: it is hidden, with a note, and the other is planned as usual."""
-    made = decide(asking(4096, "cpu"), FULL, EMPTY)
+    made = plan(asking(4096, "cpu"), FULL, EMPTY)
     assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
     assert made.cuda_visible_devices == uuid(1)
     (note,) = made.notes
@@ -71,7 +65,7 @@ def test_cpu_hides_the_short_card_and_uses_the_other() -> None:
 
 def test_cpu_with_every_card_short_runs_on_the_cpu() -> None:
     """No card is left: all are hidden, and a note says that the CPU computes."""
-    made = decide(asking(4096, "cpu"), FULL, card(1, free=1))
+    made = plan(asking(4096, "cpu"), FULL, card(1, free=1))
     assert made.hides_gpus
     assert made.cuda_visible_devices == "-1"
     assert made.notes[-1] == "no GPU is left, so the program runs on the CPU"
@@ -80,21 +74,21 @@ def test_cpu_with_every_card_short_runs_on_the_cpu() -> None:
 
 def test_all_means_all_that_will_do() -> None:
     """gpus: all passes over a short card while another is left; cards named are all wanted."""
-    made = decide(asking(4096), FULL, EMPTY)
+    made = plan(asking(4096), FULL, EMPTY)
     assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
     assert made.cuda_visible_devices == uuid(1)
     assert "(another GPU has room)" in made.notes[0]
     with pytest.raises(ShortageError):
-        decide(asking(4096), FULL, FULL._replace(uuid=uuid(1), index=1))
+        plan(asking(4096), FULL, FULL._replace(uuid=uuid(1), index=1))
     named = GpuSelection(kind="list", members=(0, 1))
     with pytest.raises(ShortageError):
-        decide(asking(4096)._replace(gpus=named), FULL, EMPTY)
+        plan(asking(4096)._replace(gpus=named), FULL, EMPTY)
 
 
 def test_each_gpu_has_its_own_policy() -> None:
     """per_gpu may say what a shortage on that GPU means."""
     lenient = GpuRules(MemoryRules(at_least=None))
     profile = asking(4096)._replace(per_gpu=((0, lenient),))
-    assert len(decide(profile, FULL, EMPTY).gpus) == 2
+    assert len(plan(profile, FULL, EMPTY).gpus) == 2
     hidden = GpuRules(asking(4096).memory._replace(on_shortage=OnShortage("cpu")))
-    assert len(decide(asking(4096)._replace(per_gpu=((0, hidden),)), FULL, EMPTY).gpus) == 1
+    assert len(plan(asking(4096)._replace(per_gpu=((0, hidden),)), FULL, EMPTY).gpus) == 1

@@ -13,6 +13,7 @@ import pytest
 
 from gpuconf import pyinstaller_hook
 from gpuconf.profile.files import shipped_folder
+from tests.programs.processes import run_with
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -35,11 +36,7 @@ def archive(folder: Path, *, has_configs: bool) -> Path:
 
 
 def run(path: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", PROGRAM]
-    environ = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
+    return run_with([sys.executable, "-c", PROGRAM], {**os.environ, "PYTHONPATH": path}, folder)
 
 
 @pytest.mark.parametrize("is_relative", [False, True])

@@ -20,13 +20,7 @@ from gpuconf.profile import (
 from gpuconf.profile.folders import may_bound_search
 from gpuconf.profile.model import Note
 from tests.profile.other_users import giving_away
-
-
-def write(path: Path, description: str) -> Path:
-    """Write a profile that its description identifies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"description: {description}\n")
-    return path
+from tests.profile.test_search import write
 
 
 class Machine:

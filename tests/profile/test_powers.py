@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.errors import ProfileError
-from gpuconf.profile import Profile, load_profile, refused_if_found, trust
+from gpuconf.profile import ParentChoice, Profile, load_profile, refused_if_found, trust
 from gpuconf.profile.powers import HARMLESS_VARIABLES
 from tests.profile.other_users import giving_away
 
@@ -152,25 +152,19 @@ def test_the_users_own_folder_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 def test_overrides_in_code_are_named(tmp_path: Path) -> None:
     """They stand in the user's own program."""
     (tmp_path / "gpuconf.yaml").write_text("gpus: all\n")
-    environ: dict[str, str] = {}
     overrides = {"env": {"XLA_FLAGS": "--x"}}
-    profile = load_profile(overrides=overrides, environ=environ, directory=tmp_path)
+    profile = load_profile(overrides=overrides, environ={}, directory=tmp_path)
     assert profile.env == (("XLA_FLAGS", "--x"),)
 
 
 def test_a_childs_project_file_stays_found(tmp_path: Path) -> None:
     """The parent's note does not make a name of what was found."""
-    from gpuconf.profile import ParentChoice
-
     file = tmp_path / "gpuconf.yaml"
     file.write_text(setting("XLA_FLAGS"))
-    for origin, is_refused in (("project", True), ("unknown", True), ("path", False)):
-        parent = ParentChoice(str(file), origin)
-        if is_refused:
-            with pytest.raises(ProfileError, match="was found"):
-                load_profile(environ={}, directory="/", parent=parent)
-        else:
-            assert load_profile(environ={}, directory="/", parent=parent).env
+    for origin in ("project", "unknown"):
+        with pytest.raises(ProfileError, match="was found"):
+            load_profile(environ={}, directory="/", parent=ParentChoice(str(file), origin))
+    assert load_profile(environ={}, directory="/", parent=ParentChoice(str(file), "path")).env
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from gpuconf.profile import (
     list_profiles,
     load_profile,
 )
-from gpuconf.profile.files import shipped_folder
 from gpuconf.profile.problems import nearest
 
 SHIPPED = {
@@ -200,11 +199,6 @@ def test_everything_is_listed(tmp_path: Path) -> None:
     assert [e.name for e in broken] == ["broken"]
     assert broken[0].error is not None
     assert broken[0].error.line == 1
-
-
-def test_the_shipped_profiles_lie_beside_the_schema() -> None:
-    """In a checkout and in an installed wheel."""
-    assert Path(shipped_folder(), "profile.schema.json").is_file()
 
 
 def test_a_typing_error_is_nearer_than_a_part_of_the_word() -> None:

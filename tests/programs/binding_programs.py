@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gpuconf.basics.units import MIB
 from tests.machine.cards import standin
 from tests.programs.processes import Nvml
@@ -33,6 +35,13 @@ def grow_old():
 def facts(nvml: Nvml, machine: standin.Machine) -> str:
     """The file that makes NVML see ``machine`` from now on."""
     return repr(nvml(machine)["STANDIN_NVML"])
+
+
+def with_rules(folder: Path, memory: str) -> dict[str, str]:
+    """The variable that chooses shared-desktop with these memory rules."""
+    text = f"extends: shared-desktop\nmemory: {{{memory}}}\n"
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    return {"GPUCONF_PROFILE": "./mine.yaml"}
 
 
 INTERRUPT = """

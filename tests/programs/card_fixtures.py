@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from gpuconf.errors import MissingDependencyError
-from gpuconf.simcard import Card, build_libraries, simulated_card
+from gpuconf.simcard import Card, bridge_for_command, build_libraries, simulated_card
 from tests.programs import warm
 from tests.programs.card_clients import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
-from tests.programs.processes import Program, Start
+from tests.programs.processes import Program, Start, run_with
 
 
 @pytest.fixture(scope="session")
@@ -41,19 +42,21 @@ def two_cards(libraries: Path) -> Iterator[Card]:  # noqa: ARG001  # for its ski
         yield made
 
 
+@pytest.fixture(scope="session")
+def bridge() -> Path:
+    """The kernel bridge for this Python's TensorFlow."""
+    if shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler named c++")
+    return bridge_for_command([sys.executable])
+
+
 @pytest.fixture
 def run_client() -> RunClient:
     """Run a line of Python with ``cuda`` on a card, to its end."""
 
     def run(card: Card, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(CLIENT), code],
-            env={**card.environment(os.environ), **environ},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        command = [sys.executable, str(CLIENT), code]
+        return run_with(command, {**card.environment(os.environ), **environ})
 
     return run
 
@@ -94,14 +97,8 @@ def run_tensorflow(tensorflow_python: str) -> RunClient:
         card: Card, code: str, fresh: str = "", **environ: str
     ) -> subprocess.CompletedProcess[str]:
         base = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-        done = subprocess.run(
-            [tensorflow_python, "-c", code],
-            env={**card.environment(base), warm.VARIABLE: "" if fresh else "1", **environ},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        own = {**card.environment(base), warm.VARIABLE: "" if fresh else "1", **environ}
+        done = run_with([tensorflow_python, "-c", code], own, timeout_s=300)
         if environ.get("EXPECT_FAILURE") is None:
             assert done.returncode == 0, done.stderr[-4000:]
         return done

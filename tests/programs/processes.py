@@ -1,7 +1,7 @@
 """Processes for tests of what is global: the environment, imports, commands.
 
-`run` and `run_python` wait for the end of one; `Program`, from the fixture ``start``, is one that a
-test exchanges lines with.
+`run`, `run_with` and `run_python` wait for the end of one; `Program`, from the fixture ``start``,
+is one that a test exchanges lines with.
 """
 
 from __future__ import annotations
@@ -53,10 +53,21 @@ def run(
     timeout_s: float = 60,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``command`` in ``folder``, its home; no input, both outputs as text."""
+    return run_with(command, clean_environment(folder, environ), folder, timeout_s=timeout_s)
+
+
+def run_with(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path | None = None,
+    *,
+    timeout_s: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``command`` with exactly ``environ``; no input, both outputs as text."""
     return subprocess.run(
         command,
         cwd=folder,
-        env=clean_environment(folder, environ),
+        env=environ,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -140,6 +151,15 @@ def run_python(
     done = run(command, folder, environ=environ, timeout_s=timeout_s)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that is dead but not yet waited for does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def finding(folder: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from gpuconf.basics.units import MIB
 from tests.machine.cards import standin
-from tests.programs.binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts
+from tests.programs.binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts, with_rules
 from tests.programs.processes import Nvml, run, run_python
 
 
@@ -49,12 +49,9 @@ def test_fresh_figures_are_read_again_only_for_a_lease(
 ) -> None:
     """Devices made right after the import stand on its figures; a lease stands on what others
     have leased, so NVML is asked once more while nobody else can take one."""
-    (tmp_path / "mine.yaml").write_text(
-        f"extends: shared-desktop\nmemory: {{lease: {lease}}}\n", encoding="utf-8"
-    )
     log = tmp_path / "nvml.log"
     environ = standin.environment(ROOMY, tmp_path / "standin", log=log)
-    environ["GPUCONF_PROFILE"] = "./mine.yaml"
+    environ |= with_rules(tmp_path, f"lease: {lease}")
     program = "import cupy\nassert bind() == 7884\nassert bind() == 7884\n"
     run_python(START + program, tmp_path, environ=environ)
     assert log.read_text().split().count("init") == looks
@@ -116,9 +113,6 @@ assert bind() == 7884
 @pytest.mark.slow
 def test_binding_waits_as_the_profile_says(tmp_path: Path, nvml: Nvml) -> None:
     """Full when devices are made, free a moment later: `wait` applies at the binding too."""
-    (tmp_path / "waiting.yaml").write_text(
-        "extends: shared-desktop\nmemory: {on_shortage: {wait: 1min}}\n"
-    )
     program = f"""
 import cupy, threading
 machine({facts(nvml, FULL)})
@@ -126,7 +120,7 @@ grow_old()
 threading.Timer(0.5, machine, [{facts(nvml, HALF)}]).start()
 assert bind() == 4112
 """
-    environ = {**nvml(ROOMY), "GPUCONF_PROFILE": "./waiting.yaml"}
+    environ = {**nvml(ROOMY), **with_rules(tmp_path, "on_shortage: {wait: 1min}")}
     run_python(START + program, tmp_path, environ=environ)
 
 
@@ -177,10 +171,7 @@ def test_a_fork_while_a_thread_waits_for_memory(lease: bool, tmp_path: Path, nvm
 
     In the line for a lease it comes after its parent, as anyone else does, and gets its own.
     """
-    (tmp_path / "waiting.yaml").write_text(
-        "extends: shared-desktop\n"
-        f"memory: {{on_shortage: {{wait: 1h}}, memory_limit: 2GiB, lease: {str(lease).lower()}}}\n"
-    )
+    rules = f"on_shortage: {{wait: 1h}}, memory_limit: 2GiB, lease: {str(lease).lower()}"
     machine = tmp_path / "machine.txt"
     machine.write_text(Path(nvml(FULL)["STANDIN_NVML"]).read_text())
     program = f"""
@@ -207,16 +198,13 @@ if pid == 0:
 assert os.waitpid(pid, 0)[1] == 0
 os._exit(0)
 """
-    environ = {**nvml(FULL), "STANDIN_NVML": str(machine), "GPUCONF_PROFILE": "./waiting.yaml"}
+    environ = {**nvml(FULL), "STANDIN_NVML": str(machine), **with_rules(tmp_path, rules)}
     run_python(START + program, tmp_path, environ=environ)
 
 
 @pytest.mark.slow
 def test_variables_of_other_threads_survive_a_failed_wait(tmp_path: Path, nvml: Nvml) -> None:
     """What is undone is ours alone."""
-    (tmp_path / "waiting.yaml").write_text(
-        "extends: shared-desktop\nmemory: {on_shortage: {wait: 2s}}\n"
-    )
     program = """
 import threading
 threading.Timer(0.3, lambda: os.environ.update(THEIRS="1")).start()
@@ -228,7 +216,7 @@ else:
     raise AssertionError
 assert os.environ["THEIRS"] == "1"
 """
-    environ = {**nvml(FULL), "GPUCONF_PROFILE": "./waiting.yaml"}
+    environ = {**nvml(FULL), **with_rules(tmp_path, "on_shortage: {wait: 2s}")}
     run_python(START + program, tmp_path, environ=environ)
 
 

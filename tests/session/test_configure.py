@@ -10,6 +10,7 @@ import pytest
 from gpuconf.basics.units import MIB
 from tests.machine.cards import standin
 from tests.programs.binding_programs import CARD as OLDER
+from tests.programs.binding_programs import with_rules
 from tests.programs.processes import Nvml, run, run_python, write_package
 
 pytestmark = pytest.mark.slow  # starts many programs
@@ -223,9 +224,7 @@ def test_a_machine_without_a_driver(tmp_path: Path, nvml: Nvml) -> None:
         assert "no limit is set; only allow_growth applies" in done.stderr
 
 
-SPAWN = (
-    OURS
-    + """
+SPAWN = f"""{OURS}
 import multiprocessing, sys
 import gpuconf.auto, gpuconf
 def look(_):
@@ -241,7 +240,6 @@ if __name__ == "__main__":
     assert pid != os.getpid() and not complaints, complaints
     AFTER
 """
-)
 
 
 def _spawning(method: str, between: str, after: str) -> str:
@@ -276,11 +274,8 @@ def test_a_worker_on_a_full_card_lives(tmp_path: Path, nvml: Nvml) -> None:
 
 def test_a_worker_does_not_wait(tmp_path: Path, nvml: Nvml) -> None:
     """on_shortage: wait holds up the program, not the workers that only load its data."""
-    (tmp_path / "waiting.yaml").write_text(
-        "extends: shared-desktop\nmemory: {on_shortage: {wait: 1h}}\n"
-    )
     between = f"os.environ['STANDIN_NVML'] = {nvml(FULL)['STANDIN_NVML']!r}"
-    environ = {**nvml(STORY), "GPUCONF_PROFILE": "./waiting.yaml"}
+    environ = {**nvml(STORY), **with_rules(tmp_path, "on_shortage: {wait: 1h}")}
     run_python(_spawning("spawn", between, "assert plan is None"), tmp_path, environ=environ)
 
 

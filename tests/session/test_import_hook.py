@@ -23,31 +23,27 @@ PACKAGE = {
 }
 
 # What every program begins with: x hooked, the calls of the hook counted.
-START = """
+HEAD = """
 import importlib.machinery, sys
 from gpuconf.session.import_hook import on_import, hooks
 forget = hooks.drop
 def is_running(name): return name in hooks.running
 
 calls = []
+"""
+START = f"""{HEAD}
 on_import("x", calls.append)
 assert "x" not in sys.modules
 """
 # The same with a hook that always raises.
-START_REFUSED = """
-import importlib.machinery, sys
-from gpuconf.session.import_hook import on_import, hooks
-forget = hooks.drop
-def is_running(name): return name in hooks.running
-
-calls = []
+START_REFUSED = f"""{HEAD}
 def refuse(module):
     calls.append(module)
     raise RuntimeError("no limits, no import")
 on_import("x", refuse)
 def refused(statement):
     try:
-        exec(statement, {})
+        exec(statement, {{}})
     except RuntimeError as error:
         assert str(error) == "no limits, no import"
         assert "x" not in sys.modules
@@ -201,10 +197,7 @@ assert calls == [x]
 def test_a_module_that_is_imported_already(folder: Path) -> None:
     """The hook is called at once, in on_import itself; what it raises comes out there."""
     program = """
-import sys
-from gpuconf.session.import_hook import on_import
 import x
-calls = []
 on_import("x", calls.append)
 assert calls == [x]
 import x
@@ -218,17 +211,13 @@ except RuntimeError:
 else:
     raise AssertionError
 """
-    run_python(program, folder)
+    run_python(HEAD + program, folder)
 
 
 def test_imports_from_within_the_hook(folder: Path) -> None:
     """A hook may import its own module, a submodule, and another hooked module."""
     write_package(folder, {"other.py": "value = 5\n"})
     program = """
-import sys
-from gpuconf.session.import_hook import on_import, hooks
-def is_running(name): return name in hooks.running
-
 order = []
 def hook(module):
     order.append("x begins")
@@ -241,7 +230,7 @@ on_import("other", lambda module: order.append(f"other {module.value}"))
 import x
 assert order == ["x begins", "other 5", "x ends"], order
 """
-    run_python(program, folder)
+    run_python(HEAD + program, folder)
 
 
 def test_hooking_a_module_while_its_code_runs(folder: Path) -> None:

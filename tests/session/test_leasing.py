@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.machine.cards import standin
-from tests.programs.binding_programs import FULL, ROOMY, START, TWO, facts
+from tests.programs.binding_programs import FULL, ROOMY, START, TWO, facts, with_rules
 from tests.programs.processes import Nvml, finding, run, run_python, write_package
 
 pytestmark = pytest.mark.slow  # starts many programs
@@ -50,13 +50,6 @@ def _files(tmp_path: Path) -> None:
     write_package(tmp_path, {"holder.py": HOLDER, "gpuconf.yaml": strict})
 
 
-def with_rules(folder: Path, memory: str) -> dict[str, str]:
-    """The variable that chooses shared-desktop with these memory rules."""
-    text = f"extends: shared-desktop\nmemory: {{reserve: null, {memory}}}\n"
-    (folder / "mine.yaml").write_text(text, encoding="utf-8")
-    return {"GPUCONF_PROFILE": "./mine.yaml"}
-
-
 @pytest.mark.parametrize(
     ("rule", "limit", "lease"),
     [
@@ -83,7 +76,7 @@ assert ("reserved by pid %d other.py" % other.pid in shown) is {lease is not Non
 end(other)
 assert bind() == {limit} and len(sizes()) == {int(lease is not None)}
 """
-    environ = {**nvml(ROOMY), **with_rules(tmp_path, rule)}
+    environ = {**nvml(ROOMY), **with_rules(tmp_path, f"reserve: null, {rule}")}
     run_python(BEGIN + program, tmp_path, environ=environ)
 
 
@@ -94,7 +87,7 @@ os.system("true")
 assert bind() == 7884
 assert not os.path.exists(LEDGER)
 """
-    environ = {**nvml(ROOMY), **with_rules(tmp_path, "lease: false")}
+    environ = {**nvml(ROOMY), **with_rules(tmp_path, "reserve: null, lease: false")}
     run_python(BEGIN + program, tmp_path, environ=environ)
 
 
@@ -183,7 +176,7 @@ end(other)
 assert bind() == 7884
 assert sizes() == [("lease", 7884 + 640)]
 """
-    environ = {**nvml(ROOMY), **with_rules(tmp_path, "at_least: 6GiB")}
+    environ = {**nvml(ROOMY), **with_rules(tmp_path, "reserve: null, at_least: 6GiB")}
     run_python(BEGIN + program, tmp_path, environ=environ)
 
 
@@ -200,7 +193,8 @@ gpuconf.configure("half-card")
 assert bind() == 3942
 assert sizes() == [("lease", 3942 + 640)]
 """
-    environ = {**nvml(FULL), **with_rules(tmp_path, "on_shortage: {wait: 1min}")}
+    rules = "reserve: null, on_shortage: {wait: 1min}"
+    environ = {**nvml(FULL), **with_rules(tmp_path, rules)}
     run_python(BEGIN + program, tmp_path, environ=environ)
 
 

@@ -98,30 +98,26 @@ def test_a_cache_that_cannot_be_written_is_named(
         assert "export XDG_CACHE_HOME=" in str(caught.value.hint)
 
 
-def test_a_full_disk_is_told_from_a_compile_error(
-    tmp_path: Path, wheel: InstalledTensorFlow
+@pytest.mark.parametrize(
+    ("words", "says", "hint"),
+    [
+        ("fatal error: error writing to out.s: No space left on device",
+         "No space left on device", "df -h"),
+        # Headers of another TensorFlow than they say.
+        ("error: no such type", r"could not build [^:]*:\n *error: no such type",
+         "other compilers"),
+    ],
+    ids=["full disk", "compile error"],
+)  # fmt: skip
+def test_a_failed_build_shows_the_compilers_last_lines(
+    words: str, says: str, hint: str, tmp_path: Path, wheel: InstalledTensorFlow
 ) -> None:
-    """What a compiler says of a full disk becomes an error about room, and nothing stays."""
-    words = "fatal error: error writing to out.s: No space left on device"
+    """A full disk is told from a compile error, and nothing half-built stays."""
     compiler = _script(tmp_path / "c++", f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
     cache = tmp_path / "cache"
-    with pytest.raises(BackendError, match="No space left on device") as caught:
+    with pytest.raises(BackendError, match=says) as caught:
         build_bridge(wheel, environ=_environ(cache, CXX=str(compiler)))
-    assert "df -h" in str(caught.value.hint)
-    assert list((cache / "gpuconf" / "simcard").iterdir()) == []
-
-
-def test_a_compile_error_shows_the_compilers_last_lines(
-    tmp_path: Path, wheel: InstalledTensorFlow
-) -> None:
-    """Headers of another TensorFlow than they say: the compiler's own words, nothing half-built."""
-    compiler = _script(tmp_path / "c++", "#!/bin/sh\necho 'error: no such type' >&2\nexit 1\n")
-    cache = tmp_path / "cache"
-    with pytest.raises(
-        BackendError, match=r"could not build [^:]*:\n *error: no such type"
-    ) as caught:
-        build_bridge(wheel, environ=_environ(cache, CXX=str(compiler)))
-    assert "other compilers" in str(caught.value.hint)
+    assert hint in str(caught.value.hint)
     assert list((cache / "gpuconf" / "simcard").iterdir()) == []
 
 

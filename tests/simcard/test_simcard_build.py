@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import pytest
 from gpuconf.errors import BackendError, MissingDependencyError
 from gpuconf.simcard.compiling import build_once, cache_folder, find_compiler
 from gpuconf.simcard.libraries import LIBRARIES, NATIVE, SONAMES, build_libraries
+from tests.programs.processes import run_with
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -25,15 +25,6 @@ needs_compiler = pytest.mark.skipif(
 
 def _environ(cache: Path, **changes: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), **changes}
-
-
-@pytest.fixture
-def broken_sources(tmp_path: Path) -> Path:
-    """The sources with a mistake in the card file."""
-    sources = tmp_path / "native"
-    shutil.copytree(NATIVE, sources)
-    (sources / "card.c").write_text("int card(void) { return no_such_name; }\n")
-    return sources
 
 
 def test_a_missing_compiler_is_named_with_what_to_install(tmp_path: Path) -> None:
@@ -92,8 +83,7 @@ def test_a_build_is_whole_reused_and_free_of_warnings(tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_another_source_is_another_build(tmp_path: Path) -> None:
     """A changed source never uses what was built from the old one."""
-    sources = tmp_path / "native"
-    shutil.copytree(NATIVE, sources)
+    sources = shutil.copytree(NATIVE, tmp_path / "native")
     environ = _environ(tmp_path)
     before = build_libraries(environ=environ, sources=sources)
     with open(sources / "card.h", "a") as header:
@@ -108,27 +98,22 @@ def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
     environ = _environ(tmp_path, PYTHONPATH=":".join(sys.path))
     code = "from gpuconf.simcard import build_libraries; print(build_libraries())"
 
-    def builder(_: int) -> str:
-        command = [sys.executable, "-c", code]
-        return subprocess.run(
-            command, env=environ, capture_output=True, text=True, check=True
-        ).stdout
-
     with ThreadPoolExecutor(3) as pool:
-        folders = set(pool.map(builder, range(3)))
-    (folder,) = (Path(line.strip()) for line in folders)
+        done = list(pool.map(lambda _: run_with([sys.executable, "-c", code], environ), range(3)))
+    assert [each.returncode for each in done] == [0, 0, 0]
+    (folder,) = {Path(each.stdout.strip()) for each in done}
     assert {path.name for path in folder.iterdir()} == set(SONAMES)
     assert list(folder.parent.iterdir()) == [folder]
 
 
 @needs_compiler
-def test_a_compile_error_shows_the_compilers_last_lines(
-    tmp_path: Path, broken_sources: Path
-) -> None:
+def test_a_compile_error_shows_the_compilers_last_lines(tmp_path: Path) -> None:
     """The error holds what the compiler said, and nothing half-built stays in the cache."""
     environ = _environ(tmp_path / "cache")
+    sources = shutil.copytree(NATIVE, tmp_path / "native")
+    (sources / "card.c").write_text("int card(void) { return no_such_name; }\n")
     with pytest.raises(BackendError, match="no_such_name"):
-        build_libraries(environ=environ, sources=broken_sources)
+        build_libraries(environ=environ, sources=sources)
     assert list(cache_folder(environ).iterdir()) == []
 
 

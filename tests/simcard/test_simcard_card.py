@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from gpuconf.basics.units import GIB, MIB
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard import Card, CardSpec, create_card, simulated_card
 from gpuconf.simcard.__main__ import main
+from tests.programs.processes import Start
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -169,24 +169,19 @@ def test_the_desktop_can_grow_and_shrink(card: Card) -> None:
         assert f"python -m gpuconf.simcard show {card.path}" in str(caught.value.hint)
 
 
-def test_cards_of_killed_owners_are_swept(libraries: Path) -> None:  # noqa: ARG001
+def test_cards_of_killed_owners_are_swept(libraries: Path, start: Start) -> None:  # noqa: ARG001
     """SIGKILL leaves a card file; the next one removes it, but no living one's and none in use."""
     code = (
         "import os, sys; from gpuconf.simcard import *\n"
         "with simulated_card(CardSpec()) as card:\n"
         "    print(card.path, flush=True); sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", code]
-    owners = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    owners = [start([sys.executable, "-c", code], os.environ) for _ in range(2)]
     killed, living = owners
-    paths = [Path(owner.stdout.readline().strip()) for owner in owners if owner.stdout]
+    paths = [Path(owner.read_line()) for owner in owners]
     killed.kill()
     killed.wait()
     assert all(path.exists() for path in paths)
     with simulated_card(CardSpec()):
         assert [path.parent.exists() for path in paths] == [False, True]
     living.communicate()
-    killed.communicate()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 
 import pytest
 
 from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, CardSpec, simulated_card
 from tests.programs.card_clients import CLIENT, RunClient, StartClient, wait_until
+from tests.programs.processes import Program
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -21,10 +21,9 @@ ZERO = "GPU-0051ca4d-6770-4075-8063-6f6e66000000"
 ONE = "GPU-0151ca4d-6770-4075-8063-6f6e66000001"
 
 
-def _take(start_client: StartClient, card: Card, mib: int) -> subprocess.Popen[str]:
+def _take(start_client: StartClient, card: Card, mib: int) -> Program:
     child = start_client(card, TAKE_AND_WAIT.format(mib=mib))
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
+    assert child.read_line() == "ready"
     return child
 
 
@@ -218,14 +217,10 @@ while cuda.allocate(7 * MIB)[0] == 0: taken += 7 * MIB
 print(taken, flush=True); input()
 """
     children = [start_client(card, code) for _ in range(4)]
+    assert [child.read_line() for child in children] == ["ready"] * 4
     for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("\n")
-        child.stdin.flush()
-    taken = [int(child.stdout.readline()) for child in children if child.stdout is not None]
+        child.write_line()
+    taken = [int(child.read_line()) for child in children]
     assert sum(taken) == FREE // (7 * MIB) * 7 * MIB
     assert card.used_bytes() == 1945 * MIB + sum(taken)
     assert {each.used_bytes for each in card.processes()} == set(taken)
@@ -250,17 +245,29 @@ def test_no_card_file_is_no_gpu_and_says_so(card: Card, run_client: RunClient) -
         assert said in done.stderr
 
 
-@pytest.mark.parametrize("mode", ["", "error"])
-def test_a_kernel_launch_is_never_silent(card: Card, run_client: RunClient, mode: str) -> None:
-    """The kernel's name is printed; by default the program ends there."""
+@pytest.mark.parametrize(
+    ("mode", "ends", "said"),
+    [
+        ("", (-signal.SIGABRT, ""), "my_kernel"),
+        ("error", (0, "719\n719\n"), "the program launched the GPU kernel"),
+        ("skip", (0, "0\n0\n"), "GPUCONF_SIMCARD_KERNELS=skip: no kernel runs, and every computed"),
+    ],
+)
+def test_a_kernel_launch_is_never_silent(
+    card: Card, run_client: RunClient, mode: str, ends: tuple[int, str], said: str
+) -> None:
+    """The kernel's name is printed, or once that numbers are garbage; by default it ends there."""
     code = """
 import ctypes
 cuda.enter()
 module, function = ctypes.c_void_p(), ctypes.c_void_p()
 cuda.library.cuModuleLoadData(ctypes.byref(module), b'')
 cuda.library.cuModuleGetFunction(ctypes.byref(function), module, b'my_kernel')
-print(cuda.library.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None), flush=True)
+for _ in range(2):
+    print(cuda.library.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None), flush=True)
 """
     done = run_client(card, code, GPUCONF_SIMCARD_KERNELS=mode)
-    assert "my_kernel" in done.stderr
-    assert (done.returncode, done.stdout) == ((0, "719\n") if mode else (-signal.SIGABRT, ""))
+    assert (done.returncode, done.stdout) == ends
+    assert said in done.stderr
+    assert done.stderr.count("garbage") == (mode == "skip")
+    assert ("my_kernel" in done.stderr) == (mode != "skip")

@@ -99,8 +99,7 @@ def test_processes_are_listed_with_their_pids(
     for mib in (100, 300):
         code = f"cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
         child = start_client(two_cards, code)
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
+        assert child.read_line() == "ready"
         expected.append([child.pid, mib * MIB])
     code = f"""{_ASK}
 lists = [n.{function}(n.nvmlDeviceGetHandleByIndex(i)) for i in (0, 1)]

@@ -24,6 +24,7 @@ from gpuconf.simcard.old_cuda import (
     refused_names,
 )
 from tests.programs.card_clients import STORY, RunClient
+from tests.programs.processes import Start, run_with
 
 PROGRAM = Path(__file__).with_name("old_runtime.c")
 needs_compiler = pytest.mark.skipif(
@@ -65,27 +66,15 @@ def _compile(folder: Path, *words: str) -> None:
     subprocess.run(["cc", "-std=c11", *words], cwd=folder, check=True)
 
 
-def _start(card: Card, program: Path, *words: str, **environ: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [program, *words],
-        env={**card.environment(os.environ), **environ},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @needs_compiler
-def test_an_old_program_has_the_cards_memory(card: Card, old_program: Path) -> None:
+def test_an_old_program_has_the_cards_memory(card: Card, old_program: Path, start: Start) -> None:
     """Linked by soname, symbol version and BIND_NOW, it starts, allocates and is on the card."""
-    child = _start(card, old_program)
-    assert child.stdout is not None
+    child = start([str(old_program)], card.environment(os.environ))
     free_mib = (STORY.total_bytes - STORY.used_bytes - GIB) // MIB
-    assert child.stdout.readline() == f"9000 2 0 {free_mib} 15\n"
+    assert child.read_line() == f"9000 2 0 {free_mib} 15"
     assert [(each.pid, each.used_bytes) for each in card.processes()] == [(child.pid, GIB)]
-    _, errors = child.communicate("\n")
-    assert "no cublasSgemm_v2 here" in errors
+    child.communicate("\n")
+    assert "no cublasSgemm_v2 here" in child.log
     assert card.processes() == ()
 
 
@@ -93,12 +82,12 @@ def test_an_old_program_has_the_cards_memory(card: Card, old_program: Path) -> N
 @pytest.mark.parametrize("mode", ["", "error"])
 def test_an_old_launch_is_never_silent(card: Card, old_program: Path, mode: str) -> None:
     """Configure, argument, launch: the kernel's name is printed, and by default it ends there."""
-    child = _start(card, old_program, "launch", GPUCONF_SIMCARD_KERNELS=mode)
-    out, errors = child.communicate()
-    assert "my_kernel" in errors
-    assert "Stopping here" in errors or mode == "error"
+    environ = {**card.environment(os.environ), "GPUCONF_SIMCARD_KERNELS": mode}
+    done = run_with([str(old_program), "launch"], environ)
+    assert "my_kernel" in done.stderr
+    assert "Stopping here" in done.stderr or mode == "error"
     expected = (0, "launched 0\n") if mode else (-signal.SIGABRT, "")
-    assert (child.returncode, out) == expected
+    assert (done.returncode, done.stdout) == expected
 
 
 def test_every_soname_is_there(libraries: Path) -> None:

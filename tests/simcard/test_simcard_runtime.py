@@ -94,29 +94,3 @@ print(runtime.cudaDeviceGetPCIBusId(text, 16, 0), text.value.decode())
         "False 1",
         "0 0000:01:00.0",
     ]
-
-
-@pytest.mark.parametrize(
-    ("mode", "answers", "said"),
-    [
-        ("skip", "[0, 0]", "GPUCONF_SIMCARD_KERNELS=skip: no kernel runs, and every computed"),
-        ("error", "[719, 719]", "the program launched the GPU kernel"),
-    ],
-)
-def test_a_launch_is_never_silent(
-    card: Card, run_client: RunClient, mode: str, answers: str, said: str
-) -> None:
-    """Skipped, it says once that numbers are garbage; refused, it says which kernel it was."""
-    code = """
-cuda.enter()
-module, function = ctypes.c_void_p(), ctypes.c_void_p()
-cuda.library.cuModuleLoadData(ctypes.byref(module), b"")
-cuda.library.cuModuleGetFunction(ctypes.byref(function), module, b"multiply")
-launch = lambda: cuda.library.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None)
-print([launch(), launch()])
-"""
-    done = run_client(card, code, GPUCONF_SIMCARD_KERNELS=mode)
-    assert done.stdout == f"{answers}\n"
-    assert said in done.stderr
-    assert done.stderr.count("garbage") == (mode == "skip")
-    assert ("multiply" in done.stderr) == (mode == "error")

@@ -19,8 +19,7 @@ def test_memory_stays_accounted_without_descriptors(
     other = start_client(
         card, "cuda.enter(); cuda.allocate(500 * MIB); print(1, flush=True); input()"
     )
-    assert other.stdout is not None
-    assert other.stdout.readline() == "1\n"
+    assert other.read_line() == "1"
     code = """
 cuda.enter()
 first = cuda.allocate(1000 * MIB)[1]
@@ -56,14 +55,11 @@ cuda.free(first)
 print('freed', flush=True); input()
 """
     child = start_client(card, code)
-    assert child.stdout is not None
-    assert child.stdin is not None
-    for word, held_mib in (("held\n", 1030), ("freed\n", 30)):
-        assert child.stdout.readline() == word
+    for word, held_mib in (("held", 1030), ("freed", 30)):
+        assert child.read_line() == word
         assert [each.used_bytes for each in card.processes()] == [held_mib * MIB]
         assert card.used_bytes() == (1945 + held_mib) * MIB
-        child.stdin.write("\n")
-        child.stdin.flush()
+        child.write_line()
 
 
 def test_no_context_for_a_process_that_cannot_tell_its_start(

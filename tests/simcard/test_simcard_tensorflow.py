@@ -18,6 +18,7 @@ import pytest
 from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, simulated_card
 from tests.programs.card_clients import STORY, RunClient, wait_until
+from tests.programs.processes import Start
 
 pytestmark = pytest.mark.slow
 
@@ -228,28 +229,19 @@ print(json.dumps([seen, len(kept), message, float(kept[-1].numpy().sum())]))
 
 
 def test_two_processes_compete_and_a_killed_one_gives_way(
-    card: Card, tensorflow_python: str, run_tensorflow: RunClient
+    card: Card, tensorflow_python: str, run_tensorflow: RunClient, start: Start
 ) -> None:
     """The first takes all it may; the second gets what is left of the rest; after SIGKILL the
     card is as before, and twenty starts in all leave no slot (the bare driver's test)."""
     greedy = "import tensorflow as tf; x = tf.zeros([1]); print('ready', flush=True); input()"
-    with subprocess.Popen(
-        [tensorflow_python, "-c", greedy],
-        env=card.environment(os.environ),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as first:
-        try:
-            assert first.stdout is not None
-            assert first.stdout.readline() == b"ready\n"
-            assert [(each.pid, each.used_bytes // MIB) for each in card.processes()] == [
-                (first.pid, 7783)
-            ]
-            second = run_tensorflow(card, "import tensorflow as tf; x = tf.zeros([1])")
-            assert [mb for _, mb, _, _ in _created(second)] == [9319 - 7783 - 225]
-        finally:
-            os.kill(first.pid, signal.SIGKILL)
+    first = start([tensorflow_python, "-c", greedy], card.environment(os.environ))
+    assert first.read_line() == "ready"
+    held = [(each.pid, each.used_bytes // MIB) for each in card.processes()]
+    assert held == [(first.pid, 7783)]
+    second = run_tensorflow(card, "import tensorflow as tf; x = tf.zeros([1])")
+    assert [mb for _, mb, _, _ in _created(second)] == [9319 - 7783 - 225]
+    first.kill()
+    first.wait()
     wait_until(lambda: card.used_bytes() == 1945 * MIB)
     third = run_tensorflow(card, "import tensorflow as tf; x = tf.zeros([1])")
     assert [mb for _, mb, _, _ in _created(third)] == [7783]

@@ -14,6 +14,7 @@ from gpuconf.simcard.compiling import find_compiler
 from gpuconf.simcard.imports import read_imports
 from gpuconf.simcard.libraries import DEVICE_FILES
 from gpuconf.simcard.refusals import LIBRARY, build_refusals
+from tests.programs.processes import run_with
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -99,13 +100,8 @@ def _ask(
 ) -> subprocess.CompletedProcess[str]:
     """What the functions of the wheel return on the card."""
     environ = card.environment(os.environ, wheels=WheelSupport(folder))
-    return subprocess.run(
-        [sys.executable, "-c", _CALLS, str(wheel / "lib" / "libtorch_cuda.so")],
-        env={**environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", _CALLS, str(wheel / "lib" / "libtorch_cuda.so")]
+    return run_with(command, {**environ, **variables})
 
 
 def test_a_torch_without_cuda_needs_nothing(tmp_path: Path) -> None:

@@ -18,16 +18,27 @@ ROOT = Path(__file__).resolve().parents[3]
 BUILT = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))}
 
 _PROGRAM = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
 from gpuconf.commands.cli.main import main
 results = []
-for arguments in json.loads({commands!r}):
+for arguments, changes in json.loads({jobs!r}):
+    before = dict(os.environ)
+    os.environ.update(changes)
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(arguments)
     results.append([code, out.getvalue(), err.getvalue()])
+    os.environ.clear()
+    os.environ.update(before)
 print(json.dumps(results))
 """
+
+
+class Job(NamedTuple):
+    """The words after ``gpuconf``, and the variables that they run with."""
+
+    arguments: Sequence[str]
+    environ: Mapping[str, str] = {}
 
 
 class Done(NamedTuple):
@@ -57,11 +68,19 @@ def run_commands(
     folder: Path, *commands: Sequence[str], environ: Mapping[str, str] | None = None
 ) -> list[Done]:
     """Run each of ``commands`` in ``folder``, one after the other in one process."""
-    program = _PROGRAM.format(commands=json.dumps(commands))
+    return run_jobs(folder, *map(Job, commands), environ=environ)
+
+
+def run_jobs(folder: Path, *jobs: Job, environ: Mapping[str, str] | None = None) -> list[Done]:
+    """Run ``jobs`` in the same way; ``environ`` holds for the whole process.
+
+    What steers the dynamic loader, LD_LIBRARY_PATH, acts only in ``environ``.
+    """
+    program = _PROGRAM.format(jobs=json.dumps(jobs))
     results = json.loads(run_python(program, folder, environ=environ, timeout_s=300))
     return [
-        Done(code, out, err, " ".join(words[:1]))
-        for (code, out, err), words in zip(results, commands, strict=True)
+        Done(code, out, err, " ".join(job.arguments[:1]))
+        for (code, out, err), job in zip(results, jobs, strict=True)
     ]
 
 

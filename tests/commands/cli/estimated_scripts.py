@@ -117,6 +117,12 @@ model.compile("adam", loss)
 gpuconf.fit(model, np.zeros((60, 28, 28, 1)), np.zeros(60, "uint8"), batch_size=20)
 """
 
+_FUNCTION_LOSS = (
+    _MODEL
+    + "loss = keras.losses.sparse_categorical_crossentropy\n"
+    + _LOOP.replace("@tf.function", "#")
+    + _SAVED
+)
 SCRIPTS = {
     "main.py": _START + _MODEL + _MAIN,
     "pipeline.py": _START + _MODEL + _PIPELINE,
@@ -125,15 +131,8 @@ SCRIPTS = {
     "loop.py": _START + _MODEL + _LOOP + _SAVED,
     "eager.py": _START + _MODEL + _LOOP.replace("@tf.function", "#") + _SAVED,
     "function_loss.py": _START.replace("from tensorflow import keras", "import keras")
-    + _MODEL
-    + "loss = keras.losses.sparse_categorical_crossentropy\n"
-    + _LOOP.replace("@tf.function", "#")
-    + _SAVED,
-    "tf_keras_loss.py": _START
-    + _MODEL
-    + "loss = keras.losses.sparse_categorical_crossentropy\n"
-    + _LOOP.replace("@tf.function", "#")
-    + _SAVED,
+    + _FUNCTION_LOSS,
+    "tf_keras_loss.py": _START + _FUNCTION_LOSS,
     "gan.py": _START + _GAN,
     "session.py": _SESSION,
     "model_alone.py": _START + _MODEL,

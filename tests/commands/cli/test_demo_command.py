@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -103,9 +102,7 @@ def test_what_is_not_installed_is_named_with_the_command(
         f"importlib.util.find_spec = lambda n, *a: None if n == {module!r} else installed(n)\n"
         f"sys.exit(main({words!r}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run([sys.executable, "-c", program], tmp_path)
     assert done.returncode == 4
     assert f"hint: {hint}" in done.stderr
     assert len(done.stderr.splitlines()) == 2

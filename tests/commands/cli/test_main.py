@@ -123,8 +123,7 @@ print(code)
 
 def _shell(command: str, folder: Path, machine: dict[str, str]) -> tuple[str, str]:
     """stdout and stderr of a line of bash in which ``gpuconf`` is the command."""
-    python = " ".join(gpuconf()).replace(" gpuconf", " gpuconf")
-    script = f'gpuconf() {{ {python} "$@"; }}; {command}'
+    script = f'gpuconf() {{ {" ".join(gpuconf())} "$@"; }}; {command}'
     done = run(["bash", "-c", script], folder, environ=machine)
     return done.stdout, done.stderr
 

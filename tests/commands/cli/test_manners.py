@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ import pytest
 from gpuconf import __version__
 from gpuconf.support.command_line import COMMANDS
 from tests.commands.cli.commands import ROOT, gpuconf, run_commands
-from tests.programs.processes import run, run_python
+from tests.programs.card_clients import wait_until
+from tests.programs.processes import Start, finding, run, run_python
 
 
 def test_words_that_other_programs_have(tmp_path: Path) -> None:
@@ -122,25 +122,17 @@ def test_tab(tmp_path: Path) -> None:
     assert all(each.code == 0 and "gpuconf" in each.out for each in codes)
 
 
-def test_interrupted_while_it_starts(tmp_path: Path) -> None:
+def test_interrupted_while_it_starts(tmp_path: Path, start: Start) -> None:
     """^C during the imports ends it without a word: no line of a traceback, exit code 130."""
     (tmp_path / "shlex.py").write_text(
         "import os, pathlib, time\npathlib.Path('importing').touch()\ntime.sleep(60)\n"
     )
-    environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "gpuconf", "doctor"],
-        cwd=tmp_path,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as child:
-        while not (tmp_path / "importing").exists():
-            assert child.poll() is None
-            time.sleep(0.01)
-        child.send_signal(signal.SIGINT)
-        output, _ = child.communicate(timeout=30)
-    assert (child.returncode, output) == (130, b"")
+    environ = {**os.environ, **finding(tmp_path)}
+    child = start([sys.executable, "-m", "gpuconf", "doctor"], environ)
+    wait_until((tmp_path / "importing").exists)
+    child.send_signal(signal.SIGINT)
+    output, _ = child.communicate(timeout=30)
+    assert (child.returncode, output, child.log) == (130, "", "")
 
 
 def test_the_simulated_card_is_a_command(tmp_path: Path) -> None:

@@ -8,17 +8,7 @@ from pathlib import Path
 import yaml
 
 from tests.commands.cli.commands import run_commands
-
-SHIPPED = {
-    "cpu-only",
-    "dedicated",
-    "half-card",
-    "keras-v1-session",
-    "notebook",
-    "shared-desktop",
-    "small-laptop",
-    "virtual-pair",
-}
+from tests.profile.test_search import SHIPPED
 
 
 def test_list(tmp_path: Path) -> None:

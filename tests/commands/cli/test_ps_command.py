@@ -76,8 +76,7 @@ def test_three_programs_on_a_card(
     """One with a lease, one without gpuconf, one in line: who, how much, and the bar's sum."""
     leased = hold(card, HALF, 2048)
     alone = start_client(card, TAKES_1500)
-    assert alone.stdout is not None
-    alone.stdout.readline()
+    alone.read_line()
     waits = hold(card, WAITS, 100, "patient")
     environ = card.environment({})
     wait_until(lambda: bool(shown(tmp_path, environ)["waiting"]))

@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +15,8 @@ import pytest
 
 from gpuconf.basics.units import MIB
 from tests.commands.cli.commands import BUILT, gpuconf
-from tests.programs.processes import clean_environment, interruptible, run
+from tests.programs.card_clients import wait_until
+from tests.programs.processes import Start, clean_environment, interruptible, run
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
@@ -80,23 +80,15 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not installed")
-def test_an_interrupted_one_is_a_document_too(tmp_path: Path) -> None:
+def test_an_interrupted_one_is_a_document_too(tmp_path: Path, start: Start) -> None:
     """One document that says why, the signal's exit code, and nothing of the script goes on."""
     script = tmp_path / "train.py"
     script.write_text(
         "import os, time\nopen('pid', 'w').write(f'{os.getpid()}\\n')\ntime.sleep(600)"
     )
     command = gpuconf("rehearse", "--card", "1GiB", "--json", "--", sys.executable, str(script))
-    environ = clean_environment(tmp_path, BUILT)
-    child = subprocess.Popen(
-        interruptible(command),
-        cwd=tmp_path,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    while child.poll() is None and "\n" not in _text(tmp_path / "pid"):
-        time.sleep(0.05)
+    child = start(interruptible(command), clean_environment(tmp_path, BUILT))
+    wait_until(lambda: "\n" in _text(tmp_path / "pid"), timeout_s=100)
     child.send_signal(signal.SIGINT)
     told, _ = child.communicate(timeout=60)
     assert child.returncode == 128 + signal.SIGINT

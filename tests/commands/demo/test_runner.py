@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpuconf.commands.demo.runner import ProgramDiedError, Runner
-from tests.programs.processes import interruptible
+from tests.programs.card_clients import wait_until
+from tests.programs.processes import Start, interruptible, is_alive
 
 # Each tells its process id first, so that a test can look for it afterwards.
 PROGRAMS = {
@@ -49,15 +49,6 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
     runner.close()
 
 
-def _is_alive(pid: int) -> bool:
-    """Whether the process runs; one that is dead but not yet waited for does not."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
-
-
 def test_what_never_ends_is_killed(runner: Runner) -> None:
     """A program that sleeps for ever: killed in time, and the run says so."""
     started = time.monotonic()
@@ -66,7 +57,7 @@ def test_what_never_ends_is_killed(runner: Runner) -> None:
     assert run.code == -9
     assert run.last_error == "TimeoutError: killed after 1.5 s"
     assert run.result is None
-    assert not _is_alive(int(run.log.split()[0]))
+    assert not is_alive(int(run.log.split()[0]))
 
 
 def test_holding_waits_no_longer_than_the_timeout(runner: Runner) -> None:
@@ -76,7 +67,7 @@ def test_holding_waits_no_longer_than_the_timeout(runner: Runner) -> None:
     with pytest.raises(ProgramDiedError, match=words) as caught, runner.holding("sleeps.py"):
         entered = True
     assert not entered
-    assert not _is_alive(int(caught.value.run.log.split()[0]))
+    assert not is_alive(int(caught.value.run.log.split()[0]))
 
 
 def test_holding_notices_an_early_death(runner: Runner) -> None:
@@ -93,7 +84,7 @@ def test_what_held_and_does_not_end_is_killed(runner: Runner) -> None:
         assert ended == []
     assert ended[0].code == -9
     assert "killed after 1.5 s" in ended[0].log
-    assert not _is_alive((ended[0].result or {})["pid"])
+    assert not is_alive((ended[0].result or {})["pid"])
 
 
 def test_holding_begins_with_the_sign(runner: Runner) -> None:
@@ -107,7 +98,7 @@ def test_a_result_is_not_the_sign(runner: Runner) -> None:
     """A program that never gives its sign is an error, whatever else it tells."""
     with pytest.raises(ProgramDiedError) as caught:
         runner.holding("never_ends.py", sign="Epoch 1/").__enter__()
-    assert not _is_alive((caught.value.run.result or {})["pid"])
+    assert not is_alive((caught.value.run.result or {})["pid"])
 
 
 def test_a_lot_of_output_blocks_nobody(runner: Runner) -> None:
@@ -133,20 +124,18 @@ def test_an_exception_leaves_no_child(runner: Runner, error: type[BaseException]
     file = runner.folder / "pid"
     with pytest.raises(error), runner.holding("never_ends.py", PID_FILE=str(file)):
         raise error
-    assert not _is_alive(int(file.read_text()))
+    assert not is_alive(int(file.read_text()))
 
 
 def test_what_a_program_started_ends_with_it(runner: Runner) -> None:
     """A grandchild that keeps stdout open neither blocks the run nor stays on the card."""
     run = runner.run("has_a_child.py")
     assert run.code == 0
-    until = time.monotonic() + 10  # its stdout is closed a moment before it is gone
-    while _is_alive((run.result or {})["pid"]):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    pid = (run.result or {})["pid"]
+    wait_until(lambda: not is_alive(pid), timeout_s=10)  # its stdout is closed a moment before
 
 
-def test_an_interrupt_from_outside_leaves_no_child(tmp_path: Path) -> None:
+def test_an_interrupt_from_outside_leaves_no_child(tmp_path: Path, start: Start) -> None:
     """SIGINT while a process waits in `run`: it ends, and so did its program before."""
     waiting = (
         "import os, sys; from pathlib import Path\n"
@@ -156,14 +145,9 @@ def test_an_interrupt_from_outside_leaves_no_child(tmp_path: Path) -> None:
     )
     (tmp_path / "never_ends.py").write_text(PROGRAMS["never_ends.py"])
     file = tmp_path / "pid"
-    process = subprocess.Popen(
-        interruptible([sys.executable, "-c", waiting]),
-        env={**os.environ, "PID_FILE": str(file)},
-        stderr=subprocess.DEVNULL,
-    )
-    while not (file.exists() and file.read_text()):
-        assert process.poll() is None
-        time.sleep(0.05)
+    environ = {**os.environ, "PID_FILE": str(file)}
+    process = start(interruptible([sys.executable, "-c", waiting]), environ)
+    wait_until(lambda: file.exists() and file.read_text() != "")
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) != 0
-    assert not _is_alive(int(file.read_text()))
+    assert not is_alive(int(file.read_text()))

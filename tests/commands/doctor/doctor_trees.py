@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.doctor.facts import Interpreter
 from tests.machine.cards import standin
 from tests.programs.processes import write_package
@@ -19,6 +20,9 @@ WSL = "Linux version 5.15.153.1-microsoft-standard-WSL2 (root@x) (gcc 11.2.0) #1
 LINUX = "Linux version 6.8.0-40-generic (buildd@x) (gcc 13.2.0) #40-Ubuntu SMP\n"
 XID_79 = "kernel: NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', GPU has fallen off the bus."
 XID_31 = "kernel: NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=python3, Ch 00000008, MMU Fault"
+FULL_CARD = standin.Machine(
+    (standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, used=8 * GIB - 160 * MIB),)
+)
 
 
 def python_with(*folders: str) -> Interpreter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from gpuconf.basics.units import MIB
 from gpuconf.machine.leases.folder import MODE
-from tests.programs.processes import clean_environment
+from tests.programs.processes import Program, clean_environment
 
 CARD = "GPU-0e8d35e3-0000-4000-8000-000000000000"
 _HOLD = """
@@ -47,33 +46,20 @@ def holder(
     namespace: int = 0,
     state: str = "lease",
     size_bytes: int = 512 * MIB,
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[Program]:
     """A program with a lease, or a place in the line; another ``namespace`` than ours if given."""
     arguments = [str(folder), card, str(namespace), state, str(size_bytes)]
-    with _running(_HOLD, folder, arguments) as process:
-        yield process
-
-
-@contextmanager
-def _running(program: str, home: Path, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        env=clean_environment(home.parent),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    home = folder.parent
+    process = Program([sys.executable, "-c", _HOLD, *arguments], home, clean_environment(home))
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert process.read_line() == "ready"
         yield process
     finally:
         process.kill()
         process.communicate()
 
 
-def leave_dead(folder: Path, count: int = 1) -> None:
-    """Leave leases of so many programs that have ended."""
-    for _ in range(count):
-        with holder(folder):
-            pass
+def leave_dead(folder: Path) -> None:
+    """Leave the lease of a program that has ended."""
+    with holder(folder):
+        pass

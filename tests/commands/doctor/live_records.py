@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconf.basics.units import GIB, MIB
+from gpuconf.commands.doctor.finding import Finding
+from gpuconf.commands.doctor.live import LiveReport
 from gpuconf.commands.doctor.live.frameworks import TENSORFLOW
 from gpuconf.commands.doctor.live.record import ChildRun, LiveRecord
 from gpuconf.commands.doctor.measured import (
@@ -34,6 +36,13 @@ def card(
     uuid = f"GPU-{place}e8d35e3"
     holders = (MeasuredHolder(4242, "python3", used_bytes=2 * GIB),)
     return ProbedCard(place, f"GPU {place} RTX ({uuid})", uuid, TOTAL, free, limit, growth, holders)
+
+
+def by_id(report: LiveReport) -> dict[str, Finding]:
+    """The findings by id, of which each has one."""
+    found = {finding.id: finding for finding in report.findings}
+    assert len(found) == len(report.findings)
+    return found
 
 
 def passed(name: str, *places: int, own: int = 450 * MIB, seconds: float = 0.5) -> LiveStep:

@@ -15,7 +15,7 @@ from gpuconf.commands.doctor.report import CardReport, Report
 from gpuconf.commands.doctor.text import lines_of
 from gpuconf.errors import ShortageError
 from gpuconf.machine.cards import CardLease
-from tests.commands.doctor.doctor_commands import Job, checked, run_jobs
+from tests.commands.cli.commands import Job, run_jobs
 from tests.commands.doctor.doctor_machines import card, profile
 from tests.commands.doctor.lease_programs import holder, ledger_in
 from tests.machine.cards import standin
@@ -91,7 +91,7 @@ def test_the_plan_counts_leases_that_live(nvml: Nvml, tmp_path: Path) -> None:
     ]
     environ = {**nvml(machine), "GPUCONF_LEASES": str(ledger)}
     with holder(ledger, card=standin.uuid(0), size_bytes=2 * GIB) as process:
-        some, none = map(checked, run_jobs(tmp_path, *jobs, environ=environ))
+        some, none = (done.document for done in run_jobs(tmp_path, *jobs, environ=environ))
     assert some["gpus"][0]["limit_bytes"] == 4 * GIB - MIB
     assert none["gpus"][0]["limit_bytes"] == 6 * GIB - MIB
     for document in (some, none):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpuconf.commands.doctor.examination import ExaminationRequest, examine
-from tests.commands.doctor.doctor_commands import Done, Job, checked, run_jobs
+from tests.commands.cli.commands import Done, Job, run_jobs
 from tests.programs.processes import Nvml, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
@@ -61,7 +61,7 @@ def test_many_scripts(done: dict[str, Done]) -> None:
 
     A word behind them that names a check and no file is a check.
     """
-    text, document = done["many scripts"], checked(done["many scripts, document"])
+    text, document = done["many scripts"], done["many scripts, document"].document
     counted = "4 files read for 9 patterns, 3 with findings"
     assert text.code == 0
     assert f"\n{counted}\n" in text.out

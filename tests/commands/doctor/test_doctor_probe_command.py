@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.basics.units import GIB, MIB
-from tests.commands.doctor.doctor_commands import Job, checked, run_jobs
+from gpuconf.basics.units import GIB
+from tests.commands.cli.commands import Job, run_jobs
+from tests.commands.doctor.doctor_trees import FULL_CARD
 from tests.commands.doctor.live_records import TENSORFLOWS
 from tests.commands.doctor.live_standin import TENSORFLOW
-from tests.machine.cards import standin
 from tests.programs.processes import Nvml, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 
-FULL = standin.Machine(
-    (standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, used=8 * GIB - 160 * MIB),)
-)
 PROBE = ["doctor", "--json", "--probe"]
 
 
@@ -37,7 +34,7 @@ def test_what_was_measured_is_in_the_document(
             {**tensorflow, "STANDIN_STEP": "fit", "STANDIN_ACT": "SIGSEGV"}),
             Job(["doctor", "--json", "host"])]  # fmt: skip
     whole, died, without = (
-        checked(done) for done in run_jobs(tmp_path, *jobs, environ=nvml("desktop"))
+        done.document for done in run_jobs(tmp_path, *jobs, environ=nvml("desktop"))
     )
     (run,) = whole["probe"]["runs"]
     assert [step["step"] for step in run["steps"]] == [
@@ -59,8 +56,8 @@ def test_a_refusal_is_told_once(tensorflow: Mapping[str, str], nvml: Nvml, tmp_p
         Job([*PROBE, "profile", "live"], {"GPUCONF_PROFILE": "nosuch"}),
         Job([*PROBE, "profile", "live"], tensorflow),
     ]
-    done = run_jobs(tmp_path, *jobs, environ=nvml(FULL))
-    both, alone, unknown, off = map(checked, done)
+    done = run_jobs(tmp_path, *jobs, environ=nvml(FULL_CARD))
+    both, alone, unknown, off = (each.document for each in done)
     assert done[0].err == "… no probe: profile.plan comes first\n"
     found = {each["id"]: (each["status"], each["summary"]) for each in both["findings"]}
     assert found["profile.plan"][0] == "fail"

@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from gpuconf.basics.units import GIB, MIB
-from tests.commands.doctor.doctor_commands import Job, checked, run_jobs, troubles
+from tests.commands.cli.commands import Job, run_jobs
+from tests.commands.doctor.doctor_commands import troubles
 from tests.commands.doctor.doctor_trees import (
+    FULL_CARD,
     LINUX,
     MODULE,
     WSL,
@@ -26,9 +28,6 @@ from tests.programs.processes import Nvml
 pytestmark = pytest.mark.slow  # waits for programs
 
 GROUPS = ("driver", "cards", "environment", "host", "profile")
-FULL = standin.Machine(
-    (standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, used=8 * GIB - 160 * MIB),)
-)
 # Files around a machine, by the names in scenarios.yaml.
 PARTS = {
     "card": pci_card(),
@@ -58,7 +57,7 @@ def scenarios() -> Iterator[Scenario]:
         files = dict.fromkeys(row.get("files", ()), "")
         for part in row.get("parts", ()):
             files.update(PARTS[part])
-        nvml = FULL if row["nvml"] == "full" else row["nvml"]
+        nvml = FULL_CARD if row["nvml"] == "full" else row["nvml"]
         yield Scenario(name, nvml, files, row.get("environ", {}), row.get("found", {}))
 
 
@@ -91,7 +90,7 @@ def reports(nvml: Nvml, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 def test_a_scenario(scenario: Scenario, reports: dict[str, Any]) -> None:
     """What is wrong, and nothing else is; the document is as the schema says, with fixes."""
     done = reports[scenario.name]
-    document = checked(done)
+    document = done.document
     assert troubles(document) == scenario.found
     assert done.code == ("fail" in scenario.found.values())
     assert done.err == ""
@@ -101,7 +100,7 @@ def test_a_scenario(scenario: Scenario, reports: dict[str, Any]) -> None:
 
 def test_the_cards_of_a_desktop(reports: dict[str, Any]) -> None:
     """Figures in bytes, a bar whose parts sum to the total, who holds the memory."""
-    (gpu,) = checked(reports["1 card, drives the display"])["gpus"]
+    (gpu,) = reports["1 card, drives the display"].document["gpus"]
     assert gpu["total_bytes"] == 12 * GIB - 200 * MIB == sum(gpu["bar"].values())
     assert gpu["bar"]["others_bytes"] == 3 * GIB
     assert gpu["bar"]["may_take_bytes"] == gpu["limit_bytes"] > 7 * GIB
@@ -114,7 +113,7 @@ def test_the_cards_of_a_desktop(reports: dict[str, Any]) -> None:
 
 def test_a_process_of_ours_is_told_with_owner_and_start(reports: dict[str, Any]) -> None:
     """What /proc adds to NVML's list; our part of the memory is apart from others'."""
-    (gpu,) = checked(reports["a stopped process"])["gpus"]
+    (gpu,) = reports["a stopped process"].document["gpus"]
     holder = gpu["holders"][0]
     assert (holder["pid"], holder["state"], holder["is_ours"]) == (4242, "T", True)
     assert holder["since"].startswith("2023-11-1")
@@ -123,9 +122,9 @@ def test_a_process_of_ours_is_told_with_owner_and_start(reports: dict[str, Any])
 
 def test_eight_cards_and_mig_instances(reports: dict[str, Any]) -> None:
     """Every card is there in its order, instances under theirs, each with its own bar."""
-    eight = checked(reports["8 cards"])["gpus"]
+    eight = reports["8 cards"].document["gpus"]
     assert [gpu["index"] for gpu in eight] == list(range(8))
-    cut, whole = checked(reports["MIG"])["gpus"]
+    cut, whole = reports["MIG"].document["gpus"]
     assert cut["bar"] is None
     assert [part["is_visible"] for part in cut["instances"]] == [True, True, False]
     assert all(sum(part["bar"].values()) == part["total_bytes"] for part in cut["instances"])
@@ -134,17 +133,17 @@ def test_eight_cards_and_mig_instances(reports: dict[str, Any]) -> None:
 
 def test_unknown_stays_unknown(reports: dict[str, Any]) -> None:
     """A lost card has no figures, never 0; where the host's memory is the GPU's, it has those."""
-    (gpu,) = checked(reports["unified memory"])["gpus"]
+    (gpu,) = reports["unified memory"].document["gpus"]
     assert sum(gpu["bar"].values()) == gpu["total_bytes"] > 0
-    lost = checked(reports["lost GPU"])["gpus"][1]
+    lost = reports["lost GPU"].document["gpus"][1]
     assert (lost["name"], lost["remarks"]) == (None, ["lost"])
-    (r440,) = checked(reports["R440"])["gpus"]
+    (r440,) = reports["R440"].document["gpus"]
     assert r440["holders"] is None
 
 
 def test_a_full_card_says_who_and_what_would_be_refused(reports: dict[str, Any]) -> None:
     """Nothing may be taken; the plan's own refusal is the finding, with its sum."""
-    document = checked(reports["a full card"])
+    document = reports["a full card"].document
     (gpu,) = document["gpus"]
     assert gpu["bar"]["may_take_bytes"] == 0
     plan = next(each for each in document["findings"] if each["id"] == "profile.plan")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +19,8 @@ from gpuconf.errors import BackendError
 from gpuconf.machine.cards import read_inventory
 from tests.commands.doctor.live_standin import TENSORFLOW
 from tests.machine.cards import standin
-from tests.programs.processes import Nvml, clean_environment, write_package
+from tests.programs.card_clients import wait_until
+from tests.programs.processes import Nvml, Start, clean_environment, is_alive, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 
@@ -91,7 +91,7 @@ def test_a_hang_ends_in_time_with_all_it_started(environ: dict[str, str]) -> Non
     assert run.record.unfinished.step == "matmul"
     left = re.search(r"left (\d+)", run.output)
     assert left is not None
-    assert not Path(f"/proc/{left[1]}").exists() or _is_zombie(int(left[1]))
+    assert not is_alive(int(left[1]))
 
 
 def test_a_hang_is_a_finding(probe: Probe) -> None:
@@ -101,26 +101,22 @@ def test_a_hang_is_a_finding(probe: Probe) -> None:
     assert "after 2 s" in summary
 
 
-def test_the_child_ends_with_a_killed_doctor(environ: dict[str, str], tmp_path: Path) -> None:
+def test_the_child_ends_with_a_killed_doctor(
+    environ: dict[str, str], tmp_path: Path, start: Start
+) -> None:
     """SIGKILL to the process that probes ends the child, which nobody else would."""
     program = (
         "from gpuconf.commands.doctor.live import measure\n"
         "measure(None, timeout_s=600, progress=lambda step: print(step, flush=True))\n"
     )
     hanging = {**environ, "STANDIN_STEP": "context", "STANDIN_ACT": "hang", "MARK": str(tmp_path)}
-    doctor = subprocess.Popen(
-        [sys.executable, "-c", program], env=hanging, stdout=subprocess.PIPE, text=True
-    )
-    with doctor:
-        assert doctor.stdout is not None
-        while "context" not in doctor.stdout.readline():
-            assert doctor.poll() is None
-        doctor.kill()
-    deadline = time.monotonic() + 60
+    doctor = start([sys.executable, "-c", program], hanging)
+    while "context" not in doctor.read_line():
+        pass
+    doctor.kill()
+    doctor.wait()
     try:
-        while any("live.program" in command for command in _commands(tmp_path).values()):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(lambda: not any("live.program" in each for each in _commands(tmp_path).values()))
     finally:
         for _ in range(3):  # its sleeper, which outlives a doctor that is killed
             for pid in _commands(tmp_path):
@@ -220,13 +216,6 @@ def test_a_python_that_is_not_there(environ: dict[str, str]) -> None:
     with pytest.raises(BackendError) as caught:
         measure(None, timeout_s=5, progress=lambda _: None, environ=environ, python="/no/python")
     assert caught.value.hint == "/no/python --version"
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def _commands(mark: Path) -> dict[int, str]:

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from gpuconf.basics.units import MIB
-from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.live import LiveReport, measure
-from gpuconf.simcard import Card, bridge_for_command, build_libraries, simulated_card
-from tests.commands.doctor.live_records import TENSORFLOWS
+from gpuconf.simcard import Card, build_libraries, simulated_card
+from tests.commands.doctor.live_records import TENSORFLOWS, by_id
 from tests.programs import warm
 from tests.programs.card_clients import STORY
 from tests.programs.processes import clean_environment, run
@@ -33,14 +32,6 @@ _TIGHT = "gpus: all\nmemory: {allow_growth: true, context: 300MiB}\n"
 Probe = Callable[..., LiveReport]
 
 
-@pytest.fixture(scope="session")
-def bridge() -> Path:
-    """The bridge for this Python's TensorFlow."""
-    if shutil.which("c++") is None:
-        pytest.skip("there is no C++ compiler named c++")
-    return bridge_for_command([sys.executable])
-
-
 @pytest.fixture
 def probe(bridge: Path, tmp_path: Path) -> Probe:
     """Probe a card under a profile: a shipped one's name, or the text of one."""
@@ -55,13 +46,6 @@ def probe(bridge: Path, tmp_path: Path) -> Probe:
         return measure(profile, timeout_s=120, progress=progress, environ=environ)
 
     return begin
-
-
-def by_id(report: LiveReport) -> dict[str, Finding]:
-    """The findings by id, of which each has one."""
-    found = {finding.id: finding for finding in report.findings}
-    assert len(found) == len(report.findings)
-    return found
 
 
 def test_shared_desktop_passes(probe: Probe) -> None:

@@ -10,12 +10,11 @@ import pytest
 from gpuconf.basics.units import MIB
 from gpuconf.commands.doctor.examination import frameworks_to_probe
 from gpuconf.commands.doctor.facts import Packages, TensorFlowBuild, TorchBuild
-from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.live import JAX, LIVE_CHECKS, TENSORFLOW, TORCH, LiveReport, measure
 from gpuconf.commands.doctor.live.findings import findings_of
 from gpuconf.simcard import simulated_card, support_for_command
 from tests.commands.doctor.doctor_machines import installed
-from tests.commands.doctor.live_records import card, failed, passed, record, run
+from tests.commands.doctor.live_records import by_id, card, failed, passed, record, run
 from tests.frameworks.installed import folder_of
 from tests.programs.card_clients import STORY
 from tests.programs.processes import clean_environment
@@ -41,13 +40,6 @@ def probe(folder: Path, **variables: str) -> LiveReport:
         )
         assert card.processes() == ()
     return report
-
-
-def by_id(report: LiveReport) -> dict[str, Finding]:
-    """The findings by id, of which each has one."""
-    found = {finding.id: finding for finding in report.findings}
-    assert len(found) == len(report.findings)
-    return found
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -13,24 +12,14 @@ from hypothesis import strategies as st
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.estimate import plot
-from gpuconf.commands.estimate.memory_estimate import GPU, LayerRow, MemoryEstimate
+from gpuconf.commands.estimate.memory_estimate import GPU, LayerRow
 from gpuconf.commands.estimate.plot import Area, areas_of, telling_places
 from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE, WHOLE
 from gpuconf.errors import UsageError
 from tests.commands.estimate.estimates import BARE, FITS, INFERENCE, TOO_LARGE, estimate, moment
+from tests.support.reporting.outline import texts_of
 
 parts = st.lists(st.sampled_from([FORWARD, BACKWARD, UPDATE]), max_size=80)
-
-
-def drawn(made: MemoryEstimate, folder: Path) -> list[str]:
-    """The texts in the picture; matplotlib writes each as a comment beside its glyphs."""
-    file = folder / "a.svg"
-    plot.draw(made, str(file))
-    parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
-    root = ElementTree.fromstring(file.read_text(encoding="utf-8"), parser)
-    assert root.tag.endswith("svg")
-    # The tag of a comment is the function that makes one.
-    return [str(each.text).strip() for each in root.iter() if callable(each.tag)]
 
 
 MANY = tuple(LayerRow(f"layer{n}", "Dense", (90 - n) * MIB) for n in range(30))
@@ -63,7 +52,9 @@ def test_what_is_in_it(
     changes: dict[str, Any], said: tuple[str, ...], unsaid: str, tmp_path: Path
 ) -> None:
     """Each text of the table is in the picture, and the other one is not."""
-    joined = "\n".join(drawn(estimate(**changes), tmp_path))
+    file = tmp_path / "a.svg"
+    plot.draw(estimate(**changes), str(file))
+    joined = "\n".join(texts_of(file))
     for text in said:
         assert text in joined
     assert unsaid not in joined

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +25,7 @@ from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.simcard import bridge_for_command, simulated_card
 from tests.programs import warm
 from tests.programs.card_clients import STORY, wait_until
-from tests.programs.processes import clean_environment, run
+from tests.programs.processes import Start, clean_environment, run
 
 pytestmark = pytest.mark.slow
 
@@ -222,9 +221,9 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "gpuconf", "estimate", *words, "--probe", "--no-jit"]
 
 
-def test_on_the_command_line(probe: Measure, environ: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("probe")
+def test_on_the_command_line(environ: dict[str, str], tmp_path: Path) -> None:
     """One document on stdout; the tier, and a note of how far off the trace was: little."""
-    del probe
     words = ("models:dense", "--batch-size", "4", "--json")
     done = run(command(*words), tmp_path, environ=environ, timeout_s=200)
     assert done.returncode == 0, done.stderr
@@ -239,19 +238,12 @@ def test_on_the_command_line(probe: Measure, environ: dict[str, str], tmp_path: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.usefixtures("probe")
 def test_a_command_that_is_ended(
-    probe: Measure, environ: dict[str, str], tmp_path: Path, number: signal.Signals
+    start: Start, environ: dict[str, str], tmp_path: Path, number: signal.Signals
 ) -> None:
     """In the middle of a probe: SIGTERM in order, and after SIGKILL no process is left either."""
-    del probe
-    child = subprocess.Popen(
-        command("models:dense"),
-        cwd=tmp_path,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    child = start(command("models:dense"), environ)
 
     def is_probing() -> bool:
         return any(f"HOME={tmp_path}" in found for _, found in environments())

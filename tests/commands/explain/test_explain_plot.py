@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -12,6 +11,7 @@ from gpuconf.commands.explain import Diagnosis, explain, plot
 from gpuconf.support.failures.facts.allocations import Allocations, NodeAllocation
 from gpuconf.support.failures.facts.dump import Chunks, Dump
 from gpuconf.support.failures.reading import LogFacts
+from tests.support.reporting.outline import texts_of
 
 pytestmark = pytest.mark.slow  # draws
 
@@ -24,14 +24,10 @@ def diagnosis_of(name: str) -> Diagnosis:
 
 
 def drawn(diagnosis: Diagnosis, folder: Path) -> list[str]:
-    """The texts in the picture; matplotlib writes each as a comment beside its glyphs."""
+    """The texts in the picture."""
     file = folder / "a.svg"
     plot.draw(diagnosis, str(file))
-    parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
-    root = ElementTree.fromstring(file.read_text(encoding="utf-8"), parser)
-    assert root.tag.endswith("svg")
-    # The tag of a comment is the function that makes one.
-    return [str(each.text).strip() for each in root.iter() if callable(each.tag)]
+    return texts_of(file)
 
 
 def refusal_with(**facts: object) -> Diagnosis:

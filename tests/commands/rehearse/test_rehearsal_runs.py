@@ -18,7 +18,7 @@ from gpuconf.commands.rehearse.verdict import verdict_of
 from gpuconf.errors import UsageError
 from gpuconf.support.keras_api import batches as b
 from tests.commands.rehearse.programs import run_script
-from tests.programs.processes import clean_environment, write_package
+from tests.programs.processes import clean_environment, is_alive, write_package
 from tests.programs.terminals import OnTerminal
 
 pytestmark = pytest.mark.slow  # waits for programs
@@ -159,7 +159,7 @@ def test_other_groups_and_sessions_end_too(tmp_path: Path) -> None:
         done = run_once(["bash", str(script)], Orders(), environ=environ, is_shown=False)
         assert done.code == 0
         pids = [int((tmp_path / name).read_text(encoding="utf-8")) for name in "1234"]
-        assert not [pid for pid in pids if _is_alive(pid)]
+        assert not [pid for pid in pids if is_alive(pid)]
         reports = (tmp_path / "reports").read_text(encoding="utf-8").strip()
         assert reports
         assert not Path(reports).exists()
@@ -214,14 +214,6 @@ def test_arguments_of_an_optimizer_are_passed_on_as_they_are() -> None:
     assert list(known.values()) == [weight]
     given = ([(1, weight)], None, 5)
     assert all(a is b for a, b in zip(noted(given, known), given, strict=True))
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:

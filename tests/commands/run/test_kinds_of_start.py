@@ -16,8 +16,8 @@ import pytest
 
 from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, simulated_card
+from tests.programs import processes
 from tests.programs.card_clients import STORY
-from tests.programs.processes import clean_environment
 
 pytestmark = pytest.mark.slow
 
@@ -138,15 +138,9 @@ def card() -> Iterator[Card]:
 def run_on(card: Card, folder: Path, *words: str, options: tuple[str, ...] = ()) -> Done:
     """Run words under `gpuconf run` with half-card, and more options."""
     base = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-    done = subprocess.run(
-        [PYTHON, "-m", "gpuconf", "run", "--profile", "half-card", *options, "--", *words],
-        cwd=folder,
-        env=clean_environment(folder, {**card.environment(base), "CHILD": PYTHON}),
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=300,
-    )
+    command = [PYTHON, "-m", "gpuconf", "run", "--profile", "half-card", *options, "--", *words]
+    environ = {**card.environment(base), "CHILD": PYTHON}
+    done = processes.run(command, folder, environ=environ, timeout_s=300)
     lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("limit")]
     limits = [int(each) / MIB for line in lines for each in line]
     return Done(done.returncode, limits, done.stderr, done.stdout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from gpuconf.commands.run import shell
 from gpuconf.injected import SITE
 from gpuconf.simcard import Card
 from tests.commands.run import on_card
-from tests.programs.processes import clean_environment, run
+from tests.programs.processes import run
 from tests.programs.terminals import OnTerminal
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
@@ -128,15 +127,7 @@ def test_without_a_plan_the_shell_is_as_ever(tmp_path: Path, environ: dict[str, 
 
 def test_without_a_terminal(tmp_path: Path, environ: dict[str, str]) -> None:
     """A usage error with the command for scripts; nothing has been leased or started."""
-    done = subprocess.run(
-        [*SHELL, "--shell", "/bin/bash"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        text=True,
-        cwd=tmp_path,
-        env=clean_environment(tmp_path, environ),
-    )
+    done = run([*SHELL, "--shell", "/bin/bash"], tmp_path, environ=environ)
     assert done.returncode == 2
     assert "needs a terminal" in done.stderr
     assert "gpuconf run -- bash" in done.stderr

@@ -7,16 +7,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.programs.processes import Nvml, clean_environment, interruptible, write_package
+from tests.programs.card_clients import wait_until
+from tests.programs.processes import (
+    Nvml,
+    Program,
+    Start,
+    clean_environment,
+    interruptible,
+    is_alive,
+    run_python,
+    write_package,
+)
 from tests.support.children.hard_children import HARD, NAMES, OTHER_NAMES, OTHERS, STANDIN, WAYS
 
 pytestmark = pytest.mark.slow  # waits for programs
+
+Begin = Callable[[str], Program]
 
 
 @pytest.fixture
@@ -35,32 +47,22 @@ def environ(nvml: Nvml, tmp_path: Path) -> Iterator[dict[str, str]]:
             os.kill(pid_of(tmp_path, name), signal.SIGKILL)
 
 
-def begin(way: str, environ: dict[str, str], folder: Path) -> subprocess.Popen[bytes]:
+@pytest.fixture
+def begin(start: Start, environ: dict[str, str], tmp_path: Path) -> Begin:
     """Start a process that goes this way, among children of its own user's."""
-    program = folder / "way.py"
-    program.write_text(OTHERS + WAYS[way], encoding="utf-8")
-    return subprocess.Popen(
-        interruptible([sys.executable, str(program)]),
-        cwd=folder,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
+
+    def begin_one(way: str) -> Program:
+        program = tmp_path / "way.py"
+        program.write_text(OTHERS + WAYS[way], encoding="utf-8")
+        command = interruptible([sys.executable, str(program)])
+        return start(command, environ, stdout=subprocess.DEVNULL)
+
+    return begin_one
 
 
 def pid_of(folder: Path, name: str) -> int:
     """The process that wrote its number to this file."""
     return int((folder / name).read_text(encoding="utf-8"))
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that is dead but not yet waited for does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def living(folder: Path, names: tuple[str, ...]) -> list[str]:
@@ -71,52 +73,39 @@ def living(folder: Path, names: tuple[str, ...]) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "time-out"])
 def test_our_own_end_ends_them_all(
-    way: str, number: signal.Signals, environ: dict[str, str], tmp_path: Path
+    way: str, number: signal.Signals, begin: Begin, tmp_path: Path
 ) -> None:
     """Own sessions, ignored signals, stopped ones, orphans: gone.  The user's others: alive."""
-    process = begin(way, environ, tmp_path)
-    while not (tmp_path / "gone").exists():
-        assert process.poll() is None, process.communicate()[1].decode()
-        time.sleep(0.02)
-    assert living(tmp_path, NAMES) == list(NAMES)
+    process = begin(way)
+    wait_until(lambda: (tmp_path / "gone").exists() or process.poll() is not None)
+    assert living(tmp_path, NAMES) == list(NAMES), process.log
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    process.communicate(timeout=60)
     assert living(tmp_path, NAMES) == []
     assert living(tmp_path, OTHER_NAMES) == list(OTHER_NAMES)
     expected = -signal.SIGINT if number is signal.SIGINT else 128 + number
-    assert process.returncode == expected, said.decode()
+    assert process.returncode == expected, process.log
 
 
-def test_a_time_out_ends_them_all(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_time_out_ends_them_all(begin: Begin, tmp_path: Path) -> None:
     """As above, where it is the child's time that is up."""
-    process = begin("time-out", environ, tmp_path)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said.decode()
+    process = begin("time-out")
+    process.communicate(timeout=60)
+    assert process.returncode == 0, process.log
     assert living(tmp_path, NAMES) == []
     assert living(tmp_path, OTHER_NAMES) == list(OTHER_NAMES)
 
 
-def test_a_second_signal_does_not_cut_the_end_short(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_second_signal_does_not_cut_the_end_short(begin: Begin, tmp_path: Path) -> None:
     """Ctrl-C again and again, as impatient people do."""
-    process = begin("doctor", environ, tmp_path)
-    while not (tmp_path / "gone").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
+    process = begin("doctor")
+    wait_until((tmp_path / "gone").exists)
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
         time.sleep(0.001)
     process.communicate()
     assert living(tmp_path, NAMES) == []
     assert living(tmp_path, OTHER_NAMES) == list(OTHER_NAMES)
-
-
-def words_of(program: str, home: Path) -> list[bytes]:
-    """The words that a program prints, which must end well."""
-    command = [sys.executable, "-c", program]
-    environ = clean_environment(home)
-    return subprocess.run(command, env=environ, capture_output=True, check=True).stdout.split()
 
 
 def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:
@@ -137,7 +126,7 @@ def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:
         "    print(stop.code)\n"
         "assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL\n"
     )
-    assert words_of(program, tmp_path) == [b"held", b"143"]
+    assert run_python(program, tmp_path) == "held\n143\n"
 
 
 def test_a_signal_that_others_swallow_ends_us_all_the_same(tmp_path: Path) -> None:
@@ -159,7 +148,7 @@ def test_a_signal_that_others_swallow_ends_us_all_the_same(tmp_path: Path) -> No
         "        except SystemExit as stop:\n"
         "            print(stop.code)\n"
     )
-    assert words_of(program, tmp_path) == [b"143"] * 4
+    assert run_python(program, tmp_path) == 4 * "143\n"
 
 
 def test_families_in_one_process_are_apart(tmp_path: Path) -> None:
@@ -181,6 +170,4 @@ def test_families_in_one_process_are_apart(tmp_path: Path) -> None:
         "assert not alive('outer')\n"
         "assert outer.is_gone and inner.is_gone\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=clean_environment(tmp_path), check=True
-    )
+    run_python(program, tmp_path)

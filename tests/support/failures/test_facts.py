@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from gpuconf.commands.explain import explain
 from gpuconf.support.failures.facts.allocations import layer_of
 from gpuconf.support.failures.facts.card import LoggedProcess
 from gpuconf.support.failures.facts.tensor import request_in, requested_bytes, tensor_in
+from tests.programs.processes import run_python
 
 FACTS = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text(encoding="utf-8"))
 
@@ -200,7 +198,7 @@ def test_what_looks_like_the_batch_is_said() -> None:
 
 
 @pytest.mark.slow
-def test_the_order_of_hashes_changes_nothing() -> None:
+def test_the_order_of_hashes_changes_nothing(tmp_path: Path) -> None:
     """Processes whose sets are ordered differently tell lines that meet two rules alike."""
     program = (
         "import json\nfrom gpuconf import explain\n"
@@ -208,17 +206,8 @@ def test_the_order_of_hashes_changes_nothing() -> None:
         "bfc = 'OOM when allocating tensor ran out of memory trying to allocate 9 bytes'\n"
         "print(json.dumps(explain(jax + 'allocate 9 bytes.\\n' + bfc).as_dict()))"
     )
-    documents = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": str(seed)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in range(8)
-    }
-    assert len(documents) == 1
+    environs = [{"PYTHONHASHSEED": str(seed)} for seed in range(8)]
+    assert len({run_python(program, tmp_path, environ=environ) for environ in environs}) == 1
 
 
 def test_no_file_of_gpuconf_is_the_users_code() -> None:

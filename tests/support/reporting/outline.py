@@ -1,8 +1,10 @@
-"""What stands in a piece of HTML, and that nothing in it runs or loads."""
+"""What stands in a piece of HTML or in a picture, and that nothing of HTML runs or loads."""
 
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
 
 _VOID = {"meta", "br", "img", "link", "input", "hr"}
 
@@ -36,6 +38,15 @@ class Outline(HTMLParser):
     def text(self) -> str:
         """All that a person reads, in one line."""
         return " ".join(" ".join(self.words).split())
+
+
+def texts_of(picture: Path) -> list[str]:
+    """The texts in an SVG; matplotlib writes each as a comment beside its glyphs."""
+    parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
+    root = ElementTree.fromstring(picture.read_text(encoding="utf-8"), parser)
+    assert root.tag.endswith("svg")
+    # The tag of a comment is the function that makes one.
+    return [str(each.text).strip() for each in root.iter() if callable(each.tag)]
 
 
 def check_harmless(html: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from gpuconf.basics.units import MIB
 from gpuconf.commands.doctor.source import findings_in
 from gpuconf.commands.doctor.source.version_1 import GRAPH_NAMES, KERAS_2_NAMES, SESSION_NAMES
-from gpuconf.simcard import bridge_for_command, simulated_card
+from gpuconf.simcard import simulated_card
 from tests.programs import warm
 from tests.programs.card_clients import STORY
 from tests.programs.processes import run
@@ -74,21 +73,18 @@ def fixed(script: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_fix_of_a_script_of_2018_runs(tmp_path: Path) -> None:
+def test_the_fix_of_a_script_of_2018_runs(bridge: Path, tmp_path: Path) -> None:
     """On the simulated card, on its GPU, within the fraction that it asked for.
 
     And in the same process: tf.compat.v1 has every name that is called TensorFlow 1's, tf has none
     of them; cells and initializers of tf.contrib are there; the set_session of
     tensorflow.python.keras is there and does nothing that Keras knows of.
     """
-    if shutil.which("c++") is None:
-        pytest.skip("there is no C++ compiler named c++")
     kept = [*SESSION_NAMES, *GRAPH_NAMES, *KERAS_2_NAMES]
     moved = ["nn.rnn_cell.BasicLSTMCell", "glorot_uniform_initializer"]  # out of tf.contrib
     file = tmp_path / "old.py"
     listing = LIST.format(old=[*kept, *moved], new=kept)
     file.write_text(fixed(SCRIPT) + listing, encoding="utf-8")
-    bridge = bridge_for_command([sys.executable])
     with simulated_card(STORY) as card:
         environ = card.environment({warm.VARIABLE: "1"}, bridge=bridge)
         done = run([sys.executable, str(file)], tmp_path, environ=environ, timeout_s=300)
