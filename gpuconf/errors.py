@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+from gpuconf.basics.terminal import for_ipython, is_in_ipython
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -28,7 +30,7 @@ class GpuconfError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = for_ipython(hint) if hint and is_in_ipython() else hint
         self.command = command
 
     def __str__(self) -> str:

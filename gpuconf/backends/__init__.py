@@ -20,6 +20,7 @@ def environment_changes(
     baseline: Mapping[str, str],
     *,
     has_tf_keras: bool = False,
+    has_amd_gpu: bool = False,
     knows_new_jax_name: bool = False,
 ) -> list[Change]:
     """Return every variable that ``profile`` asks to set, for all frameworks and its ``env``.
@@ -27,10 +28,11 @@ def environment_changes(
     Without a ``plan``, only those that need no figures: ``gpus: none``, growth, allocators,
     ``env``. ``baseline`` is the environment as the user set it; see
     :mod:`gpuconf.basics.environment`. ``has_tf_keras`` says whether the package tf_keras can be
-    imported, and ``knows_new_jax_name`` whether the installed JAX reads XLA_CLIENT_MEM_FRACTION.
+    imported, ``has_amd_gpu`` whether ROCm finds a GPU, and ``knows_new_jax_name`` whether the
+    installed JAX reads XLA_CLIENT_MEM_FRACTION.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
-    changes = _visibility(profile, plan)
+    changes = _visibility(profile, plan, has_amd_gpu=has_amd_gpu)
     changes += tensorflow.wishes(profile, growth, has_tf_keras=has_tf_keras)
     changes += jax.wishes(profile, growth)
     if plan is not None:
@@ -40,7 +42,7 @@ def environment_changes(
     return changes
 
 
-def _visibility(profile: Profile, plan: Plan | None) -> list[Change]:
+def _visibility(profile: Profile, plan: Plan | None, *, has_amd_gpu: bool) -> list[Change]:
     """Return the variables of the plan; ``gpus: none`` does not depend on the machine."""
     values = {"CUDA_VISIBLE_DEVICES": "-1" if profile.gpus.kind == "none" else None}
     if plan is not None:
@@ -48,8 +50,11 @@ def _visibility(profile: Profile, plan: Plan | None) -> list[Change]:
             "CUDA_VISIBLE_DEVICES": plan.cuda_visible_devices,
             "CUDA_DEVICE_ORDER": plan.cuda_device_order,
         }
+    if has_amd_gpu and values["CUDA_VISIBLE_DEVICES"] == "-1":
+        # If it is set, HIP does not read CUDA's; ROCm 10 documents this one alone.
+        values["HIP_VISIBLE_DEVICES"] = "-1"
     return [
-        Change(name, value, OWNED_VARIABLES[name], overrules=True)
+        Change(name, value, OWNED_VARIABLES.get(name, "gpus"), overrules=True)
         for name, value in values.items()
         if value is not None
     ]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.state_note import STATE_VARIABLE, SetVariable, StateNote, encode, read_note
+from gpuconf.basics.terminal import for_ipython, is_in_ipython
 from gpuconf.errors import UsageError
 
 # Passes the plan of a `gpuconf run` to the programs in it; see gpuconf.session.run_variable.
@@ -141,6 +142,7 @@ def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
         f"keeping {wish.name}={theirs} from your environment, which overrides the profile's "
         f"{wish.setting}; `unset {wish.name}` to use the profile's value"
     )
+    why = for_ipython(why) if is_in_ipython() else why
     return Setting(wish.name, wish.value, theirs, why, wish.name)
 
 

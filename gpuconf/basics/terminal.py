@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TextIO
 
 _LAYOUT = "\n\t"
+# Commands that change variables, as our hints have them; not those that are read before a cell runs
+# (LD_LIBRARY_PATH).
+_SHELL = re.compile(
+    r"(?:unset (?P<names>(?!LD_|PYTHON)[A-Z]\w*(?: [A-Z]\w*)*)"
+    r"|export (?P<name>(?!LD_|PYTHON)[A-Z]\w*)=(?P<value>'[^']*'|[^\s;`]*[^\s;`,]))"
+    r"(?:\s+(?P<comment>#.*))?(?P<next>; (?=unset |export ))?"
+)
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -65,6 +73,27 @@ def show_no_traceback(error: BaseException) -> None:
     """In notebooks and IPython, show the message of ``error`` instead of its traceback."""
     text = printable(str(error), keep=_LAYOUT)
     error._render_traceback_ = lambda *_: [f"gpuconf: error: {text}"]  # type: ignore[attr-defined]
+
+
+def is_in_ipython() -> bool:
+    """Whether a notebook or IPython runs this process."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_ipython is not None and get_ipython() is not None
+
+
+def for_ipython(text: str) -> str:
+    """Return ``text`` with ``export`` and ``unset`` as lines of a cell; ``%env`` cannot unset."""
+
+    def line_of(found: re.Match[str]) -> str:
+        comment = f"{found['comment']}\n" if found["comment"] else ""  # %env would assign it
+        if found["name"]:
+            line = f"%env {found['name']}={found['value'].strip(chr(39))}"
+        else:
+            pops = (f'os.environ.pop("{name}", None)' for name in found["names"].split())
+            line = "; ".join(("import os", *pops))
+        return comment + line + ("\n" if found["next"] else "")
+
+    return _SHELL.sub(line_of, text)
 
 
 def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:

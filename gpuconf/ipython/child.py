@@ -88,6 +88,7 @@ def print_answer() -> None:
     _, error, *words = sys.argv
     try:
         options = build_parser(prog="%gpuconf").parse_args(words)
+        options.ipython = True
         sys.exit(options.command(options, Output(as_json="--json" in words)))
     except GpuconfError as refused:
         said = {"message": refused.message, "hint": refused.hint}

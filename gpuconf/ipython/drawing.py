@@ -85,7 +85,8 @@ def of_report(report: Report) -> Drawing:
     """What the doctor found."""
     from gpuconf.commands.doctor.text import TextLayout, lines_of
 
-    return drawing(lines_of(report), lines_of(report, TextLayout(verbose=True)))
+    short, whole = (TextLayout(verbose=each, ipython=True) for each in (False, True))
+    return drawing(lines_of(report, short), lines_of(report, whole))
 
 
 # By the names of the types, which are not imported for it.

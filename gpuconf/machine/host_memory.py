@@ -8,9 +8,15 @@ from gpuconf.basics.processes import text_in
 from gpuconf.basics.units import KIB
 
 
-def total_bytes(root: str = "/") -> int | None:
+def installed_bytes(root: str = "/") -> int | None:
     """Return the host's memory; None if unknown."""
     return _of_meminfo(root, "MemTotal")
+
+
+def total_bytes(root: str = "/") -> int | None:
+    """Return the host's memory, within its control group's limit; None if unknown."""
+    installed, limit = installed_bytes(root), _of_group(root, "max")
+    return installed if installed is None or limit is None else min(installed, limit)
 
 
 def available_bytes(root: str = "/") -> int | None:
@@ -20,18 +26,21 @@ def available_bytes(root: str = "/") -> int | None:
     """
     available = _of_meminfo(root, "MemAvailable")
     found = [] if available is None else [available]
-    limit, used = (
-        text_in(f"{root}/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current")
-    )
-    if limit.isdecimal() and used.isdecimal():  # "max" means no limit
+    limit, used = _of_group(root, "max"), _of_group(root, "current")
+    if limit is not None and used is not None:
         cached = re.search(
             r"^inactive_file (\d+)$", text_in(f"{root}/sys/fs/cgroup/memory.stat"), re.MULTILINE
         )
-        kept = int(used) - (int(cached[1]) if cached else 0)  # file pages can be reclaimed
-        found.append(max(int(limit) - kept, 0))
+        kept = used - (int(cached[1]) if cached else 0)  # file pages can be reclaimed
+        found.append(max(limit - kept, 0))
     return min(found, default=None)
 
 
 def _of_meminfo(root: str, name: str) -> int | None:
     match = re.search(rf"^{name}:\s+(\d+) kB", text_in(f"{root}/proc/meminfo"), re.MULTILINE)
     return int(match[1]) * KIB if match else None
+
+
+def _of_group(root: str, name: str) -> int | None:
+    text = text_in(f"{root}/sys/fs/cgroup/memory.{name}").strip()
+    return int(text) if text.isdecimal() else None  # "max" means no limit

@@ -52,6 +52,8 @@ def shortage_error(
     sums = "".join(f"\n  {line}" for line in plan.arithmetic)
     held_by = _held_by(plan.gpu, profile)
     held = f"\n  used or reserved by {held_by}" if held_by else ""
+    if "GH200" in (plan.gpu.name or ""):  # its memory is also a NUMA node of the host
+        held += "\n  the host's page cache may be in it; `sudo sysctl vm.drop_caches=1` frees that"
     waits = policy.action == "wait" and plan.can_ever_fit
     problem = f"not enough GPU memory for profile {profile.name} on {label(plan.gpu)}"
     if plan.is_behind:

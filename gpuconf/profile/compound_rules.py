@@ -211,7 +211,7 @@ def _refused_name(name: str) -> tuple[str, str] | None:
         rule = "letters, digits and _ only, no digit first"
         return f"{quoted(name)} is not a name of a variable; the rule: {rule}", "correct the name"
     if name.startswith("GPUCONF_"):
-        return "gpuconf reads this before any profile", f"set it in the shell: export {name}=…"
+        return "gpuconf reads this before any profile", f"set it outside profiles: export {name}=…"
     if re.fullmatch(_SHELL_PATTERN, name):
         message = (
             f"{name} acts before the program starts, or on what code it runs; "

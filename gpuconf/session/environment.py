@@ -170,6 +170,7 @@ def environment_for(
         plan,
         baseline,
         has_tf_keras=has_tf_keras,
+        has_amd_gpu=os.path.exists("/dev/kfd"),
         knows_new_jax_name=plan is not None and _jax_reads(NEW_FRACTION),
     )
     changes, settings = environment.settle(wishes, baseline)

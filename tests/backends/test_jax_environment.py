@@ -133,6 +133,18 @@ def test_the_allocator() -> None:
     assert voided_cap({}) is None
 
 
+@pytest.mark.parametrize(
+    ("policy", "end"),
+    [("0.75+", "all"), ("0.3", "all"), ("0.3-0.6", "0.6"), ("0.3-0.5", None), ("0.2-0.4", None)],
+)
+def test_a_policy_that_grows_beyond_the_fraction(policy: str, end: str | None) -> None:
+    """XLA's flag overrides the fraction, so the limit is no cap unless the policy ends below it."""
+    flags = f"--xla_gpu_autotune_level=0 --xla_gpu_memory_fraction_policy={policy}"
+    why = voided_cap({"XLA_FLAGS": flags, OLD: "0.5"})
+    assert (why and why.split()[-4]) == end
+    assert voided_cap({"XLA_FLAGS": "--xla_gpu_autotune_level=0", OLD: "0.5"}) is None
+
+
 XLA_GRANULE = 2 * MIB
 
 

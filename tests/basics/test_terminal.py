@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpuconf.basics.terminal import debug, printable, say, wants_colour
+from gpuconf.basics.terminal import debug, for_ipython, printable, say, wants_colour
 
 
 class Stream(io.StringIO):
@@ -55,6 +55,21 @@ def test_colour(
 ) -> None:
     """--color > non-empty NO_COLOR > non-empty FORCE_COLOR > is it a terminal, and no dumb one."""
     assert wants_colour(stream, choice=choice, environ=environ) is expected
+
+
+@pytest.mark.parametrize(
+    ("shell", "cell"),
+    [
+        ("export A=1, or: unset A", '%env A=1, or: import os; os.environ.pop("A", None)'),
+        ("unset A; export B_2='x y'", 'import os; os.environ.pop("A", None)\n%env B_2=x y'),
+        ("export A=0,1   # so that", "# so that\n%env A=0,1"),
+        ("unset LD_LIBRARY_PATH; pip check", "unset LD_LIBRARY_PATH; pip check"),
+        ("unset A B", 'import os; os.environ.pop("A", None); os.environ.pop("B", None)'),
+    ],
+)
+def test_hints_for_a_cell(shell: str, cell: str) -> None:
+    """%env takes the rest of its line as the value, and cannot unset; the loader's path stays."""
+    assert for_ipython(shell) == cell
 
 
 class Raising(io.StringIO):

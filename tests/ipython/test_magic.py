@@ -196,6 +196,18 @@ def test_a_session_sees_its_own_lease(
     assert (cells[7].out + cells[7].err).count("gpuconf: error: --watch draws on a terminal") == 1
 
 
+def test_hints_are_for_a_cell(tmp_path: Path, environ: dict[str, str]) -> None:
+    """What a session keeps, what it refuses, and what the doctor says: each can be pasted."""
+    environ = environ | {"TF_FORCE_GPU_ALLOW_GROWTH": "false"}
+    lines = ("import gpuconf.auto; print(gpuconf.activation())",
+             "%env GPUCONF_DISABLE=1", "%gpuconf doctor environment.disabled",
+             "%env GPUCONF_DISABLE=maybe", "%gpuconf profile half-card")  # fmt: skip
+    kept, _, doctor, _, refused = run_cells(tmp_path, *lines, environ=environ)
+    assert 'os.environ.pop("TF_FORCE_GPU_ALLOW_GROWTH", None)` to use' in kept.out
+    assert 'import os; os.environ.pop("GPUCONF_DISABLE", None)' in doctor.out
+    assert "hint: %env GPUCONF_DISABLE=1, or: import os" in refused.out + refused.err
+
+
 def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:
     """With the traceback, which a report needs."""
     spoil = "import gpuconf.session.configure as b\nb.plan = None"

@@ -59,6 +59,20 @@ def changes(profile: Profile) -> Iterator[Change]:
             yield from environment_changes(profile, plan, baseline, has_tf_keras=True)
 
 
+def test_an_amd_gpu_is_hidden_with_the_others() -> None:
+    """By a profile that hides the GPUs, with or without a plan, and by no other."""
+    for name, plan, expected in (
+        ("cpu-only", None, "-1"),
+        ("cpu-only", MACHINE, "-1"),
+        ("half-card", MACHINE, None),
+        ("half-card", MACHINE._replace(gpus=()), None),
+    ):
+        profile = load_profile(name, environ={})
+        made = make_plan(profile, plan, environ={}) if plan else None
+        found = environment_changes(profile, made, {}, has_amd_gpu=True)
+        assert {each.name: each.value for each in found}.get("HIP_VISIBLE_DEVICES") == expected
+
+
 def test_every_variable_that_a_backend_sets_is_owned_by_its_key(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gpuconf.basics.environment import Change
@@ -15,6 +16,7 @@ NEW_FRACTION, OLD_FRACTION = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_F
 ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _UNIFIED = "TF_FORCE_UNIFIED_MEMORY"  # XLA also reads it
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+_POLICY = re.compile(r"--xla_gpu_memory_fraction_policy=(\S+)")
 
 # How XLA's allocators that do not enforce a limit behave.  `platform` was tested (jax 0.10.2: no
 # error up to the last free byte).  `cuda_async` uses the driver's pool, whose limit TensorFlow also
@@ -79,7 +81,23 @@ def voided_cap(environ: Mapping[str, str]) -> str | None:
     """Return why JAX's fraction is not a cap in ``environ``; None if it is."""
     if environ.get(_UNIFIED) in ("1", "true"):
         return f"with {_UNIFIED} set JAX may take all of the card, and the host's memory beyond"
-    return why_no_cap(environ.get(ALLOCATOR, ""))
+    return _why_growing(environ) or why_no_cap(environ.get(ALLOCATOR, ""))
+
+
+def _why_growing(environ: Mapping[str, str]) -> str | None:
+    """Return why a policy in ``XLA_FLAGS`` allows more than the fraction, which it overrides.
+
+    Without an end, ``0.75`` or ``0.75+``, it may allow all of the card; ``0.3-0.35`` ends at 0.35
+    (xla/pjrt/plugin/xla_gpu/xla_gpu_allocator_config.h).  JAX up to 0.12 does not know the flag.
+    """
+    policy = _POLICY.search(environ.get("XLA_FLAGS", ""))
+    fraction = environ.get(NEW_FRACTION) or environ.get(OLD_FRACTION) or ""
+    if policy is None:
+        return None
+    end = policy[1].partition("-")[2]
+    if is_within(fraction, 1) and is_within(end, float(fraction)):
+        return None
+    return f"with {policy[0]} in XLA_FLAGS JAX may take {end or 'all'} of the card"
 
 
 def why_no_cap(allocator: str) -> str | None:

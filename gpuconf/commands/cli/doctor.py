@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--list-checks", action="store_true", help="list the checks, and run none")
     add("--root", default="/", help=argparse.SUPPRESS)  # a tree of files, for tests
     add(PARENT_OPTION, help=argparse.SUPPRESS)  # in words, for %gpuconf
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, ipython=False)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -233,6 +233,7 @@ def _show(report: Report, options: argparse.Namespace, output: Output) -> None:
         width=output.width,
         verbose=options.verbose or (bool(options.checks) and not report.is_of_many_files),
         ascii=not output.can_write(GLYPHS),
+        ipython=options.ipython,
     )
     if options.checks and not any(name.split(".")[0] == "cards" for name in options.checks):
         report = report._replace(cards=())

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from gpuconf.basics.terminal import for_ipython
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.report import BAR_PARTS, CardReport, MemoryBar, Report
 from gpuconf.planner.plan import FRAMEWORKS
@@ -20,11 +21,14 @@ _MOST_HOLDERS = 4
 
 
 class TextLayout(NamedTuple):
-    """The layout: width in columns (None for a file or pipe), and whether to show all findings."""
+    """The layout: width in columns (None for a file or pipe), whether to show all findings, and
+    whether a fix is pasted into a cell of IPython.
+    """
 
     width: int | None = None
     verbose: bool = False
     ascii: bool = False
+    ipython: bool = False
 
 
 def lines_of(report: Report, shape: TextLayout = TextLayout()) -> list[Line]:  # noqa: B008  # immutable
@@ -63,7 +67,8 @@ def finding_lines(finding: Finding, shape: TextLayout) -> Iterator[Line]:
         if shape.verbose or _is_for_all(detail, finding):
             yield Line(" " * _INDENT + detail, "dim", _INDENT)
     label = "fix: "
-    for text in (finding.fix or "").splitlines():  # never wrapped, because it is pasted
+    fix = finding.fix or ""
+    for text in (for_ipython(fix) if shape.ipython else fix).splitlines():  # never wrapped: pasted
         yield line_of((f"{' ' * _INDENT}{label}", "dim"), (text, "cyan"))
         label = " " * len(label)
 

@@ -35,6 +35,8 @@ class Holding(NamedTuple):
     """The processes that have taken it, with the driver's process ids; None if unknown."""
     is_estimate: bool = False
     """Whether ``used_bytes`` is estimated from the growth of the GPU's use."""
+    most_bytes: Bytes | None = None
+    """Its memory limit and its context, which may be more than is reserved; None if unknown."""
 
 
 class UserHoldings(NamedTuple):

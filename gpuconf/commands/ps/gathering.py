@@ -138,6 +138,7 @@ def _leased(lease: CardLease) -> Holding:
         program=lease.program,
         profile=lease.profile,
         lease_bytes=lease.lease_bytes,
+        most_bytes=lease.most_bytes,
         used_bytes=lease.used_bytes,
         is_estimate=lease.is_estimate,
         since=_moment(lease.since),

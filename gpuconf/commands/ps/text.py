@@ -82,11 +82,12 @@ _COLUMNS: dict[str, dict[str, Any]] = {
     "PROGRAM": {"shortest": 12},
     "PROFILE": {"shortest": 9, "rank": 2},
     "RESERVED": {"is_right": True},
+    "AT MOST": {"is_right": True, "rank": 3},
     "IN USE": {"is_right": True},
     "AT LEAST": {"is_right": True},
     "SINCE": {"rank": 1},
 }
-_HELD = ("GPU", "PID", "USER", "PROGRAM", "PROFILE", "RESERVED", "IN USE", "SINCE")
+_HELD = ("GPU", "PID", "USER", "PROGRAM", "PROFILE", "RESERVED", "AT MOST", "IN USE", "SINCE")
 _WAITING = ("GPU", "PLACE", "PID", "USER", "PROGRAM", "PROFILE", "AT LEAST", "SINCE")
 
 
@@ -121,6 +122,7 @@ def _nobody(holdings: Holdings) -> str:
 
 
 def _process(each: Holding, card: CardHoldings, today: str) -> tuple[str, ...]:
+    most = each.most_bytes or 0
     return (
         card.label,
         _pid(each.pid, is_elsewhere=each.is_elsewhere),
@@ -128,6 +130,8 @@ def _process(each: Holding, card: CardHoldings, today: str) -> tuple[str, ...]:
         each.program or _UNKNOWN,
         each.profile or _NONE,
         _NONE if each.lease_bytes is None else sized(each.lease_bytes),
+        # Without a row that may take more than is reserved, the column is not shown.
+        sized(most) if most > (each.lease_bytes or 0) else "",
         _used(each),
         _since(each.since, today),
     )
@@ -147,6 +151,7 @@ def _user(each: UserHoldings, card: CardHoldings) -> tuple[str, ...]:
         f"{each.process_count} process{'' if each.process_count == 1 else 'es'}",
         "",
         _NONE if each.lease_bytes is None else sized(each.lease_bytes),
+        "",
         _UNKNOWN if each.used_bytes is None else sized(each.used_bytes),
         "",
     )

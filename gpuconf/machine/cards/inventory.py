@@ -38,8 +38,9 @@ class CardLease(NamedTuple):
     """GPU memory that another process has leased; see ``gpuconf.machine.leases``.
 
     ``used_bytes`` is what that process and its children have already taken, and ``pids`` are their
-    process ids; None if unknown.  With ``is_estimate`` the driver does not report their use, and
-    ``used_bytes`` follows from the growth of the card's.  ``since`` is in seconds since 1970.
+    process ids; None if unknown.  ``most_bytes`` is its limit and context.  With ``is_estimate``
+    the driver does not report their use, and ``used_bytes`` follows from the growth of the card's.
+    ``since`` is in seconds since 1970.
     ``is_elsewhere`` means that ``pid`` belongs to another pid namespace, ``is_ours`` that the
     holder belongs to the current user, and ``is_parent`` that the current process descends from it.
     """
@@ -56,6 +57,7 @@ class CardLease(NamedTuple):
     is_elsewhere: bool = False
     is_parent: bool = False
     is_estimate: bool = False
+    most_bytes: int | None = None
 
     @property
     def promised_bytes(self) -> int:

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from gpuconf.basics.terminal import printable
+from gpuconf.basics.units import MIB
 from gpuconf.machine import host_memory
 from gpuconf.machine.cards import patience
 from gpuconf.machine.cards.dmem import with_dmem
@@ -214,7 +215,7 @@ def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
         is_exclusive=None if compute_mode is None else compute_mode == _EXCLUSIVE_PROCESS,
     )
     if not gpu.mig_enabled:
-        return gpu if gpu.total_bytes is not None else _with_host_memory(nvml, handle, gpu)
+        return _with_host_memory(nvml, handle, gpu)
     return gpu._replace(mig_instances=_read_mig_instances(nvml, handle, gpu, processes=processes))
 
 
@@ -260,15 +261,23 @@ def _with_host_memory(nvml: ModuleType, handle: Any, gpu: Gpu) -> Gpu:
     """Return ``gpu`` with the host's figures if both share their memory, as on GB10 and Jetson.
 
     There NVML supports no memory query, or reports a total of 0; a lost GPU has other errors.
+    Some drivers are reported to answer with the host's total.  Their free memory is then too low,
+    because it lacks the page cache, as CUDA's does (unslothai/unsloth#10704, Syllo/nvtop#463).
     """
-    try:
-        is_unified = not nvml.nvmlDeviceGetMemoryInfo(handle).total
-    except Exception as error:
-        is_unified = getattr(error, "value", None) == _NOT_SUPPORTED
+    if gpu.total_bytes is not None:
+        other_bytes = abs(gpu.total_bytes - (host_memory.installed_bytes() or 0))
+        is_unified = "GB10" in (gpu.name or "") or other_bytes < MIB
+    else:
+        try:
+            is_unified = not nvml.nvmlDeviceGetMemoryInfo(handle).total
+        except Exception as error:
+            is_unified = getattr(error, "value", None) == _NOT_SUPPORTED
     total_bytes, free_bytes = host_memory.total_bytes(), host_memory.available_bytes()
     if not is_unified or total_bytes is None or free_bytes is None:
         return gpu
-    return gpu._replace(total_bytes=total_bytes, free_bytes=free_bytes, is_unified=True)
+    return gpu._replace(
+        total_bytes=total_bytes, free_bytes=free_bytes, used_bytes=None, is_unified=True
+    )
 
 
 def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:

@@ -244,6 +244,7 @@ def _described(
         pids=None if used is None else tuple(each.pid for each in used),
         is_elsewhere=lease.owner.namespace != reader.namespace,
         is_parent=lease.owner.namespace == reader.namespace and lease.owner.pid in parents,
+        most_bytes=_noted(lease, _MOST),
     )
 
 

@@ -376,3 +376,29 @@ EXPORT int nvmlDeviceGetNvLinkState(const struct device *device, unsigned link, 
     (void)state;
     return refuse(device);
 }
+
+/* nvmlFieldValue_t; each field has its own return code. */
+struct field_value {
+    unsigned field, scope;
+    long long timestamp, latency_us;
+    int type, status;
+    long long value;
+};
+
+EXPORT int nvmlDeviceGetFieldValues(const struct device *device, int count, struct field_value *values)
+{
+    uint32_t gpu;
+    int status = nvml_find_gpu(device, &gpu);
+    for (int place = 0; status == NVML_OK && place < count; place++)
+        values[place].status = NVML_NOT_SUPPORTED;
+    return status;
+}
+
+/* Confidential computing is off: environment, feature and tools of nvmlConfComputeSystemState_t. */
+EXPORT int nvmlSystemGetConfComputeState(unsigned state[3])
+{
+    if (!started())
+        return NVML_UNINITIALIZED;
+    memset(state, 0, 3 * sizeof state[0]);
+    return NVML_OK;
+}

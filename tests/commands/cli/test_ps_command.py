@@ -85,6 +85,7 @@ def test_three_programs_on_a_card(
     first, second = gpu["processes"]
     assert (first["pid"], first["program"]) == (leased.pid, "lease_holder.py")
     assert (first["profile"], first["lease_bytes"]) == ("half", (5632 + 640) * MIB)
+    assert first["most_bytes"] == first["lease_bytes"]
     assert (first["used_bytes"], first["pids"]) == (2048 * MIB, [leased.pid])
     assert first["since"][:4].isdigit()
     assert (second["pid"], second["program"]) == (alone.pid, "cuda_client.py")

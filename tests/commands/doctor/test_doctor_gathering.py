@@ -9,6 +9,7 @@ import pytest
 from gpuconf.basics.units import GIB
 from gpuconf.commands.doctor.facts import System
 from gpuconf.commands.doctor.gathering.system import read_system
+from gpuconf.machine.host_memory import total_bytes
 from tests.commands.doctor.doctor_trees import (
     LINUX,
     MODULE,
@@ -158,3 +159,5 @@ def test_host_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:
     cached = {"/sys/fs/cgroup/memory.stat": f"anon 9\ninactive_file {GIB}\n"}
     assert read(machine(tmp_path / "d", **meminfo, **limited, **cached)).available_bytes == 4 * GIB
     assert read(machine(tmp_path / "c", **meminfo, **unlimited)).available_bytes == 8 * GIB
+    (tmp_path / "b/proc/meminfo").write_text("MemTotal:    8388608 kB\n", encoding="ascii")
+    assert total_bytes(str(tmp_path / "b")) == 4 * GIB

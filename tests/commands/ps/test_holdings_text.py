@@ -46,6 +46,17 @@ def test_a_row_for_each_process() -> None:
     ]
 
 
+def test_a_limit_above_the_reservation_has_a_column() -> None:
+    """Empty where all is reserved; the first to go where there is no room."""
+    shared = OURS._replace(pid=6, most_bytes=7 * GIB)
+    rows = holdings_of(shared, OURS._replace(most_bytes=5 * GIB))
+    head, above, equal = text(rows)
+    assert "  RESERVED   AT MOST    IN USE  " in head
+    assert "  5120 MiB  7168 MiB  2048 MiB  " in above
+    assert "  5120 MiB            2048 MiB  " in equal
+    assert "AT MOST" not in text(rows, 70)[0]
+
+
 def test_others_are_summed_up() -> None:
     """By user; a process whose owner is not known is nobody's, and what is unknown has no sum."""
     bens = ANNAS._replace(pid=9, user="ben", lease_bytes=None, used_bytes=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuconf.commands.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.commands.doctor.checks.driver_cause import EXPLAINED_BY, cause_of
 from gpuconf.commands.doctor.checks.packages import cuda_plugins
@@ -34,11 +36,34 @@ _WITH_NVML = {
     "kubernetes": f"kubectl explain pod.spec.containers.env   # and add {_CAPABILITIES}",
 }
 _NOUVEAU = "the kernel has loaded nouveau, which must give way to NVIDIA's own driver"
+# NVIDIA vGPU's user guide, "Virtual GPU types": GRID A100D-20C, NVIDIA A40-48Q, A100-2-10C.
+_VGPU = re.compile(r"-\d+[ABCQ]$")
 # NVIDIA, "CUDA compatibility", table 1: the minimum driver for each major version of CUDA.
 _OLDEST_DRIVER = {11: "450", 12: "525", 13: "580"}
 
 
 def _present(facts: Facts) -> Finding:
+    found = _of_driver(facts)
+    return found._replace(detail=(*found.detail, f"this machine: {_machine(facts)}"))
+
+
+def _machine(facts: Facts) -> str:
+    """What decides where limits and figures come from."""
+    system, gpus = facts.system, facts.inventory.gpus
+    other = system.other_gpu or ""
+    names = [gpu.name or "" for gpu in gpus]
+    kinds = {
+        "macOS": "Mac" in other,
+        "WSL2": system.is_wsl,
+        "Linux": not system.is_wsl and "Mac" not in other,
+        f"a {system.container} container": system.container is not None,
+        "GPU and host share memory": "Jetson" in other or any(gpu.is_unified for gpu in gpus),
+        "a vGPU": any(map(_VGPU.search, names)),
+    }
+    return ", ".join(kind for kind, is_so in kinds.items() if is_so)
+
+
+def _of_driver(facts: Facts) -> Finding:
     inventory = facts.inventory
     if inventory.problem is not None:
         return _does_not_answer(facts, inventory.problem)

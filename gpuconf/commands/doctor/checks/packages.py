@@ -21,6 +21,9 @@ _TENSORFLOWS = (
     "tf-nightly",
     "tf-nightly-cpu",
 )
+# Plugins for GPUs without CUDA; what fails is reported in tensorflow/tensorflow#126360.
+_PLUGINS = ("tensorflow-metal", "tensorflow-directml-plugin")
+_WITHOUT_METAL = (2, 20)
 _OTHER_FRAMEWORKS = {"Keras": "keras", "tf_keras": "tf-keras", "PyTorch": "torch", "JAX": "jax"}
 # Combinations that fail at startup, and the symptom; others may work despite their metadata.
 _DOES_NOT_START = {
@@ -71,7 +74,10 @@ def _tensorflow(facts: Facts) -> Finding:
     name, build = tensorflow_name(packages), packages.tensorflow
     if name is None:
         return skip("TensorFlow is not installed for this Python")
-    version = packages.version(name)
+    version = packages.version(name) or ""
+    plugin = next(filter(packages.version, _PLUGINS), None)
+    if plugin is not None:
+        return _with_plugin(plugin, packages, name, version)
     if build is None:
         return ok(f"{name} {version}, whose kind of build is unknown")
     if build.is_cuda or build.is_rocm:
@@ -85,6 +91,17 @@ def _tensorflow(facts: Facts) -> Finding:
     return warn(
         f"{name} {version} is built for the CPU: it does not see the GPU",
         fix=f"{remove}pip install --force-reinstall 'tensorflow[and-cuda]=={version}'",
+    )
+
+
+def _with_plugin(plugin: str, packages: Packages, name: str, version: str) -> Finding:
+    both = f"{name} {version} with {plugin} {packages.version(plugin)}"
+    if plugin != "tensorflow-metal" or release(version) < _WITHOUT_METAL:
+        return ok(f"{both}, which sets no memory limit")
+    return fail(
+        f"{both}: `import tensorflow` fails",
+        "the plugin was built for TensorFlow 2.18 and 2.19",
+        fix=f"pip install '{name}>=2.18.1,<2.20'   # or: pip uninstall {plugin}",
     )
 
 

@@ -16,7 +16,7 @@ Sign = Literal[
     "numpy", "limit-set", "growth-set", "segments-set", "split-set", "preallocation-off",
     "ranks", "trials", "pins-memory", "driver-out-of-memory",
     "amd", "node", "onnxruntime", "optimizer-state", "semaphore", "shuffle-buffer",
-    "data-pipeline", "managed-memory", "malloc-async",
+    "data-pipeline", "managed-memory", "malloc-async", "directml",
 ]  # fmt: skip
 
 # The signs of a program, anywhere in the log.
@@ -83,6 +83,7 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("semaphore", re.compile(r"\bSemLock\(|multiprocessing[/\\]synchronize\.py|\bctx\.Lock\(")),
     ("data-pipeline", re.compile(r"IteratorGetNext|\bPyFunc\b")),
     ("managed-memory", re.compile(r"bitsandbytes[/\\]csrc|paged_adamw")),
+    ("directml", re.compile(r"\bdml_device_")),
     ("malloc-async", re.compile(r"\bcudaMallocAsync\b")),
     ("shuffle-buffer", re.compile(r"(?i)shuffle buffer")),
 )  # fmt: skip
@@ -120,7 +121,7 @@ class ProgramReader:
         "set per process memory fraction", "in apply", "in convert", "in cuda", "load state dict",
         "load checkpoint", "model to", "model cuda", "load model", "failed to load",
         "initialize model", "load weights", "in load",
-        "stderr", "stdout", "rank", "trial", "pin memory", "nv err no memory",
+        "stderr", "stdout", "rank", "trial", "pin memory", "nv err no memory", "dml device",
         "hip error", "hip out of memory", "hip code object", "hiperrornobinaryforgpu", "rocm",
         "tfjs", "node modules", "nest", "js", "onnxruntime", "onnxruntime providers cuda",
         "exp avg", "exp avg sq", "init group", "momentum buffer", "low level optim", "semlock",

@@ -225,6 +225,8 @@ QUESTIONS: dict[str, _Question] = {
     "server-has-room": server_has_room,
     # CUDA refused, not PyTorch's allocator: usually the card was already full.
     "cuda-refused": _says("error: out of memory"),
+    # The thread that pins batches raised first, in its own traceback.
+    "pin-thread-ended": _says("pin memory thread exited"),
     # Libraries, driver and faults.
     "memory-status": _is_about_memory,
     "gpu-busy": lambda facts: (
