@@ -48,7 +48,7 @@ def test_the_error_survives_pickling() -> None:
 def test_a_gh200_may_hold_the_page_cache() -> None:
     """Its memory is a NUMA node of the host, and the error says how to free what Linux keeps."""
     with pytest.raises(ShortageError, match=r"vm\.drop_caches"):
-        decide(asking(4096), FULL._replace(name="NVIDIA GH200 480GB"))
+        plan(asking(4096), FULL._replace(name="NVIDIA GH200 480GB"))
 
 
 def test_a_demand_beyond_the_card_says_so() -> None:
