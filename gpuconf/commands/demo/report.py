@@ -66,8 +66,7 @@ def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> 
         "that moment, and reserves it for as long as the process lives:",
         *(f"{_INDENT}{line}" for line in arithmetic),
         "keep_free is for the display, context for what no limit covers: the CUDA context and the "
-        "handles of cuDNN and cuBLAS. Without it a real card says CUDNN_STATUS_ALLOC_FAILED, "
-        "which a simulated card cannot show.",
+        "handles of cuDNN and cuBLAS. Without it the run dies with CUDNN_STATUS_ALLOC_FAILED.",
     ]
 
 
