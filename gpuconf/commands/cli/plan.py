@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         metavar="PROFILE",
         help="a profile's name, or a path to one (default: $GPUCONF_PROFILE, else the project's "
-        "gpuconf.yaml, else your own, else shared-desktop); `gpuconf profiles list` shows the names",
+        "gpuconf.yaml, else your own, else shared-desktop); `gpuconf profiles list` shows "
+        "the names",
     )
     add_changes(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
