@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.state_note import STATE_VARIABLE, StateNote, encode, this_process
 from gpuconf.errors import ProfileError
 from gpuconf.profile import Profile, load_profile, refused_if_found, trust
 from gpuconf.profile.powers import HARMLESS_VARIABLES
@@ -160,17 +161,16 @@ def test_overrides_in_code_are_named(tmp_path: Path) -> None:
 
 def test_a_childs_project_file_stays_found(tmp_path: Path) -> None:
     """The parent's note does not make a name of what was found."""
-    from gpuconf.profile import ParentChoice
-
     file = tmp_path / "gpuconf.yaml"
     file.write_text(setting("XLA_FLAGS"))
     for origin, is_refused in (("project", True), ("unknown", True), ("path", False)):
-        parent = ParentChoice(str(file), origin)
+        note = StateNote(this_process(), (), str(file), origin)
+        environ = {STATE_VARIABLE: encode(note)}
         if is_refused:
             with pytest.raises(ProfileError, match="was found"):
-                load_profile(environ={}, directory="/", parent=parent)
+                load_profile(environ=environ, directory="/")
         else:
-            assert load_profile(environ={}, directory="/", parent=parent).env
+            assert load_profile(environ=environ, directory="/").env
 
 
 @pytest.mark.parametrize(
