@@ -1,4 +1,4 @@
-"""The plan for a profile that uses GPUs: those that are visible, chosen and have enough memory.
+"""The plan for a profile: its GPUs are those that are visible, chosen and have enough memory.
 
 Pure: nothing here inspects the machine.
 """
@@ -28,15 +28,27 @@ from gpuconf.planner.visibility import fastest_first, see, settle_order, variabl
 from gpuconf.profile.model import Profile
 
 
-def plan_on(
-    inventory: Inventory,
+def make_plan(
     profile: Profile,
+    inventory: Inventory,
     *,
     environ: Mapping[str, str],
-    chosen_by_parent: str | None,
-    order_by_parent: str | None,
+    chosen_by_parent: str | None = None,
+    order_by_parent: str | None = None,
 ) -> Plan:
-    """Make the plan of :func:`gpuconf.planner.make_plan`, with its arguments."""
+    """Make the plan for ``profile`` on ``inventory``.
+
+    ``environ`` is the environment as the user or a scheduler set it: CUDA_VISIBLE_DEVICES is
+    narrowed, never widened.  ``chosen_by_parent`` is the CUDA_VISIBLE_DEVICES that gpuconf wrote in
+    a parent process; the plan also stays within it.  ``order_by_parent`` is the CUDA_DEVICE_ORDER
+    written with it.  The numbers of a list index the user's GPUs; if that leads outside the
+    parent's choice, they index the parent's GPUs.
+
+    Raises ShortageError if a GPU has less memory left than the profile needs (``on_shortage: cpu``
+    hides such GPUs instead), and ProfileError if the profile does not fit this machine.
+    """
+    if profile.gpus.kind == "none" or inventory.unassigned is not None:
+        return hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
         if chosen_by_parent is not None and hides_everything(chosen_by_parent):

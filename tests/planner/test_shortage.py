@@ -9,7 +9,8 @@ import pytest
 from gpuconf.basics.units import MIB
 from gpuconf.errors import ShortageError
 from gpuconf.machine.cards.inventory import Gpu, GpuProcess
-from gpuconf.planner import Plan, make_plan
+from gpuconf.planner import Plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
 from tests.planner.cards import asking, card, machine, uuid
 
