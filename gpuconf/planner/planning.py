@@ -12,12 +12,7 @@ from gpuconf.machine.cards import VisibleDevices
 from gpuconf.machine.cards.inventory import Inventory
 from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
-from gpuconf.planner.inheritance import (
-    Inherited,
-    hidden_note,
-    hides_everything,
-    read_inherited,
-)
+from gpuconf.planner.inheritance import Inherited, hidden_note, hides_everything
 from gpuconf.planner.limits import plan_gpu, with_lease
 from gpuconf.planner.other_leases import lease_notes
 from gpuconf.planner.plan import GpuPlan, Plan, hidden_plan, label
@@ -59,9 +54,12 @@ def make_plan(
     visible = see(value, order, inventory)
     if not visible.devices:
         return _nothing_visible(profile, inventory, visible, value)
-    inherited = read_inherited(chosen_by_parent, inventory, order=order_by_parent or order)
-    if inherited is not None and not inherited.within(visible.devices):
-        return _hidden_by_parent(profile, visible, inherited)
+    inherited = None
+    if chosen_by_parent is not None:
+        seen = see(chosen_by_parent, order_by_parent or order, inventory)
+        inherited = Inherited(chosen_by_parent, seen)
+        if not inherited.within(visible.devices):
+            return _hidden_by_parent(profile, visible, inherited)
     made = _plan_visible(profile, visible, inherited, value)
     notes = made.notes if inventory.unshared is None else (*made.notes, inventory.unshared)
     return made._replace(notes=notes)
