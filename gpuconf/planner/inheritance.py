@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.machine.cards import VisibleDevices
 from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.machine.cards.visible_devices import VisibleDevices
 
 _SHOWS_NOTHING = ("", "-1", "NoDevFiles")
 

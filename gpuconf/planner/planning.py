@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards import VisibleDevices
 from gpuconf.machine.cards.inventory import Inventory
+from gpuconf.machine.cards.visible_devices import VisibleDevices
 from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
 from gpuconf.planner.inheritance import Inherited, hidden_note, hides_everything

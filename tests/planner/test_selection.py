@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gpuconf.basics.units import GIB, MIB, Amount
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards import resolve
 from gpuconf.machine.cards.inventory import Gpu, Inventory
+from gpuconf.machine.cards.visible_devices import resolve
 from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
 from gpuconf.session.plans import plan_within
