@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
 from gpuconf.profile.compound_rules import INDEX_OR_UUID_PATTERN
 from gpuconf.profile.rules import JsonSchema, ValueRule
 from gpuconf.profile.schema import PROFILE, Key, PerGpu, Section
+
+# The name of a section, and of a key in it -> its text, and its default if there is one.
+TEXTS = yaml.safe_load(Path(__file__).with_name("profile_keys.yaml").read_text(encoding="utf-8"))
 
 
 def build_schema() -> JsonSchema:
@@ -22,7 +29,8 @@ def build_schema() -> JsonSchema:
 
 
 def _section(section: Section, definitions: JsonSchema) -> JsonSchema:
-    properties = {key.name: _property(key, definitions) for key in section.keys}
+    texts = TEXTS[section.name]
+    properties = {key.name: _property(key, texts[key.name], definitions) for key in section.keys}
     return {
         "type": ["object", "null"],
         "additionalProperties": False,
@@ -30,9 +38,9 @@ def _section(section: Section, definitions: JsonSchema) -> JsonSchema:
     }
 
 
-def _property(key: Key, definitions: JsonSchema) -> JsonSchema:
+def _property(key: Key, texts: dict[str, str], definitions: JsonSchema) -> JsonSchema:
     """Describe the values of ``key``; null is always allowed, to remove an inherited rule."""
-    about: JsonSchema = {"description": _described(key)}
+    about: JsonSchema = {"description": _described(key, texts)}
     if isinstance(key.rule, ValueRule):
         return {**about, "anyOf": [key.rule.schema, {"type": "null"}]}
     if isinstance(key.rule, PerGpu):
@@ -51,8 +59,8 @@ def _reference(section: Section, definitions: JsonSchema) -> JsonSchema:
     return {"$ref": f"#/definitions/{section.name}"}
 
 
-def _described(key: Key) -> str:
-    text = key.description
+def _described(key: Key, texts: dict[str, str]) -> str:
+    text = texts["text"]
     if isinstance(key.rule, ValueRule):
         text += f" Write {key.rule.says}."
-    return f"{text} Default: {key.default}." if key.default else text
+    return f"{text} Default: {texts['default']}." if "default" in texts else text

@@ -36,22 +36,9 @@ class GpuconfError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # BaseException pickles only `args`, so the hint would be lost in a worker process.
-        return _rebuild, (type(self), self.args, self.__dict__)
-
     def as_dict(self) -> dict[str, Any]:
         """Return the error as plain data, for ``--json``."""
         return {"type": type(self).__name__, "message": self.message, "hint": self.hint}
-
-
-def _rebuild(
-    cls: type[GpuconfError], args: tuple[object, ...], state: dict[str, object]
-) -> GpuconfError:
-    error = cls.__new__(cls, *args)
-    Exception.__init__(error, *args)
-    error.__dict__.update(state)
-    return error
 
 
 class ProfileError(GpuconfError, ValueError):

@@ -9,16 +9,11 @@ from typing import NamedTuple
 
 # Packages whose frames lie between the user's line and ours.
 _LIBRARIES = frozenset(
-    {"gpuconf", "tensorflow", "keras", "tf_keras", "importlib", "_frozen_importlib"}
-    | {
-        "_frozen_importlib_external",
-        "jax",
-        "jaxlib",
-        "torch",
-        "contextlib",
-        "functools",
-        "threading",
-    }
+    (
+        *("gpuconf", "tensorflow", "keras", "tf_keras", "jax", "jaxlib", "torch"),
+        *("importlib", "_frozen_importlib", "_frozen_importlib_external"),
+        *("contextlib", "functools", "threading"),
+    )
 )
 
 

@@ -91,8 +91,8 @@ def _compound(origin: Any, kinds: tuple[Any, ...], data: object) -> Any:
     if origin is Annotated:
         return _checked(_decoded(kinds[0], data), kinds[1:])
     if origin in (Union, types.UnionType):
-        found = (value for kind in kinds for value in _readings(kind, data))
-        return _first(found)
+        found = [value for kind in kinds for value in _readings(kind, data)]
+        return _if(bool(found), found)[0]
     if origin is Literal:
         return _if(data in kinds, data)
     if origin is tuple:
@@ -106,12 +106,6 @@ def _readings(kind: Any, data: object) -> list[Any]:
         return [_decoded(kind, data)]
     except UnreadableError:
         return []
-
-
-def _first(found: Iterator[Any]) -> Any:
-    for value in found:
-        return value
-    raise UnreadableError
 
 
 def _record(cls: type, data: Mapping[str, Any]) -> Any:

@@ -1,4 +1,7 @@
-"""The plan of a `gpuconf run`, read from its variable, and the cards that this process may use."""
+"""The plan of a `gpuconf run`, read from its variable, and the cards that this process may use.
+
+Those are the run's GPUs that the program has left visible in CUDA_VISIBLE_DEVICES.
+"""
 
 import json
 import os
@@ -6,6 +9,7 @@ import sys
 
 _site = sys.modules["_gpuconf_injected_site"]
 _FORMAT = 1
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _runs = []  # the Run of this process, once read
 
 
@@ -69,12 +73,27 @@ class Run(object):
         self.growth = planned[0].growth if planned else memory.get("allow_growth")
 
     def cards_left(self):
-        """Return the run's cards that the program has left visible.
+        """Return the run's cards that the program has left visible, in the program's order.
 
         A program that selects a GPU outside the run gets the run's cards instead, as long as CUDA
-        has not started; a message reports it.
+        has not started; a message reports it.  An old script that sets "0" does not intend to take
+        memory leased by others.
         """
-        return _site.load("visible").cards_left(self, os.environ)
+        value = os.environ.get(_VISIBLE)
+        if not self.cards or value is None or value == self.visible:
+            return self.cards
+        asked = _entries(value)
+        found = [_named(entry, self.cards) for entry in asked]
+        left = [card for card in found if card is not None]
+        if len(left) < len(asked):
+            left = left or self.cards[: len(asked)]
+            given = ",".join(card.visible_name for card in left)
+            os.environ[_VISIBLE] = given
+            _site.load("messages").say(
+                "the program sets %s=%s, which is not a GPU of this run; it gets %s"
+                % (_VISIBLE, value, given)
+            )
+        return left
 
     def take_places(self, indices=None, ranked=False):
         """Count this process on its cards; raises places.NoPlaceError if no place is left.
@@ -92,6 +111,26 @@ class Run(object):
             uuids = places.card_of_rank(uuids)
         names = {card.uuid: "GPU %s" % (card.index,) for card in self.cards}
         places.take_places(self.leases, self.processes, uuids, names)
+
+
+def _entries(value):
+    """Return the entries before the first invalid one, which hides the rest in CUDA."""
+    found = []
+    for entry in map(str.strip, value.split(",")):
+        if not (entry.isdigit() or entry.startswith(("GPU-", "MIG-"))):
+            break
+        found.append(entry)
+    return found
+
+
+def _named(entry, cards):
+    for card in cards:
+        if entry.isdigit():
+            if card.index == int(entry):
+                return card
+        elif card.uuid and card.uuid.startswith(entry):
+            return card
+    return None
 
 
 def current():

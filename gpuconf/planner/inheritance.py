@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.machine.cards import VisibleDevices
-from gpuconf.machine.cards.inventory import Gpu, Inventory
-from gpuconf.planner.visibility import see
+from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.machine.cards.visible_devices import VisibleDevices
 
 _SHOWS_NOTHING = ("", "-1", "NoDevFiles")
 
@@ -24,18 +23,6 @@ class Inherited(NamedTuple):
     def within(self, devices: tuple[Gpu, ...]) -> list[Gpu]:
         """Return those of ``devices`` that the parent chose, in the parent's order."""
         return [gpu for gpu in self.visible.devices if gpu in devices]
-
-
-def read_inherited(
-    chosen_by_parent: str | None, inventory: Inventory, *, order: str | None
-) -> Inherited | None:
-    """Return the parent's choice as devices; None if no parent chose.
-
-    ``order`` is the CUDA_DEVICE_ORDER that the parent left, its own or the user's.
-    """
-    if chosen_by_parent is None:
-        return None
-    return Inherited(chosen_by_parent, see(chosen_by_parent, order, inventory))
 
 
 def hides_everything(chosen_by_parent: str) -> bool:

@@ -1,4 +1,4 @@
-"""The plan for a profile that uses GPUs: those that are visible, chosen and have enough memory.
+"""The plan for a profile: its GPUs are those that are visible, chosen and have enough memory.
 
 Pure: nothing here inspects the machine.
 """
@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards import VisibleDevices
 from gpuconf.machine.cards.inventory import Inventory
+from gpuconf.machine.cards.visible_devices import VisibleDevices
 from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
-from gpuconf.planner.inheritance import (
-    Inherited,
-    hidden_note,
-    hides_everything,
-    read_inherited,
-)
+from gpuconf.planner.inheritance import Inherited, hidden_note, hides_everything
 from gpuconf.planner.limits import plan_gpu, with_lease
 from gpuconf.planner.other_leases import lease_notes
 from gpuconf.planner.plan import GpuPlan, Plan, hidden_plan, label
@@ -28,15 +23,27 @@ from gpuconf.planner.visibility import fastest_first, see, settle_order, variabl
 from gpuconf.profile.model import Profile
 
 
-def plan_on(
-    inventory: Inventory,
+def make_plan(
     profile: Profile,
+    inventory: Inventory,
     *,
     environ: Mapping[str, str],
-    chosen_by_parent: str | None,
-    order_by_parent: str | None,
+    chosen_by_parent: str | None = None,
+    order_by_parent: str | None = None,
 ) -> Plan:
-    """Make the plan of :func:`gpuconf.planner.make_plan`, with its arguments."""
+    """Make the plan for ``profile`` on ``inventory``.
+
+    ``environ`` is the environment as the user or a scheduler set it: CUDA_VISIBLE_DEVICES is
+    narrowed, never widened.  ``chosen_by_parent`` is the CUDA_VISIBLE_DEVICES that gpuconf wrote in
+    a parent process; the plan also stays within it.  ``order_by_parent`` is the CUDA_DEVICE_ORDER
+    written with it.  The numbers of a list index the user's GPUs; if that leads outside the
+    parent's choice, they index the parent's GPUs.
+
+    Raises ShortageError if a GPU has less memory left than the profile needs (``on_shortage: cpu``
+    hides such GPUs instead), and ProfileError if the profile does not fit this machine.
+    """
+    if profile.gpus.kind == "none" or inventory.unassigned is not None:
+        return hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
         if chosen_by_parent is not None and hides_everything(chosen_by_parent):
@@ -47,9 +54,12 @@ def plan_on(
     visible = see(value, order, inventory)
     if not visible.devices:
         return _nothing_visible(profile, inventory, visible, value)
-    inherited = read_inherited(chosen_by_parent, inventory, order=order_by_parent or order)
-    if inherited is not None and not inherited.within(visible.devices):
-        return _hidden_by_parent(profile, visible, inherited)
+    inherited = None
+    if chosen_by_parent is not None:
+        seen = see(chosen_by_parent, order_by_parent or order, inventory)
+        inherited = Inherited(chosen_by_parent, seen)
+        if not inherited.within(visible.devices):
+            return _hidden_by_parent(profile, visible, inherited)
     made = _plan_visible(profile, visible, inherited, value)
     notes = made.notes if inventory.unshared is None else (*made.notes, inventory.unshared)
     return made._replace(notes=notes)

@@ -35,12 +35,13 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
         return None, f"{name}: dropped, the card's figures are unknown"
     of_all = int(share.part * (gpu.total_bytes - share.outside_bytes - keep))
     term = of_all // rules.processes - context
-    parts = [f"{_mib(gpu.total_bytes)} total"]
+    parts = [f"{sized(gpu.total_bytes, cut=True)} total"]
     off = ((share.outside_bytes, "held by others"), (keep, "keep_free"))
-    parts += [f"- {_mib(size)} {what}" for size, what in off if size]
+    parts += [f"- {sized(size, cut=True)} {what}" for size, what in off if size]
     whole = f"({' '.join(parts)})" if len(parts) > 1 else parts[0]
     each = f" / {rules.processes} processes" if rules.processes > 1 else ""
-    return term, f"{name} × {whole}{each} - {_mib(context)} context = {_mib(term)}"
+    left = f"{sized(context, cut=True)} context = {sized(term, cut=True)}"
+    return term, f"{name} × {whole}{each} - {left}"
 
 
 def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
@@ -76,9 +77,5 @@ def share_notes(planned: Sequence[GpuPlan]) -> list[str]:
             continue
         name = f"{plan.gpu.share.scheduler}'s share"
         line = next((each for each in plan.arithmetic if each.startswith(name)), name)
-        notes.append(f"limit {_mib(plan.limit_bytes)} on {label(plan.gpu)}: {line}")
+        notes.append(f"limit {sized(plan.limit_bytes, cut=True)} on {label(plan.gpu)}: {line}")
     return notes
-
-
-def _mib(size_bytes: int) -> str:
-    return sized(size_bytes, cut=True)

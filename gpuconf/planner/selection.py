@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards import match_uuid
 from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.machine.cards.visible_devices import match_uuid
 from gpuconf.planner.inheritance import Inherited
 from gpuconf.planner.other_leases import free_for_lease, is_leased
 from gpuconf.planner.plan import label

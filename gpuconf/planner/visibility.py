@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconf.basics.units import sized
-from gpuconf.machine.cards import (
+from gpuconf.machine.cards.inventory import Gpu, Inventory
+from gpuconf.machine.cards.visible_devices import (
     VisibleDevices,
     narrow,
     needs_pci_order,
     resolve,
     visible_devices_value,
 )
-from gpuconf.machine.cards.inventory import Gpu, Inventory
 from gpuconf.planner.plan import GpuPlan
 
 

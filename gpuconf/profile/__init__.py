@@ -9,8 +9,6 @@ Importing this package does not load PyYAML, which only reading a file needs: a 
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpuconf.profile.loading import (
     ProfileEntry,
     check_profile,
@@ -44,13 +42,5 @@ __all__ = [
     "find_profile",
     "list_profiles",
     "load_profile",
-    "profile_as_dict",
     "refused_if_found",
 ]
-
-
-def profile_as_dict(profile: Profile) -> dict[str, Any]:
-    """Return ``profile`` as plain data with its YAML keys, for JSON or ``yaml.safe_dump``."""
-    from gpuconf.profile.shown import to_plain
-
-    return to_plain(profile)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping as Environment
-from typing import NamedTuple
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import powers, reading, search
 from gpuconf.profile.document import decode, parse
 from gpuconf.profile.files import read_bytes, read_shipped
-from gpuconf.profile.model import Note
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem
@@ -18,43 +16,7 @@ from gpuconf.profile.problems import problem
 LONGEST_CHAIN = 10
 
 
-class Chain(NamedTuple):
-    """The files of a profile, merged into ``root``; the requested one comes first.
-
-    ``notes`` are lines for stderr about who wrote them.
-    """
-
-    files: tuple[str, ...]
-    root: Mapping
-    notes: tuple[Note, ...] = ()
-
-
-def read_chain(
-    location: search.Location,
-    searched: tuple[search.ProfileFolder, ...],
-    environ: Environment[str, str] = os.environ,
-) -> Chain:
-    """Return the profile at ``location`` with all it extends; raise the first ProfileError."""
-    chain, problems = try_chain(location, searched, environ)
-    if chain is None:
-        raise problems[0]
-    return chain
-
-
-def try_chain(
-    location: search.Location,
-    searched: tuple[search.ProfileFolder, ...],
-    environ: Environment[str, str] = os.environ,
-) -> tuple[Chain | None, list[ProfileError]]:
-    """Return the merged chain, or None and all problems of the first file that has any."""
-    links, problems = try_links(location, searched, environ)
-    if problems:
-        return None, problems
-    files = tuple(link.path for link in links)
-    return Chain(files, _merged(links), powers.notes(links, environ)), []
-
-
-def try_links(
+def read_links(
     location: search.Location,
     searched: tuple[search.ProfileFolder, ...],
     environ: Environment[str, str] | None,
@@ -79,7 +41,8 @@ def try_links(
     return links, []
 
 
-def _merged(links: list[Link]) -> Mapping:
+def merged_root(links: list[Link]) -> Mapping:
+    """Merge the files of a chain, of which the requested one comes first."""
     whole = links[-1].root
     for link in reversed(links[:-1]):
         whole = merged(_without_description(whole), link.root)

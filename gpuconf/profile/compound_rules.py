@@ -33,7 +33,6 @@ _GPUS_SAYS = "all, none, a list such as [0, 2], or {pick: most-free, count: 1}"
 MOST_VIRTUAL_DEVICES = 64
 _SHORTAGE_SAYS = "fail, cpu, {wait: 10min} or {wait: forever}"
 _FOREVER = "forever"
-_WAIT = re.compile(r"wait:?\s+(\S.*)")
 _DURATION_PATTERN = r"(?=[^1-9]*[1-9])([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*(s|sec|min|m|h)"
 _NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
 _LONGEST_VALUE = 8192
@@ -104,7 +103,7 @@ def _read_pick(node: Mapping, key: str) -> GpuSelection:
 
 
 def on_shortage() -> ValueRule:
-    """What to do if too little memory is left: a word, ``{wait: 10min}`` or ``wait 10min``."""
+    """What to do if too little memory is left: a word, or ``{wait: 10min}``."""
     wait: JsonSchema = {
         "type": "object",
         "additionalProperties": False,
@@ -113,11 +112,7 @@ def on_shortage() -> ValueRule:
             "wait": {"type": "string", "pattern": f"^({_FOREVER}|{_DURATION_PATTERN})$"}
         },
     }
-    said: JsonSchema = {
-        "type": "string",
-        "pattern": rf"^wait:?\s+({_FOREVER}|{_DURATION_PATTERN})$",
-    }
-    schema: JsonSchema = {"anyOf": [{"enum": ["fail", "cpu"]}, wait, said]}
+    schema: JsonSchema = {"anyOf": [{"enum": ["fail", "cpu"]}, wait]}
     return ValueRule(_read_shortage, schema, _SHORTAGE_SAYS)
 
 
@@ -130,21 +125,18 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
                 raise problem(message, mark=entry.key_mark, key=f"{key}.{name}", hint=hint)
         if wait := node.entries.get("wait"):
             says = "forever, or a duration such as 10min"
-            value = scalar(wait.value, f"{key}.wait", says, "10min")
-            return _wait(value, value.text, f"{key}.wait")
+            return _wait(scalar(wait.value, f"{key}.wait", says, "10min"), f"{key}.wait")
     node = scalar(node, key, _SHORTAGE_SAYS, "fail")
     if node.text not in ("fail", "cpu"):
-        if match := _WAIT.fullmatch(node.text):
-            return _wait(node, match[1], key)
         raise refuse(node, key, _SHORTAGE_SAYS, "write `on_shortage: {wait: 10min}`")
     return OnShortage(node.text)
 
 
-def _wait(node: Scalar, duration: str, key: str) -> OnShortage:
-    if duration == _FOREVER:
+def _wait(node: Scalar, key: str) -> OnShortage:
+    if node.text == _FOREVER:
         return OnShortage("wait", float("inf"))
     try:
-        seconds = parse_duration(duration)
+        seconds = parse_duration(node.text)
     except ValueError as error:
         raise refuse(node, key, f"{error}, or {_FOREVER}", "write 10min") from None
     if not seconds:

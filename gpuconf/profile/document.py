@@ -29,12 +29,6 @@ except ImportError:
 
 DEEPEST = 20
 MOST_NODES = 5000
-_BYTE_ORDER_MARKS = (
-    (b"\xff\xfe\x00\x00", "UTF-32"),  # before UTF-16, whose mark is a prefix of this one
-    (b"\x00\x00\xfe\xff", "UTF-32"),
-    (b"\xff\xfe", "UTF-16"),
-    (b"\xfe\xff", "UTF-16"),
-)
 _UTF8_MARK = b"\xef\xbb\xbf"
 # YAML ends lines at these but editors do not: line numbers would be wrong, and comments would end
 # early.
@@ -49,11 +43,6 @@ _TAGS: dict[type[events.Event], frozenset[str]] = {
 
 def decode(data: bytes, file: str) -> str:
     """Decode ``data``; raise ProfileError for anything but UTF-8 (a byte order mark is allowed)."""
-    for byte_order_mark, name in _BYTE_ORDER_MARKS:
-        if data.startswith(byte_order_mark):
-            message = f"the file is {name}; a profile is UTF-8 text"
-            hint = f"save it as UTF-8: iconv -f {name} -t UTF-8 {file} > new.yaml"
-            raise problem(message, mark=Mark(file, 1, 1), hint=hint)
     data = data.removeprefix(_UTF8_MARK)
     try:
         text = data.decode("utf-8")
@@ -69,8 +58,9 @@ def decode(data: bytes, file: str) -> str:
 
 def _not_text(data: bytes, offset: int, file: str) -> ProfileError:
     if b"\x00" in data[:1024]:
-        message = "the file is binary; a profile is UTF-8 text"
-        hint = "is this the right file? see: gpuconf profiles list"
+        message = "the file is binary, UTF-16 or UTF-32; a profile is UTF-8 text"
+        save = f"iconv -f UTF-16 -t UTF-8 {file} > new.yaml"
+        hint = f"is this the right file? one in UTF-16 can be saved as UTF-8: {save}"
     else:
         message = f"found the byte 0x{data[offset]:02x}, which is not UTF-8"
         hint = f"save the file as UTF-8: iconv -f ISO-8859-1 -t UTF-8 {file} > new.yaml"

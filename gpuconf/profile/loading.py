@@ -43,12 +43,11 @@ def load_profile(
     environ: Mapping[str, str] = os.environ,
     directory: PathOrName | None = None,
     script_folder: str | None = None,
-    parent: search.ParentChoice | None = None,
 ) -> Profile:
     """Load the profile with that name or path, and check it.
 
     ``extends`` and ``overrides`` are merged in.  Without a name, the profile is the first of:
-    ``$GPUCONF_PROFILE``, the choice of the ``parent`` process, the project's ``gpuconf.yaml``, the
+    ``$GPUCONF_PROFILE``, the parent process's choice, the project's ``gpuconf.yaml``, the
     user's own, and ``shared-desktop``.  ``overrides`` is nested like a profile, such as
     ``{"memory": {"memory_limit": "4GiB"}, "gpus": [0]}``; None removes a rule.  A path is relative
     to ``directory``, by default the working directory.  The search for the project starts at
@@ -57,7 +56,7 @@ def load_profile(
     Raises ProfileNotFoundError, or ProfileError for the first broken rule.
     """
     refuse_on_windows("loading a profile")
-    found = _find(name_or_path, environ, directory, script_folder, parent)
+    found = _find(name_or_path, environ, directory, script_folder)
     profile, problems = _read(found, environ, overrides)
     if problems or profile is None:
         raise problems[0]
@@ -70,13 +69,12 @@ def find_profile(
     environ: Mapping[str, str] = os.environ,
     directory: PathOrName | None = None,
     script_folder: str | None = None,
-    parent: search.ParentChoice | None = None,
 ) -> search.Location:
     """Return the location of the profile; raise ProfileNotFoundError for an unknown name.
 
     A file given by its path is not opened.
     """
-    return _find(name_or_path, environ, directory, script_folder, parent).location
+    return _find(name_or_path, environ, directory, script_folder).location
 
 
 def chosen_profile(
@@ -84,15 +82,14 @@ def chosen_profile(
     environ: Mapping[str, str] = os.environ,
     directory: PathOrName | None = None,
     script_folder: str | None = None,
-    parent: search.ParentChoice | None = None,
 ) -> search.ProfileChoice:
     """Return the name or path that applies if code does not name one, and the reason."""
     searched = search.places(environ, _text(directory), script_folder)
-    return search.choose(environ, searched, parent)
+    return search.choose(environ, searched)
 
 
 def choice_of(profile: Profile) -> search.ParentChoice:
-    """Return the ``parent`` argument that makes a child process load the same profile."""
+    """Return what a note for child processes says, so that they load the same profile."""
     if profile.origin == "shipped" or profile.source is None:
         return search.ParentChoice(profile.name, "shipped")
     return search.ParentChoice(os.path.abspath(profile.source), profile.origin)
@@ -127,9 +124,9 @@ def refused_if_found(
     is_named = os.path.basename(os.path.dirname(file)) == ".gpuconf"
     if not (is_own or is_named) or search.is_users_own(file, found.searched):
         return []
-    from gpuconf.profile.chain import try_chain
+    from gpuconf.profile.chain import read_links
 
-    return try_chain(found.location._replace(origin="project"), found.searched, environ)[1]
+    return read_links(found.location._replace(origin="project"), found.searched, environ)[1]
 
 
 def list_profiles(
@@ -155,13 +152,12 @@ def _find(
     environ: Mapping[str, str],
     directory: PathOrName | None,
     script_folder: str | None = None,
-    parent: search.ParentChoice | None = None,
 ) -> _Found:
     folder = _text(directory)
     searched = search.places(environ, folder, script_folder)
     because, among = "", searched
     if name_or_path is None:
-        name, because, location = search.choose(environ, searched, parent)
+        name, because, location = search.choose(environ, searched)
         if location is not None:
             return _Found(location, because, searched)
         if because == search.BY_PARENT:  # and not a project file of the same name

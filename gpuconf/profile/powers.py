@@ -11,6 +11,7 @@ A file that another file extends gets the lower powers of the two.  See also ``t
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -27,39 +28,6 @@ FOUND = "found"
 NAMED = "named"
 SHIPPED = "shipped"
 _LOWEST_FIRST = (FOUND, NAMED, SHIPPED)
-
-_MESSAGES = (  # how much is logged, never where: no NCCL_DEBUG_FILE; TORCH_LOGS imports modules
-    *("TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MIN_VLOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "TF_CPP_VMODULE"),
-    *("AUTOGRAPH_VERBOSITY", "GLOG_minloglevel", "GRPC_VERBOSITY", "JAX_LOGGING_LEVEL"),
-    *("NCCL_DEBUG", "TORCH_CPP_LOG_LEVEL", "TORCH_SHOW_CPP_STACKTRACES"),
-    "TRANSFORMERS_VERBOSITY",
-)
-_THREADS = (  # numbers and keywords for a scheduler
-    *("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "OMP_PROC_BIND", "OMP_WAIT_POLICY"),
-    *("KMP_BLOCKTIME", "KMP_AFFINITY", "MKL_NUM_THREADS", "MKL_DYNAMIC", "OPENBLAS_NUM_THREADS"),
-    *("BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS"),
-    *("RAYON_NUM_THREADS", "TOKENIZERS_PARALLELISM"),
-    *("TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS"),
-    *("TF_GPU_THREAD_MODE", "TF_GPU_THREAD_COUNT"),
-)
-_ARITHMETIC = (  # which built-in kernels are used, and how precisely they compute
-    *("TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "TF_CUDNN_USE_AUTOTUNE"),
-    *("TF_CUDNN_USE_FRONTEND", "TF_ENABLE_ONEDNN_OPTS", "CUBLAS_WORKSPACE_CONFIG"),
-    *("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "MKL_CBWR"),
-    *("JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_DEBUG_NANS"),
-)
-_CARD = (  # how CUDA uses the card; nothing about where it looks for code or keeps a cache
-    *("CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS"),
-    *("CUDA_CACHE_DISABLE", "TF_GPU_HOST_MEM_LIMIT_IN_MB", "TF_ENABLE_GPU_GARBAGE_COLLECTION"),
-)
-_BETWEEN_CARDS = (  # transport between the cards of a job; no NCCL_NET…, *_PLUGIN, *_FILE, *_IFNAME
-    *("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"),
-    *("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_NTHREADS"),
-    *("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"),
-)
-HARMLESS_VARIABLES = frozenset(
-    (*_MESSAGES, *_THREADS, *_ARITHMETIC, *_CARD, *_BETWEEN_CARDS),
-)
 
 
 class Link(NamedTuple):
@@ -90,6 +58,17 @@ def lower(level: str, other: str) -> str:
     return min(level, other, key=_LOWEST_FIRST.index)
 
 
+@functools.cache
+def harmless_variables() -> frozenset[str]:
+    """Return the variables that a found file may set."""
+    from importlib.resources import files  # slow to import, and few found files set variables
+
+    import yaml
+
+    text = files("gpuconf.profile").joinpath("harmless_variables.yaml").read_text("utf-8")
+    return frozenset(name for names in yaml.safe_load(text).values() for name in names)
+
+
 def refused_variables(root: nodes.Mapping) -> list[tuple[str, nodes.Entry]]:
     """Return the variables that the file sets and a found file may not, each with its position."""
     env = root.get("env")
@@ -97,7 +76,7 @@ def refused_variables(root: nodes.Mapping) -> list[tuple[str, nodes.Entry]]:
     return [
         (name, entry)
         for name, entry in entries.items()
-        if name not in HARMLESS_VARIABLES
+        if name not in harmless_variables()
         and not (isinstance(entry.value, nodes.Scalar) and entry.value.is_null)
     ]
 

@@ -100,17 +100,16 @@ def places(
     return tuple(found)
 
 
-def choose(
-    environ: Mapping[str, str], searched: tuple[ProfileFolder, ...], parent: ParentChoice | None
-) -> ProfileChoice:
+def choose(environ: Mapping[str, str], searched: tuple[ProfileFolder, ...]) -> ProfileChoice:
     """Choose the profile if code does not name one.
 
-    ``parent`` defaults to the note in ``environ``.  A GPUCONF_PROFILE inherited unchanged from the
-    parent was not set for this process, so the parent's choice applies.
+    A GPUCONF_PROFILE inherited unchanged from the parent process was not set for this one, so the
+    parent's choice, from its note in ``environ``, applies.
     """
     named = environ.get("GPUCONF_PROFILE", "").strip()
     note = read_note(environ)
-    if parent is None and note is not None and note.profile:
+    parent = None
+    if note is not None and note.profile:
         parent = ParentChoice(note.profile, note.origin)
         named = "" if named == note.asked.strip() else named
     if named:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -63,7 +64,6 @@ def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:
         )
     key = trust_key(path)
     target = os.path.join(folder, _hash(key, data))
-    temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_our_folder(folder):
@@ -71,10 +71,14 @@ def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:
                 f"{folder} belongs to another user, or others may write to it",
                 hint=f"ls -ld {folder}",
             )
-        _write(temporary, os.fsencode(key))
-        os.replace(temporary, target)
+        with (
+            tempfile.TemporaryDirectory(dir=folder, suffix=".tmp") as made,
+            tempfile.NamedTemporaryFile(dir=made, delete=False) as file,
+        ):
+            file.write(os.fsencode(key))
+            file.flush()
+            os.replace(file.name, target)
     except OSError as error:
-        _remove(temporary)
         raise _unwritable(folder, error) from error
 
 
@@ -149,19 +153,6 @@ def _hash(key: str, data: bytes) -> str:
 def _is_our_folder(folder: str) -> bool:
     status = os.stat(folder)
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
-
-
-def _write(path: str, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return
 
 
 def _unwritable(folder: str, error: OSError) -> GpuconfError:

@@ -8,8 +8,9 @@ import os
 import gpuconf
 from gpuconf.profile.files import shipped_folder
 
-# Files read at run time: profiles, which are next to the package in a checkout, and the tables by
-# which `explain`, `doctor` and the batching calls know failures and what to change.
+# Files read at run time: profiles, which are next to the package in a checkout; the tables by
+# which `explain`, `doctor` and the batching calls know failures and what to change; and what a
+# profile found in a project may set.
 _FAILURES = os.path.join("gpuconf", "support", "failures")
 _ROOT = os.path.dirname(os.path.dirname(gpuconf.__file__))
 datas = [(os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs"))]
@@ -18,6 +19,7 @@ _TABLES = (
     os.path.join(_FAILURES, "rules"),
     os.path.join(_FAILURES, "proposals", "changes"),
     os.path.join("gpuconf", "commands", "doctor"),
+    os.path.join("gpuconf", "profile"),
 )
 datas += [(os.path.join(_ROOT, folder, "*.yaml"), folder) for folder in _TABLES]
 

@@ -253,7 +253,8 @@ class Binding:
         return bool(changed) or is_reassigned(state.profile, state.activation.plan)
 
     def _is_old(self, state: _State) -> bool:
-        if state.planned_at is None or state.profile.gpus.kind == "none":
+        does_age = self._run is None and state.profile.gpus.kind != "none"
+        if state.planned_at is None or not does_age:
             return False
         return self._clock() - state.planned_at > FRESH_S
 

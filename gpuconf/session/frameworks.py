@@ -112,7 +112,7 @@ def _catch_up(binding: Binding, name: str) -> None:
     The plan is made when the framework lists or creates its devices.
     """
     try:
-        import_hook.meet(name)
+        hooks.run(name, sys.modules[name])
     except Exception as error:  # the import that triggered this belongs to the user
         reason = error.message if isinstance(error, GpuconfError) else repr(error)
         why = f"it was imported without gpuconf's hook: {reason}"

@@ -191,10 +191,3 @@ def is_whole(name: str) -> bool:
     if module is None or type(module).__name__ == "_LazyModule":
         return False
     return not getattr(getattr(module, "__spec__", None), "_initializing", False)
-
-
-def meet(name: str) -> None:
-    """Call the hook of a module that bypassed it."""
-    module = sys.modules.get(name)
-    if module is not None:
-        hooks.run(name, module)

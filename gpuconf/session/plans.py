@@ -14,7 +14,8 @@ from gpuconf.basics import environment
 from gpuconf.errors import ShortageError
 from gpuconf.machine.cards import Inventory, read_inventory
 from gpuconf.machine.schedulers import assigned_share, assignment_of, with_share
-from gpuconf.planner import Plan, is_within, make_plan, needs_inventory, wants_leases
+from gpuconf.planner import Plan, is_within, wants_leases
+from gpuconf.planner.plan import hidden_plan
 from gpuconf.planner.remedies import remedy_for
 from gpuconf.profile import Profile
 from gpuconf.session.waiting import wait_for_plan
@@ -38,18 +39,21 @@ def plan_within(
     gpuconf has set.  ``read`` returns the machine's GPUs; by default it asks NVML.  In a ``run``
     the figures are the run's, and notes that it has printed are left out.
     """
+    if profile.gpus.kind == "none":  # nobody is asked
+        return hidden_plan(profile)
+    from gpuconf.planner.planning import make_plan  # `import gpuconf.auto` makes no plan
+
     chosen = environment.set_by_gpuconf(environ) if chosen is None else chosen
     if run is not None:
         made = plan_within(profile, chosen, environ=environ, read=lambda: run.inventory)
         return made._replace(notes=tuple(note for note in made.notes if note not in run.notes))
     baseline = environment.before_gpuconf(environ)
-    cards = (read or reader_for(profile))() if needs_inventory(profile) else Inventory()
+    cards = (read or reader_for(profile))()
 
     def make(candidate: Profile) -> Plan:
-        asked = needs_inventory(candidate)
         return make_plan(
             candidate,
-            _figures(candidate, baseline, cards) if asked else Inventory(),
+            _figures(candidate, baseline, cards),
             environ=baseline,
             chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
             order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),

@@ -43,7 +43,8 @@ class Stage(Runner):
     def gpu(self) -> Gpu:
         """The first GPU as NVML tells it now, asked through the stage's own environment."""
         code = (
-            "import json, os; from gpuconf.machine.cards import read_inventory, resolve; "
+            "import json, os; from gpuconf.machine.cards import read_inventory; "
+            "from gpuconf.machine.cards.visible_devices import resolve; "
             "seen = resolve(os.environ.get('CUDA_VISIBLE_DEVICES'), read_inventory().gpus); "
             "print(json.dumps(list(seen.devices[0])[:6]))"
         )

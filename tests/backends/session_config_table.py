@@ -9,7 +9,8 @@ import tensorflow as tf
 from gpuconf.backends.tensorflow.session_config import hold_to_plan
 from gpuconf.basics.units import MIB
 from gpuconf.machine.cards import Gpu, Inventory
-from gpuconf.planner import GpuPlan, Plan, make_plan
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile import Profile
 from gpuconf.profile.model import GpuSelection
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpuconf.basics.units import GIB, MIB, Amount
 from gpuconf.machine.cards.inventory import CardLease, Gpu, Inventory
-from gpuconf.planner import Plan, make_plan
+from gpuconf.planner import Plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import GpuSelection, MemoryRules, OnShortage, Profile
 
 PROBLEM = "no driver is installed here"

@@ -6,7 +6,8 @@ import pytest
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.machine.cards.inventory import Cap, Gpu
-from gpuconf.planner import Plan, make_plan
+from gpuconf.planner import Plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import MemoryRules, Profile
 from tests.planner.cards import amount, card, machine, share
 

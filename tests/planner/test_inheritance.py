@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from gpuconf.basics.units import MIB
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards import resolve
 from gpuconf.machine.cards.inventory import Gpu, Inventory
-from gpuconf.planner import Plan, make_plan
+from gpuconf.machine.cards.visible_devices import resolve
+from gpuconf.planner import Plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
 from tests.planner.cards import (
     ALL,

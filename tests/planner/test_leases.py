@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from gpuconf.basics.units import GIB, MIB, Amount
 from gpuconf.errors import ShortageError
 from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess
-from gpuconf.planner import GpuPlan, Plan, is_within, make_plan, wants_leases
+from gpuconf.planner import GpuPlan, Plan, is_within, wants_leases
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.limits import plan_gpu
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
 from tests.planner.cards import (
     SHARED_DESKTOP,

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from gpuconf.basics.units import GIB, MIB, Amount
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards import resolve
 from gpuconf.machine.cards.inventory import Gpu, Inventory
-from gpuconf.planner import make_plan, needs_inventory
+from gpuconf.machine.cards.visible_devices import resolve
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
+from gpuconf.session.plans import plan_within
 from tests.planner.cards import (
     ALL,
     FOUR,
@@ -307,8 +308,16 @@ def test_gpus_none_hides_every_gpu_and_asks_nobody() -> None:
     profile = Profile("cpu", gpus=GpuSelection("none"))
     made = plan(profile, *FOUR)
     assert (made.gpus, made.hides_gpus, made.cuda_visible_devices) == ((), True, "-1")
-    assert not needs_inventory(profile)
-    assert needs_inventory(SHARED_DESKTOP)
+    asked = []
+
+    def read() -> Inventory:
+        asked.append(1)
+        return Inventory(FOUR)
+
+    assert plan_within(profile, {}, environ={}, read=read) == made._replace(visible=())
+    assert asked == []
+    assert plan_within(SHARED_DESKTOP, {}, environ={}, read=read).gpus
+    assert asked == [1]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from gpuconf.basics.units import GIB
 from gpuconf.errors import ShortageError
 from gpuconf.machine.cards.inventory import Gpu, Inventory, Share
-from gpuconf.planner import make_plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile import load_profile
 from gpuconf.profile.model import Profile
 

@@ -8,7 +8,7 @@ from gpuconf.errors import ProfileError
 from gpuconf.machine.cards.inventory import RAY, Gpu
 from gpuconf.machine.schedulers import with_share
 from gpuconf.machine.schedulers.assigned import Assigned
-from gpuconf.planner import make_plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import Profile
 from tests.planner.cards import (
     FOUR,

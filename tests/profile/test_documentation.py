@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from gpuconf.profile.schema import PROFILE, Section
+import yaml
+
+from gpuconf.profile.schema import GPU, PROFILE, Section
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,6 +33,16 @@ def test_the_reference_names_every_key() -> None:
     for key in [*single, *inner]:
         assert f"| `{key.name}` |" in table
         assert f"`{key.name}: {key.example}`" in table
+
+
+def test_the_texts_are_those_of_the_schema() -> None:
+    """docs/profile_keys.yaml has a text for each key, and none for a key that is gone."""
+    texts = yaml.safe_load((ROOT / "docs" / "profile_keys.yaml").read_text(encoding="utf-8"))
+    sections = [PROFILE, GPU, *(k.rule for k in PROFILE.keys if isinstance(k.rule, Section))]
+    assert {name: set(keys) for name, keys in texts.items()} == {
+        section.name: {key.name for key in section.keys} for section in sections
+    }
+    assert all(each["text"] for keys in texts.values() for each in keys.values())
 
 
 def test_every_shipped_profile_is_in_the_table() -> None:

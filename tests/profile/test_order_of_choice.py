@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.state_note import STATE_VARIABLE, StateNote, encode, this_process
 from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile import (
     DEFAULT_PROFILE,
@@ -21,6 +22,11 @@ from gpuconf.profile.folders import may_bound_search
 from gpuconf.profile.model import Note
 from tests.profile.other_users import giving_away
 from tests.profile.test_search import write
+
+
+def note_of(choice: ParentChoice) -> dict[str, str]:
+    """The note in the environment of a process whose parent chose that profile."""
+    return {STATE_VARIABLE: encode(StateNote(this_process(), (), *choice))}
 
 
 class Machine:
@@ -56,10 +62,11 @@ def test_the_order(tmp_path: Path) -> None:
     assert machine.load().description == "above the script"
     write(machine.script / "gpuconf.yaml", "script")
     assert machine.load().description == "script"
-    assert machine.load(parent=parent).description == "parent"
+    machine.environ |= note_of(parent)
+    assert machine.load().description == "parent"
     machine.environ["GPUCONF_PROFILE"] = str(tmp_path / "named.yaml")
-    assert machine.load(parent=parent).description == "variable"
-    assert machine.load("cpu-only", parent=parent).name == "cpu-only"
+    assert machine.load().description == "variable"
+    assert machine.load("cpu-only").name == "cpu-only"
 
 
 def test_names_are_looked_up_in_the_same_order(tmp_path: Path) -> None:
@@ -82,7 +89,7 @@ def test_the_reasons(tmp_path: Path) -> None:
     assert (choice.profile, choice.because) == (str(own), "it is your own file")
     write(machine.work / "gpuconf.yaml", "work")
     assert "project" in chosen_profile(**options).because  # type: ignore[arg-type]
-    choice = chosen_profile(**options, parent=parent)  # type: ignore[arg-type]
+    choice = chosen_profile(**{**options, "environ": {**machine.environ, **note_of(parent)}})  # type: ignore[arg-type]
     assert (choice.profile, choice.because) == (str(machine.parents), "the parent process chose it")
 
 
@@ -113,7 +120,7 @@ def test_a_child_elsewhere_gets_the_parents_profile(named: str, tmp_path: Path) 
     elsewhere = tmp_path / "elsewhere"
     write(elsewhere / "gpuconf.yaml", "another")
     write(elsewhere / ".gpuconf" / "half-card.yaml", "another")
-    child = load_profile(environ={}, directory=elsewhere, parent=choice)
+    child = load_profile(environ=note_of(choice), directory=elsewhere)
     assert child == loaded
     assert (child.origin, choice_of(child)) == (loaded.origin, choice)
     origins = {"gpuconf.yaml": "project", ".gpuconf/lab.yaml": "project", "half-card": "shipped"}
@@ -125,7 +132,7 @@ def test_a_parents_file_that_is_gone(origin: str, tmp_path: Path) -> None:
     """The error says who chose it, and how to choose another."""
     parent = ParentChoice(str(tmp_path / "gone.yaml"), origin)
     with pytest.raises(ProfileNotFoundError, match="the parent process chose it") as caught:
-        load_profile(environ={}, directory=tmp_path, parent=parent)
+        load_profile(environ=note_of(parent), directory=tmp_path)
     assert "GPUCONF_PROFILE=NAME" in str(caught.value.hint)
 
 
@@ -133,7 +140,7 @@ def test_a_parents_shipped_profile_that_this_version_lacks(tmp_path: Path) -> No
     """A file of that name in the child's folder is not what the parent meant."""
     write(tmp_path / ".gpuconf" / "newer.yaml", "another")
     with pytest.raises(ProfileNotFoundError, match="the parent process chose it"):
-        load_profile(environ={}, directory=tmp_path, parent=ParentChoice("newer", "shipped"))
+        load_profile(environ=note_of(ParentChoice("newer", "shipped")), directory=tmp_path)
 
 
 def test_a_home_that_is_a_link(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from gpuconf.basics.environment import Change
 from gpuconf.basics.units import GIB
 from gpuconf.errors import ProfileError
 from gpuconf.machine.cards.inventory import Gpu, Inventory
-from gpuconf.planner import make_plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile import Profile, load_profile
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.schema import PROFILE, Key, PerGpu, Section

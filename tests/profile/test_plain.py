@@ -7,8 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from gpuconf.profile import Profile, load_profile, profile_as_dict
+from gpuconf.profile import Profile, load_profile
 from gpuconf.profile.schema import PROFILE, Section
+from gpuconf.profile.shown import to_plain
 from tests.profile.test_rules import GOOD
 
 RICH = """
@@ -37,7 +38,7 @@ def test_plain_data_loads_as_the_same_profile(tmp_path: Path) -> None:
     for text in (RICH, *GOOD):
         (tmp_path / "one.yaml").write_text(text, encoding="utf-8")
         profile = load_profile(tmp_path / "one.yaml", environ={})
-        plain = profile_as_dict(profile)
+        plain = to_plain(profile)
         json.dumps(plain)
         again = load_profile(tmp_path / "empty.yaml", overrides=plain, environ={})
         assert nameless(again) == nameless(profile), text
@@ -48,7 +49,7 @@ def test_plain_data_loads_as_the_same_profile(tmp_path: Path) -> None:
 def test_no_section_is_left_out(tmp_path: Path) -> None:
     """The profile of the test above sets something in each, and each is in the plain data."""
     (tmp_path / "one.yaml").write_text(RICH, encoding="utf-8")
-    plain = profile_as_dict(load_profile(tmp_path / "one.yaml", environ={}))
+    plain = to_plain(load_profile(tmp_path / "one.yaml", environ={}))
     known = {key.name for key in PROFILE.keys} - {"extends", "description"}
     assert set(plain) == known
 

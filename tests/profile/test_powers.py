@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.state_note import STATE_VARIABLE, StateNote, encode, this_process
 from gpuconf.errors import ProfileError
-from gpuconf.profile import ParentChoice, Profile, load_profile, refused_if_found, trust
-from gpuconf.profile.powers import HARMLESS_VARIABLES
+from gpuconf.profile import Profile, load_profile, refused_if_found, trust
+from gpuconf.profile.powers import harmless_variables
 from tests.profile.other_users import giving_away
 
 # Each of them makes some program load code, run a command, write a file or contact a server.
@@ -67,7 +68,7 @@ def test_harmless_variables(variable: str, tmp_path: Path) -> None:
 def test_nothing_on_the_list_names_a_place() -> None:
     """A name that says path, file, folder, server or flags does not belong there."""
     words = "PATH|DIR|FILE|HOME|FLAGS|PROXY|PLUGIN|LIBRARY|PRELOAD|DUMP|CONF$|COMMAND|ENDPOINT|URL"
-    bad = [name for name in HARMLESS_VARIABLES if re.search(words, name.upper())]
+    bad = [name for name in harmless_variables() if re.search(words, name.upper())]
     assert bad == []
 
 
@@ -161,10 +162,14 @@ def test_a_childs_project_file_stays_found(tmp_path: Path) -> None:
     """The parent's note does not make a name of what was found."""
     file = tmp_path / "gpuconf.yaml"
     file.write_text(setting("XLA_FLAGS"))
-    for origin in ("project", "unknown"):
-        with pytest.raises(ProfileError, match="was found"):
-            load_profile(environ={}, directory="/", parent=ParentChoice(str(file), origin))
-    assert load_profile(environ={}, directory="/", parent=ParentChoice(str(file), "path")).env
+    for origin, is_refused in (("project", True), ("unknown", True), ("path", False)):
+        note = StateNote(this_process(), (), str(file), origin)
+        environ = {STATE_VARIABLE: encode(note)}
+        if is_refused:
+            with pytest.raises(ProfileError, match="was found"):
+                load_profile(environ=environ, directory="/")
+        else:
+            assert load_profile(environ=environ, directory="/").env
 
 
 @pytest.mark.parametrize(

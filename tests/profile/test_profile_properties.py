@@ -12,10 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuconf.errors import ProfileError
-from gpuconf.profile import Profile, load_profile, profile_as_dict
+from gpuconf.profile import Profile, load_profile
 from gpuconf.profile.nodes import Mapping, Node, Scalar, merged
 from gpuconf.profile.overrides import to_nodes
 from gpuconf.profile.schema import PROFILE, PerGpu, Section
+from gpuconf.profile.shown import to_plain
 from tests.profile.bad_profiles import BAD_PROFILES
 
 SEEDS = [bad.content.decode() for bad in BAD_PROFILES if bad.name.startswith(("code", "yaml"))]
@@ -85,9 +86,7 @@ def test_any_structure(values: dict[str, Any]) -> None:
     """Any YAML document; a good one goes through plain data and back unchanged."""
     result = outcome(yaml.safe_dump(values, allow_unicode=True).encode("utf-8", "surrogatepass"))
     if isinstance(result, Profile):
-        again = load_profile(
-            "cpu-only", overrides={"gpus": None, **profile_as_dict(result)}, environ={}
-        )
+        again = load_profile("cpu-only", overrides={"gpus": None, **to_plain(result)}, environ={})
         assert again._replace(name="bad", source=result.source, description=None) == (
             result._replace(description=None)
         )

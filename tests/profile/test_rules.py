@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from gpuconf.basics.units import GIB, Amount
-from gpuconf.profile import load_profile, profile_as_dict
+from gpuconf.profile import load_profile
+from gpuconf.profile.shown import to_plain
 
 ROWS = yaml.safe_load(Path(__file__).with_name("good_profiles.yaml").read_text(encoding="utf-8"))
 GOOD = [text for row in ROWS for text in row["written"]]
@@ -30,7 +31,7 @@ def test_good_values(row: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "good.yaml"
     for text in row["written"]:
         file.write_text(text, encoding="utf-8")
-        plain = profile_as_dict(load_profile(file, environ={}))
+        plain = to_plain(load_profile(file, environ={}))
         assert json.dumps(plain, sort_keys=True) == expected, text
 
 

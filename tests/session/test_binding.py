@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.basics.environment import RUN_VARIABLE
 from gpuconf.basics.units import MIB
+from gpuconf.profile import load_profile
+from gpuconf.session import run_variable
+from gpuconf.session.plans import plan_within
 from tests.machine.cards import standin
+from tests.planner.cards import card
+from tests.planner.cards import machine as planned_machine
 from tests.programs.binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts, with_rules
 from tests.programs.processes import Nvml, run, run_python
 
@@ -55,6 +61,25 @@ def test_fresh_figures_are_read_again_only_for_a_lease(
     program = "import cupy\nassert bind() == 7884\nassert bind() == 7884\n"
     run_python(START + program, tmp_path, environ=environ)
     assert log.read_text().split().count("init") == looks
+
+
+def test_the_figures_of_a_run_do_not_age(tmp_path: Path) -> None:
+    """The plan of the import binds, however long it took: a run's figures are the same for all of
+    its life, and NVML is not asked."""
+    inventory = planned_machine(card(0))
+    plan = plan_within(load_profile("half-card"), {}, environ={}, read=lambda: inventory)
+    log = tmp_path / "nvml.log"
+    environ = standin.environment(ROOMY, tmp_path / "standin", log=log)
+    environ[RUN_VARIABLE] = run_variable.encode(plan, inventory, {}, "/somewhere")
+    program = f"""
+import cupy
+before = gpuconf.activation().plan
+grow_old()
+assert bind() == {(plan.gpus[0].limit_bytes or 0) >> 20}
+assert plans[0] is before
+"""
+    run_python(START + program, tmp_path, environ=environ)
+    assert not log.exists()
 
 
 @pytest.mark.parametrize("is_old", [False, True])

@@ -18,7 +18,7 @@ from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.machine.cards.reserve import IDLE_BYTES
 from gpuconf.machine.leases.view import read_with_leases
 from gpuconf.profile import find_profile, load_profile
-from gpuconf.profile.chain import read_chain
+from gpuconf.profile.chain import read_links
 from gpuconf.profile.search import places
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
@@ -83,8 +83,8 @@ def _as_seen_from(file: str, profile: str) -> str:
     """
     load_profile(profile)
     location = find_profile(profile)
-    chain = read_chain(location, places(os.environ, None))
-    if os.path.realpath(file) in {os.path.realpath(path) for path in chain.files}:
+    links, _ = read_links(location, places(os.environ, None), os.environ)
+    if os.path.realpath(file) in {os.path.realpath(link.path) for link in links}:
         raise UsageError(
             f"--extends {profile} builds on {file} itself, which would be overwritten",
             hint="name another parent (`gpuconf profiles list` shows them), or write elsewhere "

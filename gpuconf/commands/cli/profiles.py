@@ -24,11 +24,11 @@ from gpuconf.profile import (
     find_profile,
     list_profiles,
     load_profile,
-    profile_as_dict,
     refused_if_found,
 )
 from gpuconf.profile.files import read_shipped, shipped_folder
 from gpuconf.profile.search import is_path
+from gpuconf.profile.shown import to_plain
 from gpuconf.support.reporting.lines import Table
 from gpuconf.support.reporting.problems import problem_of
 
@@ -118,10 +118,10 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
     """Print a profile with all inherited keys."""
     profile = load_profile(options.name)
     if output.as_json:
-        output.document(ShownProfile(profile.name, profile.source, profile_as_dict(profile)))
+        output.document(ShownProfile(profile.name, profile.source, to_plain(profile)))
         return 0
     output.line(f"# {profile.source}", "dim")
-    output.line(yaml.safe_dump(profile_as_dict(profile), sort_keys=False, width=90).rstrip())
+    output.line(yaml.safe_dump(to_plain(profile), sort_keys=False, width=90).rstrip())
     return 0
 
 

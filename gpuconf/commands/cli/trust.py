@@ -76,7 +76,7 @@ def _read(file: str) -> _Reading:
     location: Location = locate_path(os.path.abspath(file), None)._replace(origin="project")
     if not os.path.lexists(file):
         _refuse_name(file)
-    links, problems = chain.try_links(location, places(os.environ, None), None)
+    links, problems = chain.read_links(location, places(os.environ, None), None)
     problem = problems[0] if problems else None
     if problem is not None and (len(links) < 2 or problem.file == location.path):
         is_other = bool(links) and problem.key == "extends"

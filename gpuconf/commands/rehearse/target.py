@@ -10,7 +10,7 @@ from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.machine.cards import Gpu, Inventory, read_inventory
 from gpuconf.machine.cards.reserve import reserve_bytes as reserve_of
 from gpuconf.machine.host_memory import available_bytes
-from gpuconf.planner import make_plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile import list_profiles, load_profile
 from gpuconf.simcard import CardSpec
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpuconf.commands.run.planning import decision
 from gpuconf.machine.cards.inventory import Gpu, Inventory
-from gpuconf.planner import make_plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile import load_profile
 from tests.planner.cards import PROBLEM, card
 

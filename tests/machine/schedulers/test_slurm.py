@@ -12,7 +12,7 @@ from gpuconf.basics.units import GIB, MIB
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.machine.schedulers import assigned_share, on_slurm, with_share
-from gpuconf.planner import make_plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.profile import load_profile
 from gpuconf.profile.model import SlurmRules
 

@@ -11,7 +11,7 @@ from gpuconf.backends.jax.lateness import too_late
 from gpuconf.commands.explain import explain
 from gpuconf.errors import ShortageError
 from gpuconf.machine.cards.nvml import PROBLEMS
-from gpuconf.planner import make_plan
+from gpuconf.planner.planning import make_plan
 from gpuconf.support.failures.causes import CAUSES
 from tests.planner.cards import asking, card, machine
 

@@ -31,7 +31,8 @@ from gpuconf.commands.doctor.live.jax_cards import JaxCards
 from gpuconf.commands.doctor.live.recorder import CardGauge, Recorder, StepFailed
 from gpuconf.commands.doctor.live.steps import Bench
 from gpuconf.commands.doctor.live.torch_cards import TorchCards
-from gpuconf.machine.cards import Gpu, Inventory, read_inventory, resolve
+from gpuconf.machine.cards import Gpu, Inventory, read_inventory
+from gpuconf.machine.cards.visible_devices import resolve
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.context import context_bytes
 from gpuconf.support.children.signals import end_with_parent
