@@ -106,6 +106,14 @@ MEMORY = Section(
             "1GiB",
         ),
         Key(
+            "hold",
+            flag(),
+            "Whether the framework takes what is reserved when it initializes its GPUs and keeps "
+            "it in its own pool, so that no other process can use it.",
+            "true where allow_growth is on and reserve is below the limit",
+            "false",
+        ),
+        Key(
             "at_least",
             amount(of="of the card's total", example="2GiB"),
             "Less than this left to take, after keep_free and context, is a shortage; see "
