@@ -38,6 +38,7 @@ class GpuPlan(NamedTuple):
 
     ``lease_bytes`` is the amount of the card that this process leases, None if it leases nothing.
     ``most_bytes`` is what it may take in all: limit and context of each process.
+    ``hold_bytes`` is the part that each process's framework takes as soon as it has its devices.
     ``least_free_bytes`` is the minimum that must be free and not leased.
 
     ``arithmetic`` has one line per step for ``limit_bytes``, the logical devices and the lease.
@@ -58,6 +59,7 @@ class GpuPlan(NamedTuple):
     limits: tuple[FrameworkLimit, ...] = ()
     lease_bytes: int | None = None
     most_bytes: int | None = None
+    hold_bytes: int = 0
     least_free_bytes: int = 0
 
     def limit_of(self, framework: str) -> FrameworkLimit | None:

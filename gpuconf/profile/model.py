@@ -27,6 +27,7 @@ class MemoryRules(NamedTuple):
     context: Amount | None = None
     lease: bool | None = None
     reserve: Amount | None = None
+    hold: bool | None = None
     at_least: Amount | None = None
     on_shortage: OnShortage = OnShortage()
     share: str | None = None  # ray | slurm | none

@@ -54,6 +54,7 @@ MEMORY = Section(
         Key("context", amount(of="of the card's total", zero=True, example="512MiB"), "700MiB"),
         Key("lease", flag(), "false"),
         Key("reserve", amount(of="of the card's total", example="1GiB"), "1GiB"),
+        Key("hold", flag(), "false"),
         Key("at_least", amount(of="of the card's total", example="2GiB"), "2GiB"),
         Key("on_shortage", on_shortage(), "{wait: 10min}"),
         Key("share", choice("ray", "slurm", "none"), "slurm"),

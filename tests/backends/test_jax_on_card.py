@@ -181,3 +181,18 @@ print("BELOW", min(below), max(below), len(below))
     assert count == 200, done.stderr[-2000:]
     assert least >= 0
     assert most < 4 * MIB
+
+
+def test_the_reserve_is_taken_on_each_card(run_on_card: RunOnCard) -> None:
+    """Without a kernel, though the client is made while JAX traces a function."""
+    code = (
+        _BEGIN
+        + """
+jax.make_jaxpr(lambda x: (jax.devices(), x)[1])(numpy.ones(3))
+report(pools=[device.memory_stats()["pool_bytes"] for device in jax.devices()])
+report(lines=[str(each) for each in gpuconf.activation().settings])
+"""
+    )
+    outcome = run_on_card(code, "shared-desktop", frameworks=("jax",))
+    assert outcome.values["pools"] == [GIB, GIB], outcome.log
+    assert "reserve of jax cuda:1: 1024 MiB" in outcome.values["lines"]

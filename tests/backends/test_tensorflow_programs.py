@@ -158,3 +158,41 @@ def test_a_server_and_a_mirrored_strategy(run_on_card: RunOnCard) -> None:
     )
     assert mirrored.values["replicas"] == 4, mirrored.log
     assert mirrored.values["copies"] == [[f"GPU:{i}", [1.0, 2.0]] for i in range(4)]
+
+
+_RESERVED = """
+import gpuconf.auto, gpuconf
+import tensorflow as tf
+if "{mode}" == "graph":
+    tf.compat.v1.disable_eager_execution()
+    session = tf.compat.v1.Session()
+else:
+    tf.test.gpu_device_name()  # before eager execution has devices
+    report(peaks=[tf.config.experimental.get_memory_info(each.name)["peak"]
+                  for each in tf.config.list_logical_devices("GPU")])
+report(lines=[str(each) for each in gpuconf.activation().settings])
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "rules", "taken"),
+    [
+        ("graph", "", ["1024 MiB", "1024 MiB"]),
+        ("eager", "memory: {reserve: 1536MiB}\n", ["1536 MiB", "1536 MiB"]),
+        ("eager", "virtual_devices: [1GiB, 3GiB]\n", ["256 MiB", "768 MiB"] * 2),
+        ("eager", "memory: {hold: false}\n", []),
+    ],
+)
+def test_the_reserve_is_taken_with_the_devices(
+    mode: str,
+    rules: str,
+    taken: list[str],
+    run_on_card: RunOnCard,
+    write_profile: Callable[[str], str],
+) -> None:
+    """On each of the two GPUs, for their logical devices, and the peak does not count it."""
+    profile = write_profile("extends: shared-desktop\n" + rules)
+    outcome = run_on_card(_RESERVED.format(mode=mode), profile)
+    lines = [line for line in outcome.values["lines"] if line.startswith("reserve of")]
+    assert lines == [f"reserve of GPU:{i}: {size}" for i, size in enumerate(taken)], outcome.log
+    assert all(peak < 1 << 20 for peak in outcome.values.get("peaks", []))

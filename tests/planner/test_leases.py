@@ -415,3 +415,22 @@ def test_the_hint_names_what_applies() -> None:
         plan(asking(1), card()._replace(ahead=2))
     assert "other programs are already waiting" in caught.value.message
     assert "half-card" not in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("rules", "held"),
+    [
+        ({"allow_growth": True}, 1000),
+        ({"allow_growth": True, "hold": True}, 1000),
+        ({"allow_growth": True, "hold": False}, 0),
+        ({"allow_growth": True, "reserve": None}, 0),  # the limit is for growth, up to the whole
+        ({"allow_growth": True, "memory_limit": amount(900)}, 0),
+        ({"allow_growth": True, "lease": False}, 0),
+        ({"allow_growth": False}, 0),  # the framework takes the whole limit
+        ({}, 0),
+    ],
+)
+def test_what_the_framework_takes_at_once(rules: dict[str, Any], held: int) -> None:
+    """The reserve, where it is leased, below the limit, and memory grows."""
+    memory = {"memory_limit": amount(6000), "reserve": amount(1000), **rules}
+    assert planned(KNOWN, **memory).hold_bytes == held * MIB

@@ -32,22 +32,27 @@ def _lean_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+def build_skip_waits(folder: Path) -> str:
+    """Compile the library with which TensorFlow's allocators do not wait; return its path."""
+    library = folder / "skip_waits.so"
+    source = str(ROOT / "tests" / "programs" / "skip_waits.c")
+    command = [standin.compiler() or "cc", "-O2", "-shared", "-fPIC", "-o", str(library), source]
+    subprocess.run([*command, "-ldl"], check=True)
+    return str(library)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _quick_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """TensorFlow is imported once for many programs, and its allocators do not wait 10 s.
 
     Not with ``FRESH=1``, as in `make nightly`.
     """
-    compiler = standin.compiler()
-    if compiler is None or "FRESH" in os.environ:
+    if standin.compiler() is None or "FRESH" in os.environ:
         yield
         return
-    library = tmp_path_factory.mktemp("preload") / "skip_waits.so"
-    source = str(ROOT / "tests" / "programs" / "skip_waits.c")
-    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), source, "-ldl"]
-    subprocess.run(command, check=True)
+    library = build_skip_waits(tmp_path_factory.mktemp("preload"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LD_PRELOAD", str(library), prepend=":")
+        patch.setenv("LD_PRELOAD", library, prepend=":")
         patch.setattr(subprocess, "Popen", Popen)
         yield
 

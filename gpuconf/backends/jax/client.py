@@ -24,6 +24,7 @@ from gpuconf.backends.jax.environment import (
     why_no_cap,
 )
 from gpuconf.backends.jax.lateness import has_gpu_backend, too_late
+from gpuconf.backends.jax.reserve import take_reserve
 from gpuconf.backends.wrapping import ENTRANCES, call_through, is_watched
 from gpuconf.basics.callsite import user_call_site
 from gpuconf.basics.setting import Setting
@@ -67,6 +68,7 @@ class _Watch:
         self._source = source
         self._bridge = bridge
         self._refused: ValueError | None = None
+        self._new_client: tuple[Any, Sequence[GpuPlan]] | None = None
 
     def install(self, discovery: str) -> None:
         """Wrap the functions; discovery comes last, in case an attempt is interrupted."""
@@ -74,6 +76,7 @@ class _Watch:
         if hasattr(client, _OPTIONS):
             call_through(client, _OPTIONS, self._read_options)
         call_through(client, _MAKE_CLIENT, self._make_client)
+        call_through(self._bridge, "backends", self._make_backends)
         call_through(self._bridge, discovery, self._discover)
 
     def _discover(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -120,7 +123,16 @@ class _Watch:
             self._source.record(setting)
             if setting.why_not and (void is None or void != voided_cap(os.environ)):
                 say(str(setting))  # effects of the variables were already reported with the plan
+        self._new_client = (client, plan.gpus)
         return client
+
+    def _make_backends(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Take the reserve of a client that has just been made, now that JAX can compute in it."""
+        found = original(*args, **kwargs)
+        made, self._new_client = self._new_client, None
+        if made is not None:
+            take_reserve(*made, self._source.record)
+        return found
 
     def _hold(self, visible: Sequence[int] | None) -> Plan | None:
         """Bind the plan, and count this process on those of its GPUs that are visible to JAX."""

@@ -26,11 +26,12 @@ import importlib
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gpuconf.backends import keras_backend
 from gpuconf.backends.interface import PlanSource
-from gpuconf.backends.tensorflow import devices, readback
+from gpuconf.backends.tensorflow import devices, readback, reserve
 from gpuconf.backends.tensorflow.environment import GROWTH
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
@@ -63,6 +64,7 @@ class Guards:
         self.is_configured = False
         self.is_configuring = False
         self._has_made_gpus = False
+        self._has_taken_reserve = False
         self._is_orphan = False
         self._hidden_at_start = False
         self._has_left_gpus = False  # to other programs, because the program itself had hidden them
@@ -211,6 +213,8 @@ class Guards:
         result = original(context)
         options = context.config.gpu_options
         self._made_devices(lambda: readback.of_context(context), options)
+        if self._tensorflow.compat.v1.executing_eagerly_outside_functions():
+            self._take_reserve(lambda: readback.of_context(context), context.config)
         return result
 
     def _session_init(
@@ -234,6 +238,7 @@ class Guards:
         result = original(session, target, graph, config)
         if not target:  # devices on another machine do not concern us
             self._made_devices(lambda: readback.of_session(session), config.gpu_options)
+            self._take_reserve(lambda: readback.of_session(session), config, in_session=True)
         return result
 
     def _list_devices(self, original: Callable[..., Any], serialized: Any = None) -> Any:
@@ -387,6 +392,18 @@ class Guards:
             self.record(setting)
             if setting.why_not is not None:
                 say(str(setting))
+
+    def _take_reserve(
+        self, read_limits: Callable[[], dict[str, int]], config: Any, *, in_session: bool = False
+    ) -> None:
+        """Take the plan's reserve, once per process."""
+        gpus = self.physical or (self.plan.gpus if self.plan is not None else ())
+        if self._has_taken_reserve or not any(gpu and gpu.hold_bytes for gpu in gpus):
+            return
+        self._has_taken_reserve = True
+        tf, record = self._tensorflow, self.record
+        with suppress(Exception):  # what we read must never end the user's program
+            reserve.take_reserve(tf, read_limits(), config, gpus, record, in_session=in_session)
 
     def _say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
         """Report and record what the script asked ``function`` for and did not get."""

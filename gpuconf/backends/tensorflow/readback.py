@@ -52,9 +52,8 @@ def compare(
     of TensorFlow's physical GPUs.  A smaller limit than planned is fine: the script may ask for
     less. Together, the devices of a GPU may have that GPU's limit, plus 1 MiB each for rounding.
     """
-    names = sorted(limits, key=lambda name: int(name.rpartition(":")[2]))
     settings = []
-    for group, gpu in _groups(names, options, gpus):
+    for group, gpu in groups(limits, options, gpus):
         limit = None if gpu is None else gpu.limit_bytes
         total = sum(limits[name] for name in group)
         too_much = limit is not None and total > limit + len(group) * MIB
@@ -66,10 +65,11 @@ def compare(
     return settings
 
 
-def _groups(
-    names: list[str], options: Any, gpus: Sequence[GpuPlan | None]
+def groups(
+    limits: Mapping[str, int], options: Any, gpus: Sequence[GpuPlan | None]
 ) -> list[tuple[list[str], GpuPlan | None]]:
     """Return the devices of each physical GPU, in TensorFlow's order, with that GPU's plan."""
+    names = sorted(limits, key=lambda name: int(name.rpartition(":")[2]))
     used = [gpus[index] for index in visible_indices(options, len(gpus))]
     counts = [max(1, len(v.memory_limit_mb)) for v in options.experimental.virtual_devices]
     counts = counts or [1] * len(used)

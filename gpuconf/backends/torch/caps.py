@@ -115,7 +115,7 @@ def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
 
     A device that is not in the plan gets the smallest limit in the plan.
     """
-    planned = dict(_devices(torch, plan.gpus))
+    planned = dict(devices(torch, plan.gpus))
     known = [gpu.limit_bytes for gpu in plan.gpus if gpu.limit_bytes is not None]
     if not plan.gpus and plan.unknown_gpu is not None and plan.unknown_gpu.limit_bytes is not None:
         known = [plan.unknown_gpu.limit_bytes]
@@ -128,7 +128,7 @@ def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
     return found
 
 
-def _devices(torch: Any, planned: Sequence[GpuPlan]) -> list[tuple[int, GpuPlan]]:
+def devices(torch: Any, planned: Sequence[GpuPlan]) -> list[tuple[int, GpuPlan]]:
     """Return torch's number for each planned GPU: by UUID if torch reports them, else by place."""
     count = torch.cuda.device_count()
     uuids = [

@@ -8,6 +8,7 @@ from typing import Any
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.torch import caps, lateness
 from gpuconf.backends.torch.free_memory import report_within
+from gpuconf.backends.torch.reserve import take_reserve
 from gpuconf.backends.wrapping import ENTRANCES, call_before, is_watched
 from gpuconf.basics.setting import Setting
 from gpuconf.planner import Plan
@@ -69,9 +70,11 @@ def _before_start(cuda: Any, source: PlanSource) -> None:
 
 def _put(torch: Any, plan: Plan, source: PlanSource) -> None:
     caps.put(torch, plan, source.record)
+    take_reserve(torch, plan, source.record)
     source.record(Setting(_BOUND, "when torch starts CUDA", "when torch started CUDA"))
 
 
 def _put_late(torch: Any, plan: Plan, source: PlanSource) -> None:
     lateness.refuse_if_too_late(torch, plan)
     caps.put(torch, plan, source.record)
+    take_reserve(torch, plan, source.record)

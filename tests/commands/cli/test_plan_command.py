@@ -43,7 +43,7 @@ def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
         "  9319 MiB free - 512 MiB keep_free - 512 MiB context = 8295 MiB",
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
         "  lease = 1024 MiB reserve + 512 MiB context = 1536 MiB",
-        "  allow_growth on: memory is taken step by step",
+        "  allow_growth on: 1024 MiB is taken at once, the rest step by step",
         "  TensorFlow: memory_limit 7884 MiB",
         "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
         "needed",

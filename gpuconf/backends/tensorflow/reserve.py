@@ -1,0 +1,52 @@
+"""TensorFlow takes the plan's reserve: its allocators belong to the process, not to a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from gpuconf.backends import reserve
+from gpuconf.backends.tensorflow import readback
+from gpuconf.backends.tensorflow.devices import Record
+from gpuconf.basics.units import MIB
+from gpuconf.planner import GpuPlan
+
+
+def take_reserve(
+    tf: Any,
+    limits: Mapping[str, int],
+    config: Any,
+    gpus: Sequence[GpuPlan | None],
+    record: Record,
+    *,
+    in_session: bool,
+) -> None:
+    """Take the reserve of each GPU, for its logical devices in proportion to their limits.
+
+    ``config`` is the ConfigProto that the devices in ``limits`` were created with.
+    """
+
+    def allocate(size_bytes: int) -> None:
+        if not in_session:
+            with tf.init_scope(), tf.device(name):
+                _empty(tf, size_bytes)
+            tf.config.experimental.reset_memory_stats(short)
+            return
+        graph = tf.Graph()
+        with graph.as_default(), tf.device(name):
+            operation = _empty(tf, size_bytes).op
+        with closing(tf.compat.v1.Session(graph=graph, config=config)) as session:
+            session.run(operation)
+
+    for group, gpu in readback.groups(limits, config.gpu_options, gpus):
+        total = sum(limits[name] for name in group)
+        for name in group:
+            short = name.rpartition("device:")[2]
+            size = gpu.hold_bytes * limits[name] // total if gpu else 0
+            reserve.take(short, reserve.region_sizes(size), allocate, record)
+
+
+def _empty(tf: Any, size_bytes: int) -> Any:
+    # A dimension is an int32.
+    return tf.raw_ops.Empty(shape=[size_bytes // MIB, MIB // 4], dtype=tf.float32)

@@ -1,0 +1,50 @@
+"""PyTorch takes the plan's reserve, and keeps it until `empty_cache()` or a refused request."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from gpuconf.backends import reserve
+from gpuconf.backends.torch import caps
+from gpuconf.backends.torch.environment import OPTION_VARIABLES
+from gpuconf.basics.units import MIB
+from gpuconf.planner import Plan
+
+_taken: dict[int, int] = {}  # torch's device number -> bytes
+
+
+def take_reserve(torch: Any, plan: Plan, record: caps.Record) -> None:
+    """Take the reserve on the GPU that this process uses; CUDA is already initialized.
+
+    Of several, that is known only of torchrun's ranks: elsewhere the reserve is a lease only, as it
+    is with ``max_split_size``, with which small tensors would not get any of it.
+    """
+    from gpuconf.injected.places import card_of_rank  # with fcntl, not on Windows
+
+    own = card_of_rank([gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid])
+    used = [each for each in caps.devices(torch, plan.gpus) if each[1].gpu.uuid in own]
+    options = [os.environ.get(name, "") for name in OPTION_VARIABLES]
+    if len(used) != 1 or any("max_split_size" in each for each in options):
+        return
+    ((index, gpu),) = used
+
+    def allocate(size_bytes: int) -> None:
+        if torch.cuda.memory_reserved(index):  # an allocator of the program raises an error here
+            raise RuntimeError("the program has already allocated memory")
+        # Not a tensor, which a mode of the program, such as FakeTensorMode, would not allocate.
+        memory = torch.cuda.memory
+        # Tensors up to 1 MiB have a pool of their own: 2 MiB, so that the first of them on a full
+        # GPU does not make torch return the reserve.
+        for size in (size_bytes, MIB):
+            memory.caching_allocator_delete(memory.caching_allocator_alloc(size, index))
+        torch.cuda.reset_peak_memory_stats(index)
+        _taken[index] = torch.cuda.memory_reserved(index)
+
+    reserve.take(f"cuda:{index}", [gpu.hold_bytes] if gpu.hold_bytes else [], allocate, record)
+
+
+def unused_bytes(torch: Any, index: int) -> int:
+    """Return the part of the reserve that torch has taken and no tensor uses."""
+    cached = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+    return int(min(_taken.get(index, 0), cached))
