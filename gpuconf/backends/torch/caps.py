@@ -61,7 +61,7 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
         cap = Cap(plan.profile.name, limit_bytes, total_bytes, is_reported)
         _caps[index] = cap
         try:
-            if torch.cuda.get_allocator_backend() == "pluggable":  # where torch 2.15 sets in vain
+            if _has_own_allocator(torch):
                 raise NotImplementedError("the program's own allocator takes no limit")
             in_force = _bytes_in_force(torch, index, cap)
             own = index not in earlier or in_force != earlier[index].limit_bytes
@@ -82,6 +82,12 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
         record(Setting("torch free memory", within, within))
     for setting in _options_read_back(torch, plan):
         record(setting)
+
+
+def _has_own_allocator(torch: Any) -> bool:
+    """Whether the program has replaced torch's allocator.  Torch 2.15 then sets a limit in vain."""
+    backend = getattr(torch.cuda, "get_allocator_backend", None)  # since torch 2.0
+    return backend is not None and backend() == "pluggable"
 
 
 def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
