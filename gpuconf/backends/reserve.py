@@ -6,6 +6,7 @@ pool also keeps earlier ones from growing into it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
 from gpuconf.basics.setting import Setting
@@ -21,8 +22,11 @@ def take(
 ) -> None:
     """Call ``allocate`` with each of ``sizes``, and record whether the memory was there.
 
-    If it was not, the process has its reserve as a lease only.
+    If it was not, the process has its reserve as a lease only.  In a rehearsal nothing is taken,
+    because what the program itself needs is measured.
     """
+    if os.environ.get("GPUCONF_REHEARSAL"):
+        return
     sizes, why = tuple(sizes), None
     wanted = sized(sum(sizes))
     try:
