@@ -80,6 +80,8 @@ def test_reports(folder: Path) -> None:
     assert "without XLA" in held.out
     for part in ("the peak", "at any batch: ", "the layers at the peak", "the card", "conv"):
         assert part in free.out
+    more = "add --limit, --card or --profile for the largest batch"
+    assert [more in each.out for each in (free, held, small)] == [True, False, False]
     assert "made" not in free.out, "which is the user's, and goes to stderr"
     assert held.out.startswith("batch 8: ")
     assert "; the largest batch that fits 1024 MiB is " in held.out
