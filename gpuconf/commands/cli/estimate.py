@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpuconf.commands.estimate.scripts.training import Training
 
 _DEFAULT_BATCH = 32
+_NO_LIMIT = "no limit was given: add --limit, --card or --profile for the largest batch"
 _DESCRIPTION = """\
 Say how much GPU memory a step of fit() or predict() takes: the peak, what
 remains, the share of each layer, and the largest batch under a limit. The
@@ -230,4 +231,6 @@ def _show(
         return
     from gpuconf.commands.estimate.text import report
 
+    if estimate.limit_bytes is None:
+        estimate = estimate._replace(notes=(*estimate.notes, _NO_LIMIT))
     output.lines(report(estimate, budget=budget, width=output.width, verbose=options.verbose))

@@ -90,7 +90,7 @@ class EstimateDocument(NamedTuple):
     peak_bytes: Bytes
     """Peak memory use during a step, in the framework's allocator."""
     resident_bytes: Bytes
-    """Memory that stays allocated between steps: weights, optimizer state, metrics."""
+    """Memory that stays allocated: weights, optimizer state, metrics, and arrays of fit()."""
     largest_batch: Count | None
     """The largest batch size that fits the limit; 0 if no sample fits, None without a limit."""
     limit_bytes: Bytes | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import gpuconf.machine.cards
@@ -38,6 +39,7 @@ def estimate(
     mixed_precision: bool | str | None = None,
     input_shape: Any = None,
     data: Any = None,
+    arrays: Sequence[int] = (),
     limit: int | str | None = None,
     card: int | str | None = None,
     allow_growth: bool = True,
@@ -59,6 +61,8 @@ def estimate(
     policy.  ``input_shape`` is the shape of one sample, without the batch; it is required if the
     model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
     ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
+    ``arrays`` are the sizes in bytes of arrays that ``fit`` is given whole, such as ``[x.nbytes]``:
+    with TensorFlow, Keras copies them to the GPU, where they stay.
 
     ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
     largest batch that fits is then computed too.  With ``allow_growth`` (set by gpuconf's profiles,
@@ -89,7 +93,9 @@ def estimate(
     with Compiler(
         target, workspace_bytes=most_workspace, must_compile=bool(jit), progress=progress
     ) as compiler:
-        subject = Subject(model, family, choice, input_shape, data, most_workspace, compiler)
+        subject = Subject(
+            *(model, family, choice, input_shape, data, most_workspace, compiler, arrays)
+        )
         estimated = estimate_subject(
             *(subject, wanted),
             limit=limit,

@@ -9,6 +9,7 @@ from gpuconf.basics.units import mib_figure, mib_figures
 from gpuconf.commands.estimate.memory_estimate import TRACED, MemoryEstimate, Moment
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
+    ARRAYS,
     BUILDING,
     COMPILED,
     CONSTANT,
@@ -27,6 +28,7 @@ RESIDENT = {
     WEIGHTS: "weights",
     OPTIMIZER_STATE: "state of the optimizer",
     OTHER_STATE: "other variables: metrics, seeds",
+    ARRAYS: "the arrays that fit() copies to the GPU whole",
 }
 PASSING = {
     ACTIVATION: "activations",

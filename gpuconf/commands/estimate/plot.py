@@ -11,6 +11,7 @@ from gpuconf.basics.units import sized
 from gpuconf.commands.estimate.memory_estimate import TRACED, LayerRow, MemoryEstimate, Moment
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
+    ARRAYS,
     BACKWARD,
     CONSTANT,
     DATA,
@@ -53,6 +54,7 @@ KINDS = {
     WEIGHTS: "#1d3f5e",
     OPTIMIZER_STATE: "#2a6f97",
     OTHER_STATE: "#7fa8c4",
+    ARRAYS: "#a9c9de",
     CONSTANT: "#8d99a6",
     DATA: "#5b8c5a",
     ACTIVATION: "#e0a33b",

@@ -18,6 +18,7 @@ WHOLE = "whole"  # a step that XLA compiled into one
 Part = Annotated[str, FieldRule(enum=(FORWARD, BACKWARD, UPDATE, WHOLE))]
 # The purposes of a piece of memory.
 WEIGHTS, OPTIMIZER_STATE, OTHER_STATE = "weights", "optimizer state", "other state"
+ARRAYS = "arrays of fit()"  # copied to the GPU whole
 ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
 DATA, CONSTANT, WORKSPACE = "data", "constant", "workspace"
 COMPILED = "compiled step"  # activations, gradients and temporaries in one block, laid out by XLA

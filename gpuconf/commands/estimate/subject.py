@@ -6,6 +6,7 @@ Keras's backend determines which framework traces it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +21,13 @@ from gpuconf.commands.estimate.keras_models.data import (
 )
 from gpuconf.commands.estimate.keras_models.outputs import build, outputs_of
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, prepared
-from gpuconf.commands.estimate.step import Step, TraceSetting, with_workspaces_up_to
+from gpuconf.commands.estimate.step import (
+    ARRAYS,
+    Step,
+    TraceSetting,
+    Variable,
+    with_workspaces_up_to,
+)
 from gpuconf.commands.estimate.tensorflow import tracing as tensorflow_tracing
 from gpuconf.commands.estimate.tensorflow.first_trace import FirstTrace
 from gpuconf.commands.estimate.xla.compiler import Compiler
@@ -48,7 +55,7 @@ def check_backend(backend: str, command: str = "") -> None:
 class Subject:
     """A Keras model with the options of an estimate.
 
-    ``input_shape``, ``data`` and the limit are those of :func:`gpuconf.estimate`.  With
+    ``input_shape``, ``data``, ``arrays`` and the limit are those of :func:`gpuconf.estimate`.  With
     ``compiler``, steps that Keras would pass to XLA are compiled by it.
     """
 
@@ -59,14 +66,14 @@ class Subject:
     data: Any = None
     workspace_limit_bytes: int | None = None
     compiler: Compiler | None = None
+    arrays: Sequence[int] = ()
 
     def resized(self, like: Step, batch_size: int) -> Step | None:
         """Return the step ``like`` another at this batch size if no trace is needed, else None."""
         step = tensorflow_tracing.resized_step(like.origin, batch_size)
         if step is None:
             return None
-        step = step._replace(setting=like.setting, notes=like.notes)
-        return with_workspaces_up_to(step, self.workspace_limit_bytes)
+        return self._completed(step._replace(setting=like.setting, notes=like.notes))
 
     def trace(self, batch_size: int, like: Step | None = None) -> Step:
         """Trace a step at this batch size, and restore the model.
@@ -86,6 +93,12 @@ class Subject:
         step = step._replace(
             setting=setting._replace(notes=()), notes=(*setting.notes, *step.notes)
         )
+        return self._completed(step)
+
+    def _completed(self, step: Step) -> Step:
+        """Return the step with capped workspaces, and the arrays of ``fit`` after the variables."""
+        arrays = (Variable("array of fit()", size_bytes, ARRAYS) for size_bytes in self.arrays)
+        step = step._replace(variables=(*step.variables, *arrays))
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
 
     def _compiler_for(self, setting: TraceSetting) -> Compiler | None:

@@ -64,7 +64,9 @@ def _lines(
     yield Line(modelled(estimate), "dim")
     yield from _peak(estimate)
     if estimate.phases:
-        yield from _headed("at any batch: resident + the largest of these")
+        yield from _headed(
+            "the peak at other batch sizes: resident memory plus the largest of these"
+        )
         yield from phase_lines(estimate)
     yield from _layers(estimate, width, verbose=verbose)
     yield from _budget(estimate, budget)
@@ -97,7 +99,7 @@ def headline(estimate: MemoryEstimate) -> str:
     """The answer: the memory of this batch, whether it fits, and the batch size that would."""
     text = (
         f"batch {estimate.batch_size}: {sized(estimate.peak_bytes)} at the peak, "
-        f"of which {sized(estimate.resident_bytes)} stay"
+        f"{sized(estimate.resident_bytes)} between steps"
     )
     largest, limit = estimate.largest_batch, estimate.limit_bytes
     if largest is None or limit is None:
@@ -153,16 +155,15 @@ def phase_lines(estimate: MemoryEstimate) -> Iterator[Line]:
     phases = estimate.phases
     lasts = [phase.first_batch - 1 for phase in phases[1:]]
     spans = [
-        f"{phase.first_batch}-{last}" if last > phase.first_batch else f"{last}"
+        f"batch {phase.first_batch}-{last}" if last > phase.first_batch else f"batch {last}"
         for phase, last in zip(phases, lasts, strict=False)
     ]
-    spans.append(f"from {phases[-1].first_batch} on")
+    spans.append(f"batch {phases[-1].first_batch} and up")
     formulas = [_formula(phase) for phase in phases]
     wide = max(map(len, spans)), max(len(base) for base, _ in formulas)
     for phase, span, (base, slope) in zip(phases, spans, formulas, strict=True):
-        place = f"{phase.part}, {phase.layer}" if phase.layer else phase.part
-        text = f"  {span.ljust(wide[0])}  {base.rjust(wide[1])} + {slope} × batch MiB"
-        yield Line(f"{text}  {place}", hang=wide[0] + 4)
+        text = f"  {span.ljust(wide[0])}  {base.rjust(wide[1])} MiB + {slope} MiB × batch"
+        yield Line(f"{text}  {place_in_words(phase)}", hang=wide[0] + 4)
     yield from _at_this_batch(estimate)
 
 

@@ -78,8 +78,10 @@ def test_reports(folder: Path) -> None:
     assert "compiled by TensorFlow's XLA for an assumed GPU" in free.out
     assert "fullest at" in free.out
     assert "without XLA" in held.out
-    for part in ("the peak", "at any batch: ", "the layers at the peak", "the card", "conv"):
+    for part in ("the peak", "batch sizes: ", "the layers at the peak", "the card", "conv"):
         assert part in free.out
+    more = "add --limit, --card or --profile for the largest batch"
+    assert [more in each.out for each in (free, held, small)] == [True, False, False]
     assert "made" not in free.out, "which is the user's, and goes to stderr"
     assert held.out.startswith("batch 8: ")
     assert "; the largest batch that fits 1024 MiB is " in held.out
@@ -254,10 +256,14 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
     assert not found["batched.py --json"]["setting"]["jit"], "gpuconf.fit runs steps without XLA"
     whole = "fit() copies its arrays to the GPU whole: 6 MiB"  # 2000 x 28 x 28 x 4 B
     assert whole in found["main.py --json"]["notes"][1]
+    kinds = found["main.py --json"]["peak"]["bytes_by_kind"]
+    assert kinds["arrays of fit()"] == 2000 * (28 * 28 * 4 + 1), "float32, uint8"
+    assert "arrays of fit()" not in found["batched.py --json"]["peak"]["bytes_by_kind"]
     assert not any("fit() copies" in note for note in found["pipeline.py --json"]["notes"])
     assert not any("in one batch" in note for note in found["main.py --json"]["notes"]), "no limit"
     small = scripts("main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48")
     assert "in one batch" not in small.out
+    assert "nor would a single sample" in small.out, "the arrays are larger than the limit"
     assert "fit() is given 2000 samples: all of them fit in one batch" in scripts(ALL_FIT).out
 
 

@@ -58,6 +58,20 @@ def identities(model: Any) -> dict[str, Any]:
     }
 
 
+def check_arrays_that_fit_copies() -> None:
+    """They stay at any batch size, and leave the batch that much less of what it may fill."""
+    found = [
+        op_by_op(network(), BATCH, arrays=arrays, limit=limit, allow_growth=False)
+        for arrays, limit in (((), "300MiB"), ((90 * MIB, 6 * MIB), "400MiB"), ((), "400MiB"))
+    ]
+    smaller, copied, larger = (made.largest_batch or 0 for made in found)
+    # 96 % may be filled: 288 and 384 MiB. The search is exact to a fiftieth.
+    assert abs(copied - smaller) <= smaller // 50
+    assert larger > 1.2 * copied
+    for name in ("peak_bytes", "resident_bytes"):
+        assert getattr(found[1], name) == getattr(found[2], name) + 96 * MIB
+
+
 def _fails(model: Any) -> None:
     with refused("division by zero"):
         op_by_op(model, BATCH, loss=lambda _true, _predicted: 1 / 0)

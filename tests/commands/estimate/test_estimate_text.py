@@ -42,10 +42,10 @@ def told(made: MemoryEstimate, width: int | None = None, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("changes", "answer"),
     [
-        ({}, "batch 32: 1024 MiB at the peak, of which 300 MiB stay"),
-        (FITS, "of which 300 MiB stay; the largest batch that fits 2048 MiB is 84"),
-        (TOO_LARGE, "stay: does not fit 900 MiB; the largest batch that does is 24"),
-        (HOPELESS, "stay: does not fit 200 MiB, nor would a single sample"),
+        ({}, "batch 32: 1024 MiB at the peak, 300 MiB between steps"),
+        (FITS, "300 MiB between steps; the largest batch that fits 2048 MiB is 84"),
+        (TOO_LARGE, "between steps: does not fit 900 MiB; the largest batch that does is 24"),
+        (HOPELESS, "between steps: does not fit 200 MiB, nor would a single sample"),
         ({"limit_bytes": GIB, "largest_batch": MOST_BATCH}, f"1024 MiB is {MOST_BATCH} or more"),
     ],
 )
@@ -76,8 +76,9 @@ def test_the_peak_is_in_words() -> None:
     assert "kept for the backward pass" not in told(estimate(**INFERENCE))
 
 
+STAYING = ("weights", "optimizer state", "arrays of fit()")
 sizes = st.dictionaries(
-    st.sampled_from(["weights", "optimizer state", "activation", "gradient", "data", "new kind"]),
+    st.sampled_from([*STAYING, "activation", "gradient", "data", "new kind"]),
     st.integers(0, 8 * GIB),
     min_size=1,
 )
@@ -93,7 +94,7 @@ def test_the_sum_adds_up(kinds: dict[str, int], more: int, tier: str) -> None:
     signs = {"+": 1, " ": 1, "-": -1, "=": 0}
     assert sum(signs[row.sign] * row.size_bytes for row in rows) == peak == rows[-1].size_bytes
     resident = next(row for row in rows if row.sign == "=")
-    assert resident.size_bytes == kinds.get("weights", 0) + kinds.get("optimizer state", 0)
+    assert resident.size_bytes == sum(kinds.get(kind, 0) for kind in STAYING)
     assert sum(peak_kinds(made).values()) == peak
     without = [(row.sign, row.size_bytes) for row in peak_sum(estimate(**BARE))]
     stays = sum(STAYS.values())
@@ -120,15 +121,18 @@ def test_what_a_probe_measured_is_a_row_of_its_own() -> None:
 def test_phases_are_formulas() -> None:
     """With the batches for which each holds, and this batch put into the one that does."""
     lines = told(estimate()).splitlines()
-    place = lines.index("at any batch: resident + the largest of these")
-    assert lines[place + 1] == "  1-12        300.0 + 0.5 × batch MiB  update"
-    assert lines[place + 2] == "  from 13 on  100.0 + 16.6 × batch MiB  backward, stem/conv"
+    place = lines.index("the peak at other batch sizes: resident memory plus the largest of these")
+    assert lines[place + 1 : place + 3] == [
+        "  batch 1-12       300.0 MiB + 0.5 MiB × batch  in the optimizer's update",
+        "  batch 13 and up  100.0 MiB + 16.6 MiB × batch  in the backward pass, layer stem/conv",
+    ]
     asked = "here 300.0 + 100.0 + 16.6 × 32 = 931.2 MiB requested; 1024.0 MiB with rounding"
     assert lines[place + 3] == f"  {asked}"
     small = told(estimate(batch_size=12))
     assert "here 300.0 + 300.0 + 0.5 × 12 = 606.0 MiB requested" in small
     phase = Phase(MIB, 40.0, 1, "op", None, BACKWARD)
-    assert "from 1 on  1.0 + 0 × batch MiB" in told(estimate(phases=(phase,))), "no exponent"
+    alone = told(estimate(phases=(phase,)))
+    assert "batch 1 and up  1.0 MiB + 0 MiB × batch" in alone, "no exponent"
 
 
 def test_the_table_of_layers() -> None:

@@ -34,7 +34,8 @@ def estimate_training(found: Training, batch_size: int, **options: Any) -> Memor
     if options["jit"] is None:
         options["jit"] = found.jit
     data = found.data if options["input_shape"] is None else None
-    return _of_whole_set(estimate(found.subject, batch_size, data=data, **options), found.examples)
+    estimated = estimate(found.subject, batch_size, data=data, arrays=found.arrays, **options)
+    return _of_whole_set(estimated, found.examples)
 
 
 def _of_whole_set(estimated: MemoryEstimate, examples: int | None) -> MemoryEstimate:

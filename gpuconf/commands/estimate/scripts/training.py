@@ -23,7 +23,8 @@ class Training(NamedTuple):
     ``subject`` is a Keras model or a :class:`StepFunction`.  ``data`` is a batch of specs as in
     ``fit``, None for a function.  ``optimizer`` and ``loss`` are those of the script's own loop.
     ``jit`` sets whether XLA compiles it, None for Keras's decision.  ``notes`` say where all of
-    this was found.  ``examples`` is the number of training examples, None if unknown.
+    this was found.  ``examples`` is the number of training examples, None if unknown.  ``arrays``
+    are the sizes in bytes of the arrays that Keras copies to the GPU in addition to the batches.
     """
 
     subject: Any
@@ -34,6 +35,7 @@ class Training(NamedTuple):
     jit: bool | None = None
     notes: tuple[str, ...] = ()
     examples: int | None = None
+    arrays: tuple[int, ...] = ()
 
 
 def of_fit(arguments: dict[str, Any], place: str) -> Training:
@@ -42,11 +44,12 @@ def of_fit(arguments: dict[str, Any], place: str) -> Training:
     if arguments.get("class_weight") is not None and len(data) == 2:
         data = (*data, Spec((batches.examples(data) or 1,), "float32"))
     found = _of_model(arguments["self"], data, f"fit() at {place}")
-    x = arguments.get("x")
+    x, arrays = arguments.get("x"), _arrays(arguments)
     return found._replace(
         jit=False if is_called_by_us(arguments["self"]) else None,  # `compiled`: without XLA
-        notes=(*found.notes, *_on_arrays(arguments)),
+        notes=(*found.notes, *_on_arrays(sum(arrays))),
         examples=batches.examples(x) if _is_cut_by_fit(x) else None,
+        arrays=arrays,
     )
 
 
@@ -63,18 +66,22 @@ def _of_model(model: Any, data: Any, where: str) -> Training:
     return Training(model, batch, data, notes=(f"from {where}: batch {batch} of {shown(data)}",))
 
 
-def _on_arrays(arguments: dict[str, Any]) -> tuple[str, ...]:
-    """Return a note on the whole arrays that Keras copies to the GPU in addition to the batches."""
+def _arrays(arguments: dict[str, Any]) -> tuple[int, ...]:
+    """Return the sizes of the whole arrays that Keras copies to the GPU."""
     validation = arguments.get("validation_data")
     given = [arguments.get(name) for name in batches.PER_EXAMPLE]
     given += validation if isinstance(validation, tuple) else [validation]
     arrays = [leaf for each in given if _is_cut_by_fit(each) for leaf in nests.leaves(each)]
     specs = [_spec(leaf, None, is_cast=True) for leaf in arrays]
-    size = sum(bytes_of(spec) for spec in specs if not spec.dtype.startswith(_ON_THE_HOST))
-    if size < MIB:
+    return tuple(bytes_of(spec) for spec in specs if not spec.dtype.startswith(_ON_THE_HOST))
+
+
+def _on_arrays(size_bytes: int) -> tuple[str, ...]:
+    """Return a note on how to keep large arrays on the host."""
+    if size_bytes < MIB:
         return ()
     return (
-        f"fit() copies its arrays to the GPU whole: {sized(size)}, which are not in the peak; "
+        f"fit() copies its arrays to the GPU whole: {sized(size_bytes)}, at any batch size; "
         "a tf.data.Dataset from a generator or files, or gpuconf.fit, keeps them on the host",
     )
 
