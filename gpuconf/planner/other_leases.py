@@ -79,18 +79,24 @@ def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
     if not is_leased(gpu, memory):
         return []
     leases = sorted(gpu.leases, key=lambda lease: -lease.promised_bytes)
-    lines = [_line(lease) for lease in leases[:_MOST_SHOWN]]
+    shared = gpu.estimated
+    lines = [_line(lease, is_shared=lease in shared) for lease in leases[:_MOST_SHOWN]]
     rest = leases[_MOST_SHOWN:]
     if rest:
-        promised = sum(lease.promised_bytes for lease in rest)
         more = "1 more lease" if len(rest) == 1 else f"{len(rest)} more leases"
-        lines.append(f"{more}: {sized(promised)} not used yet")
+        size = sum(lease.lease_bytes if shared else lease.promised_bytes for lease in rest)
+        lines.append(f"{more}: {sized(size)} {'reserved' if shared else 'not used yet'}")
+    if shared:
+        used, left = sized(sum(each.used_bytes or 0 for each in leases)), sized(gpu.promised_bytes)
+        lines.append(f"these leases together: about {used} in use, at most {left} not used yet")
     return lines
 
 
-def _line(lease: CardLease) -> str:
-    part = "an unknown part in use, so all of it counts"
-    if lease.used_bytes is not None:
+def _line(lease: CardLease, *, is_shared: bool) -> str:
+    part = "an unknown part in use"
+    if lease.used_bytes is None:
+        part += ", so all of it counts"
+    elif not is_shared:
         about = "about " if lease.is_estimate else ""
         used, rest = sized(lease.used_bytes), sized(lease.promised_bytes)
         part = f"{about}{used} in use, {rest} not used yet"

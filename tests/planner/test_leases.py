@@ -86,6 +86,17 @@ def test_five_leases_name_one_more() -> None:
     assert "1 more lease: 100 MiB not used yet" in five
 
 
+def test_an_estimate_for_several_is_not_split() -> None:
+    """The calculation shows their sum, and the most that they may still take."""
+    leases = [lease(1000, used, pid=used)._replace(is_estimate=True) for used in (900, 0, 0, 0, 0)]
+    made = planned(leased(KNOWN, *leases), context=amount(0)).arithmetic
+    assert made[:4] == ("reserved by pid 0 train.py (ann): 1000 MiB, an unknown part in use",) * 4
+    assert made[4] == "1 more lease: 1000 MiB reserved"
+    assert made[5].startswith("these leases together: about 900 MiB in use, at most 4100 MiB not")
+    alone = planned(leased(KNOWN, leases[0]), context=amount(0)).arithmetic
+    assert alone[0].endswith(": 1000 MiB, about 900 MiB in use, 100 MiB not used yet")
+
+
 # --- lease: false, and cards of one process ------------------------------------------------------
 
 
