@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from gpuconf.basics.units import sized
-from gpuconf.machine.cards.inventory import CardLease, Gpu
+from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess
 from gpuconf.planner.plan import GpuPlan, Plan, label
 from gpuconf.profile.model import GpuRules, MemoryRules, Profile
 
@@ -72,6 +73,15 @@ def free_for_lease(gpu: Gpu, memory: MemoryRules) -> int | None:
         return None
     free = gpu.free_bytes + gpu.own_bytes
     return free - gpu.promised_bytes if is_leased(gpu, memory) else free
+
+
+def without_gpuconf(gpu: Gpu, profile: Profile) -> list[GpuProcess]:
+    """Return the processes that compute without a lease, largest first; none if none counts."""
+    if not (wants_leases(profile) and is_leased(gpu, profile.memory)):
+        return []
+    # One without a name may have its lease in another container.
+    others = [p for p in gpu.unleased if p.kind == "compute" and p.name and p.pid != os.getpid()]
+    return sorted(others, key=lambda process: -(process.used_bytes or 0))
 
 
 def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:

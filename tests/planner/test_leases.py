@@ -134,8 +134,8 @@ def test_a_shortage_without_leases_names_no_leases() -> None:
     assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB reserved"
     without = profile._replace(memory=profile.memory._replace(lease=False))
     with pytest.raises(ShortageError) as caught:
-        plan(without, gpu)
-    assert caught.value.held_by == ""
+        plan(without, gpu._replace(processes=(GpuProcess(4, MIB, "perhaps with a lease"),)))
+    assert caught.value.held_by == "pid 4 (perhaps with a lease): 1 MiB in use"
 
 
 @pytest.mark.parametrize(
@@ -319,6 +319,7 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
     """A lease is named once, its holder's children are not; others with what they hold."""
     held = {7: (500, "python"), 70: (1500, "worker"), 8: (900, "Xorg")}
     processes = tuple(GpuProcess(pid, size * MIB, name) for pid, (size, name) in held.items())
+    processes = (*processes[:2], processes[2]._replace(kind="graphics"))
     gpu = card(free=1600)._replace(processes=processes)
     gpu = leased(gpu, lease(8000, 2000)._replace(pids=(7, 70)))
     with pytest.raises(ShortageError) as caught:
