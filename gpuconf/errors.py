@@ -101,8 +101,8 @@ class ShortageError(GpuconfError, RuntimeError):
 
     ``shortage`` is a short description of what is missing.  ``wait_s`` is the number of seconds
     that the profile allows waiting for it; None if it forbids waiting or waiting cannot help.
-    ``held_by`` describes who holds the card; "" if unknown.  ``wanted`` maps the UUIDs of
-    acceptable GPUs to the minimum bytes to lease on each.
+    ``held_by`` describes who holds the card, ``restart`` who should use gpuconf; "" if unknown.
+    ``wanted`` maps the UUIDs of acceptable GPUs to the bytes to lease at least, 0 if never enough.
     """
 
     def __init__(
@@ -113,12 +113,14 @@ class ShortageError(GpuconfError, RuntimeError):
         shortage: str | None = None,
         wait_s: float | None = None,
         held_by: str = "",
+        restart: str = "",
         wanted: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.shortage = shortage
         self.wait_s = wait_s
         self.held_by = held_by
+        self.restart = restart
         self.wanted = dict(wanted or {})
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from gpuconf.basics.units import sized
-from gpuconf.machine.cards.inventory import CardLease, Gpu
+from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess
 from gpuconf.planner.plan import GpuPlan, Plan, label
 from gpuconf.profile.model import GpuRules, MemoryRules, Profile
 
@@ -74,23 +75,38 @@ def free_for_lease(gpu: Gpu, memory: MemoryRules) -> int | None:
     return free - gpu.promised_bytes if is_leased(gpu, memory) else free
 
 
+def without_gpuconf(gpu: Gpu, profile: Profile) -> list[GpuProcess]:
+    """Return the processes that compute without a lease, largest first; none if none counts."""
+    if not (wants_leases(profile) and is_leased(gpu, profile.memory)):
+        return []
+    # One without a name may have its lease in another container.
+    others = [p for p in gpu.unleased if p.kind == "compute" and p.name and p.pid != os.getpid()]
+    return sorted(others, key=lambda process: -(process.used_bytes or 0))
+
+
 def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
     """Return a line for each lease of others, the largest promise first."""
     if not is_leased(gpu, memory):
         return []
     leases = sorted(gpu.leases, key=lambda lease: -lease.promised_bytes)
-    lines = [_line(lease) for lease in leases[:_MOST_SHOWN]]
+    shared = gpu.estimated
+    lines = [_line(lease, is_shared=lease in shared) for lease in leases[:_MOST_SHOWN]]
     rest = leases[_MOST_SHOWN:]
     if rest:
-        promised = sum(lease.promised_bytes for lease in rest)
         more = "1 more lease" if len(rest) == 1 else f"{len(rest)} more leases"
-        lines.append(f"{more}: {sized(promised)} not used yet")
+        size = sum(lease.lease_bytes if shared else lease.promised_bytes for lease in rest)
+        lines.append(f"{more}: {sized(size)} {'reserved' if shared else 'not used yet'}")
+    if shared:
+        used, left = sized(sum(each.used_bytes or 0 for each in leases)), sized(gpu.promised_bytes)
+        lines.append(f"these leases together: about {used} in use, at most {left} not used yet")
     return lines
 
 
-def _line(lease: CardLease) -> str:
-    part = "an unknown part in use, so all of it counts"
-    if lease.used_bytes is not None:
+def _line(lease: CardLease, *, is_shared: bool) -> str:
+    part = "an unknown part in use"
+    if lease.used_bytes is None:
+        part += ", so all of it counts"
+    elif not is_shared:
         about = "about " if lease.is_estimate else ""
         used, rest = sized(lease.used_bytes), sized(lease.promised_bytes)
         part = f"{about}{used} in use, {rest} not used yet"

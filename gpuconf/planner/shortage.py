@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gpuconf.basics.units import sized
 from gpuconf.errors import ShortageError
-from gpuconf.machine.cards.inventory import Gpu
-from gpuconf.planner.other_leases import holder, is_leased
+from gpuconf.machine.cards.inventory import Gpu, GpuProcess
+from gpuconf.planner.other_leases import holder, is_leased, without_gpuconf
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.scheduler_share import larger_share
 from gpuconf.planner.selection import rules_for
@@ -50,7 +50,10 @@ def shortage_error(
     """
     policy = rules.memory.on_shortage
     sums = "".join(f"\n  {line}" for line in plan.arithmetic)
-    held_by = _held_by(plan.gpu, profile)
+    strangers = without_gpuconf(plan.gpu, profile)
+    how = "runs without gpuconf: restart it with `import gpuconf.auto` as its first line"
+    restart = next((f"pid {p.pid} ({p.name}) {how}" for p in strangers), "")
+    held_by = _held_by(plan.gpu, profile, strangers)
     held = f"\n  used or reserved by {held_by}" if held_by else ""
     if "GH200" in (plan.gpu.name or ""):  # its memory is also a NUMA node of the host
         held += "\n  the host's page cache may be in it; `sudo sysctl vm.drop_caches=1` frees that"
@@ -58,17 +61,19 @@ def shortage_error(
     problem = f"not enough GPU memory for profile {profile.name} on {label(plan.gpu)}"
     if plan.is_behind:
         problem = f"other programs are already waiting for {label(plan.gpu)}"
+    least = plan.least_free_bytes if plan.can_ever_fit else 0
     return ShortageError(
         f"{problem}: {plan.shortage}{sums}{held}",
-        hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, rules),
+        hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, rules, restart),
         shortage=plan.shortage,
         wait_s=policy.wait_s if waits else None,
         held_by=held_by,
-        wanted={gpu.uuid: plan.least_free_bytes for gpu in choosable if gpu.uuid},
+        restart=restart,
+        wanted={gpu.uuid: least for gpu in choosable if gpu.uuid},
     )
 
 
-def _held_by(gpu: Gpu, profile: Profile) -> str:
+def _held_by(gpu: Gpu, profile: Profile, strangers: Sequence[GpuProcess]) -> str:
     """List every process that uses memory of ``gpu`` or has reserved some, in words."""
     if not is_leased(gpu, profile.memory):
         gpu = gpu._replace(leases=())
@@ -76,12 +81,13 @@ def _held_by(gpu: Gpu, profile: Profile) -> str:
     holders += [
         f"pid {p.pid} ({p.name or 'name unknown'}): "
         + (f"{sized(p.used_bytes)} in use" if p.used_bytes else "use unknown")
+        + (", without gpuconf" if p in strangers else "")
         for p in gpu.unleased
     ]
     return "; ".join(holders)
 
 
-def _shortage_hint(plan: GpuPlan, profile: Profile, rules: GpuRules) -> str:
+def _shortage_hint(plan: GpuPlan, profile: Profile, rules: GpuRules, restart: str) -> str:
     policy = rules.memory.on_shortage
     if not plan.can_ever_fit:
         asked = {
@@ -94,7 +100,7 @@ def _shortage_hint(plan: GpuPlan, profile: Profile, rules: GpuRules) -> str:
         return f"lower {lower}, or raise the limit: {shown}" if lower else shown
     if any(lease.is_parent for lease in plan.gpu.leases):
         return "give this program and the one that started it a memory_limit each"
-    see = "see what uses the GPU with `gpuconf ps`"
+    see = "see what uses the GPU with `gpuconf ps`" + (f"\n        {restart}" if restart else "")
     if policy.action == "wait":
         return see
     return f"wait for memory with `gpuconf run --wait 10min -- COMMAND`, or {see}"

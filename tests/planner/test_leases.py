@@ -87,6 +87,17 @@ def test_five_leases_name_one_more() -> None:
     assert "1 more lease: 100 MiB not used yet" in five
 
 
+def test_an_estimate_for_several_is_not_split() -> None:
+    """The calculation shows their sum, and the most that they may still take."""
+    leases = [lease(1000, used, pid=used)._replace(is_estimate=True) for used in (900, 0, 0, 0, 0)]
+    made = planned(leased(KNOWN, *leases), context=amount(0)).arithmetic
+    assert made[:4] == ("reserved by pid 0 train.py (ann): 1000 MiB, an unknown part in use",) * 4
+    assert made[4] == "1 more lease: 1000 MiB reserved"
+    assert made[5].startswith("these leases together: about 900 MiB in use, at most 4100 MiB not")
+    alone = planned(leased(KNOWN, leases[0]), context=amount(0)).arithmetic
+    assert alone[0].endswith(": 1000 MiB, about 900 MiB in use, 100 MiB not used yet")
+
+
 # --- lease: false, and cards of one process ------------------------------------------------------
 
 
@@ -124,8 +135,8 @@ def test_a_shortage_without_leases_names_no_leases() -> None:
     assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB reserved"
     without = profile._replace(memory=profile.memory._replace(lease=False))
     with pytest.raises(ShortageError) as caught:
-        plan(without, gpu)
-    assert caught.value.held_by == ""
+        plan(without, gpu._replace(processes=(GpuProcess(4, MIB, "perhaps with a lease"),)))
+    assert caught.value.held_by == "pid 4 (perhaps with a lease): 1 MiB in use"
 
 
 @pytest.mark.parametrize(
@@ -309,6 +320,7 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
     """A lease is named once, its holder's children are not; others with what they hold."""
     held = {7: (500, "python"), 70: (1500, "worker"), 8: (900, "Xorg")}
     processes = tuple(GpuProcess(pid, size * MIB, name) for pid, (size, name) in held.items())
+    processes = (*processes[:2], processes[2]._replace(kind="graphics"))
     gpu = card(free=1600)._replace(processes=processes)
     gpu = leased(gpu, lease(8000, 2000)._replace(pids=(7, 70)))
     with pytest.raises(ShortageError) as caught:

@@ -28,11 +28,13 @@ def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
     assert text.count("4608 MiB needed") == 1
     assert "  1012 MiB free - 512 MiB context = 500 MiB" in text
     assert (
-        "used or reserved by pid 4242 (python3): 2048 MiB in use; "
+        "used or reserved by pid 4242 (python3): 2048 MiB in use, without gpuconf; "
         "pid 900 (name unknown): use unknown" in text
     )
     assert "`gpuconf ps`" in text
     assert "`gpuconf run --wait 10min -- COMMAND`" in text
+    assert caught.value.restart.startswith("pid 4242 (python3) runs without gpuconf: restart it")
+    assert caught.value.restart in (caught.value.hint or "")
     assert "half-card" not in text  # no smaller share of ours makes a program end that has no lease
 
 
@@ -56,6 +58,7 @@ def test_a_demand_beyond_the_card_says_so() -> None:
     with pytest.raises(ShortageError, match="lower at_least, or raise the limit") as caught:
         plan(asking(20000), FULL)
     assert "gpuconf ps" not in str(caught.value)
+    assert set(caught.value.wanted.values()) == {0}
     assert "`gpuconf profiles show asking`" in str(caught.value)
 
 

@@ -87,7 +87,7 @@ def _leasing(lease: CardLease) -> MeasuredHolder:
         lease.pid,
         name=lease.program,
         user=lease.user,
-        used_bytes=None if lease.used_bytes is None else 0,
+        used_bytes=None if lease.used_bytes is None or lease.is_estimate else 0,
         since=_time(lease.since) if lease.since is not None else None,
         is_ours=lease.is_ours,
         lease_bytes=lease.lease_bytes,

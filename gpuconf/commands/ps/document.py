@@ -34,7 +34,7 @@ class Holding(NamedTuple):
     pids: tuple[Count, ...] | None = None
     """The processes that have taken it, with the driver's process ids; None if unknown."""
     is_estimate: bool = False
-    """Whether ``used_bytes`` is estimated from the growth of the GPU's use."""
+    """Whether its use is estimated, alone or with that of others (``estimated_bytes``)."""
     most_bytes: Bytes | None = None
     """Its memory limit and its context, which may be more than is reserved; None if unknown."""
 
@@ -90,6 +90,8 @@ class CardHoldings(NamedTuple):
     """Memory in use by none of the processes that the driver lists: a display, programs in another
     container or virtual machine, and the driver itself.
     """
+    estimated_bytes: Bytes | None = None
+    """The estimate for several processes together, whose ``used_bytes`` is None; else None."""
     processes: tuple[Holding, ...] = ()
     """This user's processes on it, or all users' with --all-users."""
     others: tuple[UserHoldings, ...] = ()

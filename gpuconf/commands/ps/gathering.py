@@ -121,13 +121,15 @@ def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
         bar=_bar(gpu, processes),
         lists_processes=gpu.processes is not None,
         unlisted_bytes=_unlisted_bytes(gpu),
+        estimated_bytes=sum(lease.used_bytes or 0 for lease in gpu.estimated) or None,
         processes=tuple(processes),
     )
 
 
 def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
     """Yield the leases, then the processes that hold memory without one."""
-    yield from map(_leased, gpu.leases)
+    for lease in gpu.leases:
+        yield _leased(lease._replace(used_bytes=None) if lease in gpu.estimated else lease)
     yield from map(_unleased, holders_of(gpu._replace(processes=gpu.unleased), known) or ())
 
 
@@ -172,7 +174,10 @@ def _bar(gpu: Gpu, processes: list[Holding]) -> LeaseBar | None:
     if gpu.total_bytes is None or gpu.free_bytes is None:
         return None
     used = max(gpu.total_bytes - gpu.free_bytes, 0)
-    ours = min(used, sum(each.used_bytes or 0 for each in processes if each.is_ours))
+    ours = sum(each.used_bytes or 0 for each in processes if each.is_ours)
+    if all(lease.is_ours for lease in gpu.estimated):
+        ours += sum(lease.used_bytes or 0 for lease in gpu.estimated)
+    ours = min(used, ours)
     promised = min(gpu.promised_bytes, gpu.free_bytes)
     return LeaseBar(used - ours, ours, promised, gpu.free_bytes - promised)
 

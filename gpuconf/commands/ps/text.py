@@ -23,10 +23,7 @@ _OVERHEAD_BYTES = 512 << 20  # memory that a driver may use without a process
 _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ELSEWHERE = "* in another pid namespace, such as a container's, where the number counts"
-_UNSAID = (
-    "memory in use unknown (not reported under WSL2 or in containers), so the whole reservation "
-    "counts"
-)
+_UNSAID = "memory in use unknown (not reported under WSL2 or in containers)"
 _ESTIMATED = (
     "~ estimated from how the GPU's use has grown: the driver does not report it (WSL2, containers)"
 )
@@ -68,7 +65,12 @@ def bar_row(card: CardHoldings) -> BarRow:
         remarks.append("NVML does not list this card")
     elif card.bar is None:
         remarks.append("memory unknown")
-    if card.index is not None and not card.lists_processes:
+    if card.estimated_bytes is not None:
+        remarks.append(
+            f"the programs with a reservation use about {sized(card.estimated_bytes)} together; "
+            "the driver does not say which of them uses how much"
+        )
+    elif card.index is not None and not card.lists_processes:
         remarks.append("the driver does not say which processes hold memory")
     return BarRow(card.label, name, card.bar, ("; ".join(remarks),) if remarks else ())
 
@@ -204,12 +206,16 @@ def remark_lines(holdings: Holdings) -> Iterator[Line]:
     rows = [each for card in holdings.cards for each in card.processes]
     is_elsewhere = any(each.is_elsewhere for each in rows)
     is_elsewhere |= any(each.is_elsewhere for each in holdings.waiting)
-    sums = [each.used_bytes for card in holdings.cards for each in card.others]
     if is_elsewhere:
         yield Line(_ELSEWHERE, "dim", 2)
-    if None in [*sums, *(each.used_bytes for each in rows)]:
-        yield Line(_UNSAID, "dim", 2)
-    if any(each.is_estimate for each in rows):
+    cards = [card for card in holdings.cards if card.estimated_bytes is None]
+    unsaid = [each.lease_bytes for c in cards for each in c.processes if each.used_bytes is None]
+    unsaid += [each.lease_bytes for c in cards for each in c.others if each.used_bytes is None]
+    if unsaid:
+        whole = ", and the whole reservation under LEASED" if any(unsaid) else ""
+        counted = f": the bar counts it under OTHERS{whole}" if any(c.bar for c in cards) else ""
+        yield Line(_UNSAID + counted, "dim", 2)
+    if any(each.is_estimate and each.used_bytes is not None for each in rows):
         yield Line(_ESTIMATED, "dim", 2)
     if any(card.others for card in holdings.cards):
         yield Line(_ALL_USERS, "dim", 0)

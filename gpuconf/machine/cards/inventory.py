@@ -159,6 +159,12 @@ class Gpu(NamedTuple):
         return sum(lease.promised_bytes for lease in self.leases)
 
     @property
+    def estimated(self) -> tuple[CardLease, ...]:
+        """The leases with one estimate for several holders; how they share it is an assumption."""
+        found = tuple(lease for lease in self.leases if lease.is_estimate)
+        return found if len(found) > 1 else ()
+
+    @property
     def unleased(self) -> tuple[GpuProcess, ...]:
         """The processes that hold memory without a lease.
 

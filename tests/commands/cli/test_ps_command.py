@@ -16,11 +16,11 @@ import pytest
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.machine.leases.lease import this_process
-from gpuconf.simcard import Card
+from gpuconf.simcard import Card, simulated_card
 from tests.commands.cli.commands import gpuconf, schema
 from tests.commands.ps import lease_holder
 from tests.machine.cards import standin
-from tests.programs.card_clients import StartClient, wait_until
+from tests.programs.card_clients import STORY, StartClient, wait_until
 from tests.programs.processes import Nvml, Program, Start, clean_environment, run
 from tests.programs.terminals import OnTerminal
 
@@ -102,6 +102,18 @@ def test_three_programs_on_a_card(
     (place,) = waiting["places"]
     assert (place["label"], place["place"]) == ("0", 1)
     assert place["least_bytes"] == (4096 + 640) * MIB
+
+
+@pytest.mark.usefixtures("libraries")
+def test_no_program_is_blamed_for_anothers_use(hold: Begin, tmp_path: Path) -> None:
+    """Where the driver does not say who uses how much: one sum for two programs, and yours."""
+    with simulated_card(STORY._replace(processes="unknown")) as card:
+        for mib in (100, 1000):
+            hold(card, HALF, mib)
+        (gpu,) = shown(tmp_path, card.environment({}))["gpus"]
+    uses = {(each["used_bytes"], each["is_estimate"]) for each in gpu["processes"]}
+    assert uses == {(None, True)}
+    assert gpu["estimated_bytes"] == gpu["bar"]["ours_bytes"] == 1100 * MIB
 
 
 def test_the_columns_of_a_terminal(card: Card, hold: Begin, tmp_path: Path) -> None:

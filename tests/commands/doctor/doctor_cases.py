@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import yaml
 
-from gpuconf.basics.units import parse_size
+from gpuconf.basics.units import GIB, parse_size
 from gpuconf.commands.doctor.facts import Facts, Package
 from gpuconf.commands.doctor.finding import Status
 from gpuconf.errors import GpuconfError, ProfileError, ShortageError
@@ -26,6 +26,8 @@ from tests.commands.doctor.doctor_machines import BARE, CARD, RUNNING, SOUND
 
 ERRORS: dict[str, GpuconfError] = {
     "shortage": ShortageError("profile x: not enough GPU memory\n  the sum", hint="stop one"),
+    "leased": ShortageError("9 GiB free; 11 GiB needed", wanted={CARD.uuid or "": 11 * GIB}),
+    "not gpuconf": ShortageError("full", restart="pid 4242 runs without `gpuconf`"),
     "unknown key": ProfileError(
         "unknown key", hint="write `memory`", file="a.yaml", line=3, column=1
     ),

@@ -69,8 +69,8 @@ def test_others_are_summed_up() -> None:
         "0         ben      1 process                      -   unknown",
         "0         unknown  1 process                      -  1024 MiB",
         "",
-        "memory in use unknown (not reported under WSL2 or in containers), so the whole "
-        "reservation counts",
+        "memory in use unknown (not reported under WSL2 or in containers): the bar counts it under "
+        "OTHERS",
         "`gpuconf ps --all-users` lists each process of other users",
     ]
     assert summed_up(holdings_of(OURS)) == holdings_of(OURS)
@@ -89,6 +89,21 @@ def test_an_estimated_use_is_marked() -> None:
     assert "  ~2048 MiB  " in lines[1]
     assert lines[-1].startswith("~ estimated from how the GPU's use has grown")
     assert not any("unknown" in line for line in lines)
+
+
+def test_an_unknown_use_is_said_to_count_where_it_does() -> None:
+    """With the reservation, if there is one; several estimated uses are one sum."""
+    silent = OURS._replace(used_bytes=None)
+    whole = ": the bar counts it under OTHERS, and the whole reservation under LEASED"
+    assert text(holdings_of(silent))[-1].endswith(whole)
+    assert "reservation" not in text(holdings_of(silent._replace(lease_bytes=None)))[-1]
+    undrawn = CARD._replace(bar=None, processes=(silent,))
+    assert text(Holdings(TODAY, (undrawn,), ledger=LEDGER))[-1].endswith("or in containers)")
+    both = CARD._replace(processes=(silent._replace(is_estimate=True),) * 2, estimated_bytes=GIB)
+    lines = [line.text for line in lines_of(Holdings(TODAY, (both,), ledger=LEDGER), BarLayout())]
+    row = "0      7  me    train.py  half-card  5120 MiB  unknown  14:02"
+    assert lines[lines.index("") + 2 :] == [row] * 2
+    assert any("use about 1024 MiB together; the driver does not say" in line for line in lines)
 
 
 def test_who_waits_for_one_of_two_cards_is_one_row() -> None:

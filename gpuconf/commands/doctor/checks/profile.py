@@ -56,17 +56,35 @@ def _plan(facts: Facts) -> Finding:
                 *[line.strip() for line in lines[1:]],
                 fix="gpuconf ps   # shows who holds the card, and who waits",
             )
+        fix = f"gpuconf plan {shlex.quote(profile.wanted)}"
+        if isinstance(error, ShortageError):
+            if holders := _holders_to_wait_for(error, facts):
+                summary = f"no further program can start with this profile now: {holders}"
+                fix = "gpuconf run --wait 10min -- COMMAND   # or choose a smaller profile"
+                return warn(summary, *[line.strip() for line in lines], *hint, fix=fix)
+            restart = error.restart.replace("`", "")  # in a fix the shell would run what is quoted
+            fix = f"gpuconf ps   # {restart or 'find and stop what is using the GPU'}"
         return fail(
             f"programs cannot start with this profile right now: {lines[0]}",
             *[line.strip() for line in lines[1:]],
             *hint,
-            fix="gpuconf ps   # find and stop what is using the GPU"
-            if isinstance(error, ShortageError)
-            else f"gpuconf plan {shlex.quote(profile.wanted)}",
+            fix=fix,
         )
     if profile.plan is None:
         return skip("there is no profile to plan with")
     return _judge(profile.plan, facts)
+
+
+def _holders_to_wait_for(error: ShortageError, facts: Facts) -> str:
+    """Describe the programs under gpuconf whose end leaves enough; "" if it does not."""
+    for gpu in (part for each in facts.inventory.gpus for part in (each, *each.mig_instances)):
+        least = error.wanted.get(gpu.uuid or "", 0)
+        used = sum(lease.used_bytes or 0 for lease in gpu.leases)
+        if gpu.leases and 0 < least <= (gpu.free_bytes or 0) + used:
+            size = sized(used + min(gpu.promised_bytes, gpu.free_bytes or 0))
+            count = f"{len(gpu.leases)} program{'s' if len(gpu.leases) > 1 else ''}"
+            return f"{size} of GPU {gpu.index} in use or reserved by {count} under gpuconf"
+    return ""
 
 
 def _judge(plan: Plan, facts: Facts) -> Finding:
