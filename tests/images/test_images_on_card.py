@@ -15,7 +15,8 @@ from tests.programs.processes import clean_environment, run
 pytestmark = pytest.mark.slow
 
 _PROGRAM = """
-import gpuconf.auto
+import gpuconf
+gpuconf.configure(memory={"hold": False})
 from pathlib import Path
 import keras
 import tensorflow as tf
