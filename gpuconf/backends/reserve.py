@@ -1,4 +1,4 @@
-"""Take what a plan reserves, so that no other process can use it.
+"""Allocate what a plan reserves, so that no other process can use it.
 
 A lease keeps later processes from planning with that memory.  Only memory in the framework's own
 pool also keeps earlier ones from growing into it.
@@ -12,6 +12,23 @@ from collections.abc import Callable, Iterable
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import debug
 from gpuconf.basics.units import MIB, sized
+from gpuconf.planner import GpuPlan
+
+# A framework may have allocated one before the reserve.
+FIRST_REGION_BYTES = 2 * MIB
+# UUID, or index where it is unknown -> the framework that has the GPU's reserve.
+_frameworks: dict[str | int | None, str] = {}
+
+
+def is_due(gpu: GpuPlan, framework: str) -> bool:
+    """Whether ``framework`` allocates the reserve of ``gpu``: the first in this process does.
+
+    The process has one lease, however many frameworks it uses.  In a rehearsal none does, because
+    what the program itself needs is measured.
+    """
+    if not gpu.preallocated_bytes or os.environ.get("GPUCONF_REHEARSAL"):
+        return False
+    return _frameworks.setdefault(gpu.gpu.uuid or gpu.gpu.index, framework) == framework
 
 
 def take(
@@ -19,18 +36,17 @@ def take(
     sizes: Iterable[int],
     allocate: Callable[[int], object],
     record: Callable[[Setting], None],
+    *,
+    why_not: str | None = None,
 ) -> None:
     """Call ``allocate`` with each of ``sizes``, and record whether the memory was there.
 
-    If it was not, the process has its reserve as a lease only.  In a rehearsal nothing is taken,
-    because what the program itself needs is measured.
+    If it was not, or if ``why_not`` is a reason, the reserve is a lease only.
     """
-    if os.environ.get("GPUCONF_REHEARSAL"):
-        return
-    sizes, why = tuple(sizes), None
+    sizes, why = tuple(sizes), why_not
     wanted = sized(sum(sizes))
     try:
-        for size in sizes:
+        for size in sizes if why is None else ():
             allocate(size)
     except Exception as error:  # the program itself may need no more than is left
         why = str(error).partition("\n")[0]
@@ -45,5 +61,5 @@ def region_sizes(size_bytes: int) -> list[int]:
 
     TensorFlow's and XLA's allocator takes memory in regions of a power of two, from 2 MiB up.
     """
-    bits = range((2 * MIB).bit_length() - 1, size_bytes.bit_length())
+    bits = range(FIRST_REGION_BYTES.bit_length() - 1, max(0, size_bytes).bit_length())
     return [1 << bit for bit in bits if size_bytes >> bit & 1]

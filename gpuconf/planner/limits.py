@@ -242,11 +242,12 @@ def with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     each = f"{rules.processes} × ({each})" if rules.processes > 1 else each
     line = f"lease = {each} = {_mib(lease)}"
     # Without growth TensorFlow and JAX take the whole limit anyway.
-    is_held = plan.allow_growth and reserved < limit and rules.memory.hold is not False
+    has_more = plan.allow_growth and reserved < limit
+    is_preallocated = has_more and rules.memory.hold is not False
     return plan._replace(
         lease_bytes=lease,
         most_bytes=rules.processes * (limit + context),
-        hold_bytes=reserved if is_held else 0,
+        preallocated_bytes=reserved if is_preallocated else 0,
         least_free_bytes=wanted,
         arithmetic=plan.arithmetic if plan.shortage else (*plan.arithmetic, line),
     )

@@ -37,8 +37,8 @@ class GpuPlan(NamedTuple):
     leases.
 
     ``lease_bytes`` is the amount of the card that this process leases, None if it leases nothing.
-    ``most_bytes`` is what it may take in all: limit and context of each process.
-    ``hold_bytes`` is the part that each process's framework takes as soon as it has its devices.
+    ``most_bytes`` is what it may take in total: limit and context of each process.
+    ``preallocated_bytes`` is what each process's framework allocates when it initializes its GPUs.
     ``least_free_bytes`` is the minimum that must be free and not leased.
 
     ``arithmetic`` has one line per step for ``limit_bytes``, the logical devices and the lease.
@@ -59,7 +59,7 @@ class GpuPlan(NamedTuple):
     limits: tuple[FrameworkLimit, ...] = ()
     lease_bytes: int | None = None
     most_bytes: int | None = None
-    hold_bytes: int = 0
+    preallocated_bytes: int = 0
     least_free_bytes: int = 0
 
     def limit_of(self, framework: str) -> FrameworkLimit | None:

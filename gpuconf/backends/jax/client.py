@@ -68,7 +68,7 @@ class _Watch:
         self._source = source
         self._bridge = bridge
         self._refused: ValueError | None = None
-        self._new_client: tuple[Any, Sequence[GpuPlan]] | None = None
+        self._new_clients: list[Callable[[], None]] = []
 
     def install(self, discovery: str) -> None:
         """Wrap the functions; discovery comes last, in case an attempt is interrupted."""
@@ -123,15 +123,21 @@ class _Watch:
             self._source.record(setting)
             if setting.why_not and (void is None or void != voided_cap(os.environ)):
                 say(str(setting))  # effects of the variables were already reported with the plan
-        self._new_client = (client, plan.gpus)
+        self._new_clients.append(lambda: take_reserve(client, plan.gpus, self._source.record, void))
         return client
 
     def _make_backends(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Take the reserve of a client that has just been made, now that JAX can compute in it."""
+        """Allocate the reserve of a new client, now that JAX can compute in it."""
         found = original(*args, **kwargs)
-        made, self._new_client = self._new_client, None
-        if made is not None:
-            take_reserve(*made, self._source.record)
+        try:
+            allocate = self._new_clients.pop()
+        except IndexError:
+            return found
+        try:
+            allocate()
+        except Exception as error:  # what we read must never end the user's program
+            why = f"{type(error).__name__}: {error}"
+            self._source.record(Setting("jax reserve", "yes", "no", why))
         return found
 
     def _hold(self, visible: Sequence[int] | None) -> Plan | None:

@@ -1,4 +1,4 @@
-"""JAX takes the plan's reserve, and never returns it."""
+"""JAX allocates the plan's reserve, and never returns it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from gpuconf.basics.setting import Setting
 from gpuconf.planner import GpuPlan
 
 
-def take_reserve(client: Any, gpus: Sequence[GpuPlan], record: Callable[[Setting], None]) -> None:
-    """Take the reserve of each GPU of ``client``, in which JAX can already compute."""
+def take_reserve(
+    client: Any, gpus: Sequence[GpuPlan], record: Callable[[Setting], None], why_not: str | None
+) -> None:
+    """Take the reserve of each GPU of ``client``, in which JAX can already compute.
+
+    ``why_not`` is the reason if the client's allocator has no pool.
+    """
     jax: Any = sys.modules["jax"]
 
     def allocate(size_bytes: int) -> None:
@@ -23,5 +28,12 @@ def take_reserve(client: Any, gpus: Sequence[GpuPlan], record: Callable[[Setting
 
     for device in client.local_devices():
         number = getattr(device, "local_hardware_id", device.id)
-        size = gpus[number].hold_bytes if number < len(gpus) else 0
-        reserve.take(f"jax cuda:{number}", reserve.region_sizes(size), allocate, record)
+        if number is None or number >= len(gpus) or not reserve.is_due(gpus[number], "jax"):
+            continue
+        size = gpus[number].preallocated_bytes
+        if why_not is None:
+            # A smaller fraction may be the program's: XLA would wait 10 s for memory above it.
+            limit_bytes = (device.memory_stats() or {}).get("bytes_limit", 2 * size)
+            size = min(size, limit_bytes - reserve.FIRST_REGION_BYTES)
+        sizes = reserve.region_sizes(size)
+        reserve.take(f"jax cuda:{number}", sizes, allocate, record, why_not=why_not)

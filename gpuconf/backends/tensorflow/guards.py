@@ -26,7 +26,6 @@ import importlib
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from gpuconf.backends import keras_backend
@@ -398,12 +397,16 @@ class Guards:
     ) -> None:
         """Take the plan's reserve, once per process."""
         gpus = self.physical or (self.plan.gpus if self.plan is not None else ())
-        if self._has_taken_reserve or not any(gpu and gpu.hold_bytes for gpu in gpus):
+        if self._has_taken_reserve or not any(gpu and gpu.preallocated_bytes for gpu in gpus):
             return
-        self._has_taken_reserve = True
         tf, record = self._tensorflow, self.record
-        with suppress(Exception):  # what we read must never end the user's program
-            reserve.take_reserve(tf, read_limits(), config, gpus, record, in_session=in_session)
+        try:
+            limits = read_limits()
+            self._has_taken_reserve = bool(limits)  # a session may have hidden all GPUs
+            reserve.take_reserve(tf, limits, config, gpus, record, in_session=in_session)
+        except Exception as error:  # what we read must never end the user's program
+            self._has_taken_reserve = True
+            record(Setting("reserve", "yes", "no", f"{type(error).__name__}: {error}"))
 
     def _say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
         """Report and record what the script asked ``function`` for and did not get."""

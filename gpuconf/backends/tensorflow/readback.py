@@ -11,19 +11,23 @@ from gpuconf.planner import GpuPlan
 
 
 def of_context(context: Any) -> dict[str, int]:
-    """Return device name -> limit in bytes, for the eager context's GPUs.
+    """Return device name -> limit in bytes, for the eager context's GPUs, without remote ones.
 
     The C API has reported each device's memory since TF 1.x; Python's public calls omit it.
     """
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.client import pywrap_tf_session as c_api
 
+    here = context.host_address_space()
     devices = pywrap_tfe.TFE_ContextListDevices(context._handle)
     try:
+        names = [
+            c_api.TF_DeviceListName(devices, i) for i in range(c_api.TF_DeviceListCount(devices))
+        ]
         return {
-            c_api.TF_DeviceListName(devices, i): c_api.TF_DeviceListMemoryBytes(devices, i)
-            for i in range(c_api.TF_DeviceListCount(devices))
-            if c_api.TF_DeviceListType(devices, i) == "GPU"
+            name: c_api.TF_DeviceListMemoryBytes(devices, i)
+            for i, name in enumerate(names)
+            if c_api.TF_DeviceListType(devices, i) == "GPU" and name.startswith(here)
         }
     finally:
         c_api.TF_DeleteDeviceList(devices)

@@ -1,4 +1,4 @@
-"""TensorFlow takes the plan's reserve: its allocators belong to the process, not to a session."""
+"""TensorFlow allocates the plan's reserve: its allocators are the process's, not a session's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def take_reserve(
 ) -> None:
     """Take the reserve of each GPU, for its logical devices in proportion to their limits.
 
-    ``config`` is the ConfigProto that the devices in ``limits`` were created with.
+    ``config`` is the ConfigProto that the devices in ``limits`` were created with.  TensorFlow
+    would wait 10 s for memory above a limit, and then print its allocator's state.
     """
 
     def allocate(size_bytes: int) -> None:
@@ -40,11 +41,14 @@ def take_reserve(
             session.run(operation)
 
     for group, gpu in readback.groups(limits, config.gpu_options, gpus):
+        if gpu is None or not reserve.is_due(gpu, "tensorflow"):
+            continue
         total = sum(limits[name] for name in group)
+        size = min(gpu.preallocated_bytes, total - len(group) * reserve.FIRST_REGION_BYTES)
         for name in group:
             short = name.rpartition("device:")[2]
-            size = gpu.hold_bytes * limits[name] // total if gpu else 0
-            reserve.take(short, reserve.region_sizes(size), allocate, record)
+            sizes = reserve.region_sizes(size * limits[name] // total)
+            reserve.take(short, sizes, allocate, record)
 
 
 def _empty(tf: Any, size_bytes: int) -> Any:

@@ -61,7 +61,7 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
         cap = Cap(plan.profile.name, limit_bytes, total_bytes, is_reported)
         _caps[index] = cap
         try:
-            if _has_own_allocator(torch):
+            if has_own_allocator(torch):
                 raise NotImplementedError("the program's own allocator takes no limit")
             in_force = _bytes_in_force(torch, index, cap)
             own = index not in earlier or in_force != earlier[index].limit_bytes
@@ -84,7 +84,7 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
         record(setting)
 
 
-def _has_own_allocator(torch: Any) -> bool:
+def has_own_allocator(torch: Any) -> bool:
     """Whether the program has replaced torch's allocator.  Torch 2.15 then sets a limit in vain."""
     backend = getattr(torch.cuda, "get_allocator_backend", None)  # since torch 2.0
     return backend is not None and backend() == "pluggable"
@@ -110,10 +110,21 @@ def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
 def reported_limit(torch: Any, index: int) -> int | None:
     """Return the limit within which a device's free memory is reported; None if it is not."""
     cap = _caps.get(index)
-    if cap is None or not cap.is_reported:
+    return None if cap is None or not cap.is_reported else limit_in_force(torch, index)
+
+
+def limit_in_force(torch: Any, index: int) -> int | None:
+    """Return the smaller of the plan's limit for a device and torch's; None without a plan."""
+    cap = _caps.get(index)
+    if cap is None:
         return None
     in_force = _bytes_in_force(torch, index, cap)
     return cap.limit_bytes if in_force is None else min(in_force, cap.limit_bytes)
+
+
+def reserved_bytes(torch: Any, index: int) -> int:
+    """Return what torch's allocator has reserved; ``memory_reserved`` is 0 while CUDA starts."""
+    return int(torch._C._cuda_memoryStats(index)["reserved_bytes"]["all"]["current"])
 
 
 def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""PyTorch takes the plan's reserve, and keeps it until `empty_cache()` or a refused request."""
+"""PyTorch allocates the plan's reserve, and keeps it until `empty_cache()` or a refused request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuconf.backends import reserve
 from gpuconf.backends.torch import caps
-from gpuconf.backends.torch.environment import OPTION_VARIABLES
+from gpuconf.backends.torch.environment import OPTION_VARIABLES, voided_cap
 from gpuconf.basics.units import MIB
 from gpuconf.planner import Plan
 
@@ -17,20 +17,18 @@ _taken: dict[int, int] = {}  # torch's device number -> bytes
 def take_reserve(torch: Any, plan: Plan, record: caps.Record) -> None:
     """Take the reserve on the GPU that this process uses; CUDA is already initialized.
 
-    Of several, that is known only of torchrun's ranks: elsewhere the reserve is a lease only, as it
-    is with ``max_split_size``, with which small tensors would not get any of it.
+    Of several, that is known only of torchrun's ranks: elsewhere the reserve is a lease only.
     """
     from gpuconf.injected.places import card_of_rank  # with fcntl, not on Windows
 
     own = card_of_rank([gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid])
     used = [each for each in caps.devices(torch, plan.gpus) if each[1].gpu.uuid in own]
-    options = [os.environ.get(name, "") for name in OPTION_VARIABLES]
-    if len(used) != 1 or any("max_split_size" in each for each in options):
+    if len(used) != 1 or not reserve.is_due(used[0][1], "torch"):
         return
     ((index, gpu),) = used
 
     def allocate(size_bytes: int) -> None:
-        if torch.cuda.memory_reserved(index):  # an allocator of the program raises an error here
+        if caps.reserved_bytes(torch, index):
             raise RuntimeError("the program has already allocated memory")
         # Not a tensor, which a mode of the program, such as FakeTensorMode, would not allocate.
         memory = torch.cuda.memory
@@ -39,9 +37,22 @@ def take_reserve(torch: Any, plan: Plan, record: caps.Record) -> None:
         for size in (size_bytes, MIB):
             memory.caching_allocator_delete(memory.caching_allocator_alloc(size, index))
         torch.cuda.reset_peak_memory_stats(index)
-        _taken[index] = torch.cuda.memory_reserved(index)
+        _taken[index] = caps.reserved_bytes(torch, index)
 
-    reserve.take(f"cuda:{index}", [gpu.hold_bytes] if gpu.hold_bytes else [], allocate, record)
+    # A smaller limit may be the program's.  torch rounds large requests up to 2 MiB.
+    limit_bytes = caps.limit_in_force(torch, index) or 0
+    size = min(gpu.preallocated_bytes, limit_bytes - 2 * MIB) // (2 * MIB) * (2 * MIB)
+    sizes = [size] if size > 0 else []
+    reserve.take(f"cuda:{index}", sizes, allocate, record, why_not=_why_not(torch))
+
+
+def _why_not(torch: Any) -> str | None:
+    """Return why torch keeps nothing that it has allocated for later tensors; None if it does."""
+    if caps.has_own_allocator(torch):
+        return "the program has its own allocator"
+    if any("max_split_size" in os.environ.get(name, "") for name in OPTION_VARIABLES):
+        return "with max_split_size, small tensors would not get any of it"
+    return voided_cap(os.environ)
 
 
 def unused_bytes(torch: Any, index: int) -> int:

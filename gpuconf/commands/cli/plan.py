@@ -193,8 +193,8 @@ def rule_lines(plan: GpuPlan, settings: list[Setting]) -> Iterator[Line]:
     for line in plan.arithmetic:
         yield Line(f"  {line}", "green" if line.startswith("limit =") else "", 4)
     if growth is not None:
-        held = f"{sized(plan.hold_bytes)} is taken at once, the rest step by step"
-        text = f"on: {held}" if plan.hold_bytes else _GROWTH.get(growth, growth)
+        held = f"{sized(plan.preallocated_bytes)} is taken at once, the rest step by step"
+        text = f"on: {held}" if plan.preallocated_bytes else _GROWTH.get(growth, growth)
         yield Line(f"  allow_growth {text}", hang=4)
     # Of the frameworks of this Python; of all, if it has none, as with pipx.
     installed = [each for each in plan.limits if is_installed(each.framework)]

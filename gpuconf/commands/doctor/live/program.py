@@ -90,7 +90,7 @@ def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] 
     plan = gpuconf.plan() if switched_off(os.environ) is None else None
     import gpuconf.auto
 
-    if plan is not None and any(each.hold_bytes for each in plan.gpus):
+    if plan is not None and any(each.preallocated_bytes for each in plan.gpus):
         # What is in use beside the tensors shall be the context, not the reserve.
         gpuconf.configure(memory={"hold": False})
     inventory = read_inventory()
