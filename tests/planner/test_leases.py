@@ -445,4 +445,4 @@ def test_the_hint_names_what_applies() -> None:
 def test_what_the_framework_takes_at_once(rules: dict[str, Any], held: int) -> None:
     """The reserve, where it is leased, below the limit, and memory grows."""
     memory = {"memory_limit": amount(6000), "reserve": amount(1000), **rules}
-    assert planned(KNOWN, **memory).hold_bytes == held * MIB
+    assert planned(KNOWN, **memory).preallocated_bytes == held * MIB
