@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.state_note import STATE_VARIABLE, SetVariable, StateNote, encode, read_note
-from gpuconf.basics.terminal import for_ipython, is_in_ipython
 from gpuconf.errors import UsageError
 
 # Passes the plan of a `gpuconf run` to the programs in it; see gpuconf.session.run_variable.
@@ -85,7 +84,7 @@ def is_yes(name: str, environ: Mapping[str, str]) -> bool:
         raise UsageError(
             f"invalid value {name}={value[:40]!r}: {', '.join(_YES)} are yes; "
             f"{', '.join(_NO[1:])} or no value are no",
-            hint=f"export {name}=1, or: unset {name}",
+            hint=f"export {name}=1   # or {name}=0",
         )
     return word in _YES
 
@@ -142,7 +141,6 @@ def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
         f"keeping {wish.name}={theirs} from your environment, which overrides the profile's "
         f"{wish.setting}; `unset {wish.name}` to use the profile's value"
     )
-    why = for_ipython(why) if is_in_ipython() else why
     return Setting(wish.name, wish.value, theirs, why, wish.name)
 
 

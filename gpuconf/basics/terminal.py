@@ -13,9 +13,9 @@ _LAYOUT = "\n\t"
 # Commands that change variables, as our hints have them; not those that are read before a cell runs
 # (LD_LIBRARY_PATH).
 _SHELL = re.compile(
-    r"(?:unset (?P<names>(?!LD_|PYTHON)[A-Z]\w*(?: [A-Z]\w*)*)"
+    r"(?:unset (?P<names>(?!LD_|PYTHON)[A-Z][A-Z0-9_]*\b(?: [A-Z][A-Z0-9_]*\b)*)"
     r"|export (?P<name>(?!LD_|PYTHON)[A-Z]\w*)=(?P<value>'[^']*'|[^\s;`]*[^\s;`,]))"
-    r"(?:\s+(?P<comment>#.*))?(?P<next>; (?=unset |export ))?"
+    r"(?:\s+(?P<comment>#.*))?(?P<next>; )?"
 )
 
 
@@ -38,7 +38,8 @@ def say(text: str) -> None:
     try:
         stream = sys.stderr
         if stream is not None:
-            _write(stream, f"gpuconf: {printable(text, keep=_LAYOUT)}\n")
+            shown = for_ipython(text) if is_in_ipython() else text
+            _write(stream, f"gpuconf: {printable(shown, keep=_LAYOUT)}\n")
     except Exception:
         return
 

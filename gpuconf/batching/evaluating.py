@@ -128,7 +128,7 @@ class EvaluationStep:
         try:
             why = part_losses.why_indivisible(self._model)
             if why is not None:
-                raise part_losses.IndivisibleError(why)
+                raise part_losses.IndivisibleError.because(why)
             return self._engine.test_part(part, size / samples)
         except part_losses.IndivisibleError as error:
             self._is_keras_s = False

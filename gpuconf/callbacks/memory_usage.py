@@ -41,7 +41,7 @@ class MemoryUsage(KerasHooks):
 
     The peak of TensorFlow and PyTorch is reset at the start of each epoch, validation, evaluation
     and prediction.  JAX cannot reset its peak.  There it is the peak since the process started, no
-    less than the reserve that the profile holds, and a validation has one only if it exceeded all
+    less than the profile's reserve, and a validation has one only if it exceeded all
     earlier use.  Validation data passed as arrays also counts toward the training peak, because
     Keras moves it to the GPU before it calls ``on_test_begin``.  If nothing can be measured, one
     line on stderr gives the reason and the training continues.

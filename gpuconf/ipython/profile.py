@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     made = CommandParser(
         prog="%gpuconf profile",
         description="Show the profile that this kernel keeps to; with NAME, choose it. It must be "
-        "chosen before the framework makes its devices, best in the first cell.",
+        "chosen before the framework initializes its GPUs, best in the first cell.",
     )
     made.add_argument("name", nargs="?", metavar="NAME", help="a profile's name, or a path to one")
     add_set(made)

@@ -17,7 +17,7 @@ from gpuconf.profile.model import Profile
 
 # XLA's allocator rounds the limit up to a multiple of this (seen on jax 0.10.2).
 _GRANULE_BYTES = 2 * MIB
-_TAKING = {True: ", taken at once", False: ", taken as it is needed", None: ""}
+_TAKING = {True: ", allocated at the start", False: ", allocated as needed", None: ""}
 
 
 def with_framework_limits(planned: Sequence[GpuPlan], profile: Profile) -> list[GpuPlan]:

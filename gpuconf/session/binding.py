@@ -35,7 +35,7 @@ from gpuconf.session.activation import Activation
 from gpuconf.session.environment import PROFILE_VARIABLE, OwnEnvironment, environment_for
 from gpuconf.session.plans import is_reassigned, plan_with_lease, plan_within
 
-if TYPE_CHECKING:  # only what makes devices needs leases, and only a run its variable
+if TYPE_CHECKING:  # only what initializes GPUs needs leases, and only a run its variable
     from gpuconf.session.leasing import OwnLeases
     from gpuconf.session.run_variable import RunPlan
 

@@ -66,7 +66,7 @@ def after_fork(binding: Binding) -> None:
 
 def refuse_if_too_late(binding: Binding) -> None:
     """Raise TooLateError if a framework whose limit is now fixed has created its devices."""
-    # After a refused import TensorFlow is not in sys.modules, and yet may have made its devices.
+    # After a refused import TensorFlow is not in sys.modules, but may have initialized its GPUs.
     loaded = sys.modules.get("gpuconf.backends.tensorflow.runtime")
     has_devices = loaded is not None and loaded.is_held_with_devices()
     if has_devices or _imported_tensorflow() is not None:

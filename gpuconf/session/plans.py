@@ -20,7 +20,7 @@ from gpuconf.planner.remedies import remedy_for
 from gpuconf.profile import Profile
 from gpuconf.session.waiting import wait_for_plan
 
-if TYPE_CHECKING:  # only what makes devices needs leases, and only a run its variable
+if TYPE_CHECKING:  # only what initializes GPUs needs leases, and only a run its variable
     from gpuconf.session.leasing import OwnLeases
     from gpuconf.session.run_variable import RunPlan
 

@@ -61,6 +61,10 @@ def test_colour(
     ("shell", "cell"),
     [
         ("export A=1, or: unset A", '%env A=1, or: import os; os.environ.pop("A", None)'),
+        (
+            "unset A_1 B Then",
+            'import os; os.environ.pop("A_1", None); os.environ.pop("B", None) Then',
+        ),
         ("unset A; export B_2='x y'", 'import os; os.environ.pop("A", None)\n%env B_2=x y'),
         ("export A=0,1   # so that", "# so that\n%env A=0,1"),
         ("unset LD_LIBRARY_PATH; pip check", "unset LD_LIBRARY_PATH; pip check"),

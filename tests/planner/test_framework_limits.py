@@ -40,7 +40,7 @@ def test_every_framework_has_its_figure_and_its_sum() -> None:
     assert found["tensorflow"].arithmetic == ("memory_limit 5121 MiB",)
     assert found["jax"].arithmetic == ("5120 MiB (whole 2 MiB) / 10240 MiB total = fraction 0.5",)
     assert found["torch"].arithmetic == (
-        "5121 MiB / 10240 MiB total = fraction 0.5001, taken as it is needed",
+        "5121 MiB / 10240 MiB total = fraction 0.5001, allocated as needed",
     )
 
 

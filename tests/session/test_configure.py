@@ -62,9 +62,9 @@ print(made)
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
         "  lease = 1024 MiB reserve + 512 MiB context = 1536 MiB",
         "  TensorFlow: memory_limit 7884 MiB",
-        "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
+        "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, allocated as "
         "needed",
-        "  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999, taken as it is needed",
+        "  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999, allocated as needed",
         "ok      TF_FORCE_GPU_ALLOW_GROWTH: true",
         "ok      XLA_PYTHON_CLIENT_PREALLOCATE: false",
         "ok      XLA_CLIENT_MEM_FRACTION: 0.699928939",

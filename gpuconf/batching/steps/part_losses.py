@@ -31,10 +31,10 @@ _SUM = "sum"
 class IndivisibleError(UsageError):
     """The batch's loss cannot be computed from its parts' losses."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(
-            f"the batch cannot be taken in parts: {why}", hint="a smaller batch_size=..."
-        )
+    @classmethod
+    def because(cls, why: str) -> IndivisibleError:
+        """Return the error with its hint."""
+        return cls(f"the batch cannot be taken in parts: {why}", hint="a smaller batch_size=...")
 
 
 class OwnMasksError(Exception):
@@ -47,7 +47,8 @@ def saying_why() -> Iterator[None]:
     try:
         yield
     except OwnMasksError:
-        raise IndivisibleError("each of its outputs has a mask of its own, or none") from None
+        why = "each of its outputs has a mask of its own, or none"
+        raise IndivisibleError.because(why) from None
 
 
 def reductions(loss: Any) -> set[str]:

@@ -77,7 +77,7 @@ class TrainStep:
         )
         why = part_losses.why_indivisible(self._model)
         if why is not None and self._most is not None:
-            raise part_losses.IndivisibleError(why)
+            raise part_losses.IndivisibleError.because(why)
         if why is not None:
             found.size = sys.maxsize  # even if a similar model's batch was split
         if self._most is not None:

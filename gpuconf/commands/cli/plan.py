@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _GROWTH = {
     "true": "on: memory is taken step by step",
-    "false": "off: what may be taken is taken at once",
+    "false": "off: the whole limit is allocated at the start",
 }
 
 
@@ -193,7 +193,7 @@ def rule_lines(plan: GpuPlan, settings: list[Setting]) -> Iterator[Line]:
     for line in plan.arithmetic:
         yield Line(f"  {line}", "green" if line.startswith("limit =") else "", 4)
     if growth is not None:
-        held = f"{sized(plan.preallocated_bytes)} is taken at once, the rest step by step"
+        held = f"{sized(plan.preallocated_bytes)} is allocated at the start, the rest as needed"
         text = f"on: {held}" if plan.preallocated_bytes else _GROWTH.get(growth, growth)
         yield Line(f"  allow_growth {text}", hang=4)
     # Of the frameworks of this Python; of all, if it has none, as with pipx.

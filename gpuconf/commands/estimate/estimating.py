@@ -39,7 +39,7 @@ def estimate(
     mixed_precision: bool | str | None = None,
     input_shape: Any = None,
     data: Any = None,
-    arrays: Sequence[int] = (),
+    arrays: Sequence[Any] = (),
     limit: int | str | None = None,
     card: int | str | None = None,
     allow_growth: bool = True,
@@ -61,7 +61,7 @@ def estimate(
     policy.  ``input_shape`` is the shape of one sample, without the batch; it is required if the
     model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
     ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
-    ``arrays`` are the sizes in bytes of arrays that ``fit`` is given whole, such as ``[x.nbytes]``:
+    ``arrays`` are the arrays that ``fit`` is given whole, ``[x, y]``, or their sizes in bytes:
     with TensorFlow, Keras copies them to the GPU, where they stay.
 
     ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
@@ -90,11 +90,12 @@ def estimate(
     choice = EstimateChoice(training, optimizer, loss, policy, jit, target)
     most_workspace = bytes_of("workspace_limit", workspace_limit)
     wanted = whole_number("batch_size", batch_size)
+    whole = [whole_number("arrays", getattr(each, "nbytes", each), least=0) for each in arrays]
     with Compiler(
         target, workspace_bytes=most_workspace, must_compile=bool(jit), progress=progress
     ) as compiler:
         subject = Subject(
-            *(model, family, choice, input_shape, data, most_workspace, compiler, arrays)
+            *(model, family, choice, input_shape, data, most_workspace, compiler, whole)
         )
         estimated = estimate_subject(
             *(subject, wanted),

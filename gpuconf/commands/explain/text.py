@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from gpuconf.basics.terminal import for_ipython, is_in_ipython
 from gpuconf.basics.units import sized
 from gpuconf.commands.explain.diagnosis import Diagnosis
 from gpuconf.support.failures.causes import CAUSES, NOT_GPU, PAGE_OF_CAUSE, SEVERITIES
@@ -248,17 +249,19 @@ def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:
         return
     yield Line("  harmless:")
     for note in notes:
-        yield Line(f"    line {note.line}, {note.lines} in all: {note.means}", "dim", 6)
+        yield Line(f"    line {note.line}, {note.lines} in total: {note.means}", "dim", 6)
 
 
 def _proposals(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Line]:
     shown = diagnosis.proposals if verbose else diagnosis.proposals[:_MOST_PROPOSALS]
     lines: list[Line] = []
+    in_cell = is_in_ipython()
     for number, proposal in enumerate(shown, 1):
+        paste = for_ipython(proposal.paste) if in_cell else proposal.paste
         lines += [
             Line(f"  {number}. {proposal.title}", hang=5),
             Line(f"     {proposal.reason}", "dim", 5),
-            *(Line(f"         {text}", "cyan", None) for text in proposal.paste.splitlines()),
+            *(Line(f"         {text}", "cyan", None) for text in paste.splitlines()),
         ]
     hidden = len(diagnosis.proposals) - len(shown)
     if hidden:

@@ -12,6 +12,7 @@ imports too.  The import happens inside a function, and only if memory figures a
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -266,7 +267,7 @@ def _with_host_memory(nvml: ModuleType, handle: Any, gpu: Gpu) -> Gpu:
     """
     if gpu.total_bytes is not None:
         other_bytes = abs(gpu.total_bytes - (host_memory.installed_bytes() or 0))
-        is_unified = "GB10" in (gpu.name or "") or other_bytes < MIB
+        is_unified = bool(re.search(r"\bGB10\b", gpu.name or "")) or other_bytes < MIB
     else:
         try:
             is_unified = not nvml.nvmlDeviceGetMemoryInfo(handle).total

@@ -44,7 +44,7 @@ def read_timeout_s(environ: Mapping[str, str]) -> float:
     raise UsageError(
         f"{VARIABLE} is {text!r}; it must be a number of seconds, more than 0 and at most "
         f"{_LONGEST_S:g}",
-        hint=f"export {VARIABLE}=30, or unset {VARIABLE} for {DEFAULT_TIMEOUT_S:g} seconds",
+        hint=f"export {VARIABLE}=30   # the default is {DEFAULT_TIMEOUT_S:g} seconds",
     )
 
 

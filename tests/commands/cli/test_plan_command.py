@@ -43,12 +43,12 @@ def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
         "  9319 MiB free - 512 MiB keep_free - 512 MiB context = 8295 MiB",
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
         "  lease = 1024 MiB reserve + 512 MiB context = 1536 MiB",
-        "  allow_growth on: 1024 MiB is taken at once, the rest step by step",
+        "  allow_growth on: 1024 MiB is allocated at the start, the rest as needed",
         "  TensorFlow: memory_limit 7884 MiB",
-        "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
+        "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, allocated as "
         "needed",
         *(
-            ["  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999, taken as it is needed"]
+            ["  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999, allocated as needed"]
             if is_installed("torch")
             else []
         ),  # frameworks that are not installed have no line
@@ -111,9 +111,7 @@ def test_the_document_has_the_promised_keys(tmp_path: Path, nvml: Nvml) -> None:
                 "limit_bytes": 7884 * MIB,
                 "fraction": pytest.approx(7884 / 11264),
                 "at_once": None,
-                "arithmetic": [
-                    "7884 MiB / 11264 MiB total = fraction 0.6999, taken as it is needed"
-                ],
+                "arithmetic": ["7884 MiB / 11264 MiB total = fraction 0.6999, allocated as needed"],
             },
         },
     }

@@ -59,10 +59,14 @@ def identities(model: Any) -> dict[str, Any]:
 
 
 def check_arrays_that_fit_copies() -> None:
-    """They stay at any batch size, and leave the batch that much less of what it may fill."""
+    """They stay at any batch size, and leave the batch that much less of what it may fill.
+
+    They are given as arrays or as sizes.
+    """
+    whole = [np.empty(90 * MIB, "uint8"), 6 * MIB]
     found = [
         op_by_op(network(), BATCH, arrays=arrays, limit=limit, allow_growth=False)
-        for arrays, limit in (((), "300MiB"), ((90 * MIB, 6 * MIB), "400MiB"), ((), "400MiB"))
+        for arrays, limit in (((), "300MiB"), (whole, "400MiB"), ((), "400MiB"))
     ]
     smaller, copied, larger = (made.largest_batch or 0 for made in found)
     # 96 % may be filled: 288 and 384 MiB. The search is exact to a fiftieth.
@@ -70,6 +74,8 @@ def check_arrays_that_fit_copies() -> None:
     assert larger > 1.2 * copied
     for name in ("peak_bytes", "resident_bytes"):
         assert getattr(found[1], name) == getattr(found[2], name) + 96 * MIB
+    with refused("arrays=-1 is not a whole number from 0"):
+        op_by_op(network(), BATCH, arrays=[-1])
 
 
 def _fails(model: Any) -> None:

@@ -23,7 +23,7 @@ _TENSORFLOWS = (
 )
 # Plugins for GPUs without CUDA; what fails is reported in tensorflow/tensorflow#126360.
 _PLUGINS = ("tensorflow-metal", "tensorflow-directml-plugin")
-_WITHOUT_METAL = (2, 20)
+_FIRST_WITHOUT_METAL = (2, 20)
 _OTHER_FRAMEWORKS = {"Keras": "keras", "tf_keras": "tf-keras", "PyTorch": "torch", "JAX": "jax"}
 # Combinations that fail at startup, and the symptom; others may work despite their metadata.
 _DOES_NOT_START = {
@@ -96,11 +96,11 @@ def _tensorflow(facts: Facts) -> Finding:
 
 def _with_plugin(plugin: str, packages: Packages, name: str, version: str) -> Finding:
     both = f"{name} {version} with {plugin} {packages.version(plugin)}"
-    if plugin != "tensorflow-metal" or release(version) < _WITHOUT_METAL:
+    if plugin != "tensorflow-metal" or release(version) < _FIRST_WITHOUT_METAL:
         return ok(f"{both}, which sets no memory limit")
     return fail(
         f"{both}: `import tensorflow` fails",
-        "the plugin was built for TensorFlow 2.18 and 2.19",
+        "the plugin's last release works with TensorFlow 2.18.1 and 2.19",
         fix=f"pip install '{name}>=2.18.1,<2.20'   # or: pip uninstall {plugin}",
     )
 

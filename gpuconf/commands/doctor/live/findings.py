@@ -28,7 +28,7 @@ _ALLOCATING = {
 }
 LIVE_CHECKS: dict[str, str] = {
     "live.start": "TensorFlow starts under the profile, and lists the GPUs that it should",
-    "live.context": "TensorFlow makes its devices, with a CUDA context on each GPU",
+    "live.context": "TensorFlow initializes its GPUs, with a CUDA context on each GPU",
     "live.matmul": "a matrix product comes out right on each GPU (cuBLAS's handle)",
     "live.convolution": "a convolution comes out right on each GPU (cuDNN's handle)",
     "live.fit": "Keras takes two training steps on each GPU",

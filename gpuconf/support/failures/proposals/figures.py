@@ -179,7 +179,7 @@ def _host_memory(facts: LogFacts) -> str:
 def _jax_needs(facts: LogFacts) -> str:
     total, asked = memory.jax_program_bytes(facts), facts.request.size_bytes
     if total is not None:
-        return f"the compiled program needs {sized(total)} in all"
+        return f"the compiled program needs {sized(total)} in total"
     return "what it needed is not known" if asked is None else f"{sized(asked)} were requested"
 
 

@@ -148,7 +148,7 @@ def one_is_huge(facts: LogFacts) -> bool:
 
 
 def jax_program_bytes(facts: LogFacts) -> int | None:
-    """What JAX's compiled program needs in all."""
+    """What JAX's compiled program needs in total."""
     return logged_size(str(facts.details.get("program_total", "")))
 
 
