@@ -61,7 +61,7 @@ def test_an_earlier_program_leaves_a_later_one_its_reserve(
     framework: str, hold: str, is_whole: bool, grower: Grow
 ) -> None:
     """Both begin with 64 MiB, and the first grows until it is refused; with a lease only, it also
-    takes what the second has reserved."""
+    takes what the second has reserved.  The second is told who has the rest."""
     with simulated_card(SPEC) as card:
         first, second = programs = [grower(card, framework, hold) for _ in range(2)]
         for program in programs:
@@ -70,6 +70,10 @@ def test_an_earlier_program_leaves_a_later_one_its_reserve(
             pass
         later = Counter(asked(second, 64) for _ in range(RESERVE // 64 - 1))
         assert (later["ok"] == RESERVE // 64 - 1) is is_whole
+        if is_whole:
+            assert asked(second, -4096) == "ended"
+            (line,) = [each for each in second.log.splitlines() if "above a reservation" in each]
+            assert "MiB, 1524 MiB of it reserved. This process uses 1" in line
 
 
 @pytest.mark.nightly

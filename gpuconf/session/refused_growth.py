@@ -1,0 +1,86 @@
+"""What is said below an out-of-memory error if others use the memory beyond what was reserved.
+
+The framework's own error names neither: it says what it requested, and at most what is free.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+from gpuconf.basics.terminal import debug, say
+from gpuconf.basics.units import sized
+from gpuconf.machine.cards import Gpu
+from gpuconf.machine.leases.view import read_with_leases
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner.other_leases import holder
+from gpuconf.planner.plan import label
+
+_Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
+
+
+class _Watch:
+    """``sys.excepthook`` in a process whose limit is above what it has reserved."""
+
+    def __init__(self, before: _Hook, plan: Plan) -> None:
+        self._before = before
+        self._plan = plan
+
+    def __call__(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        self._before(kind, error, trace)
+        if not _is_out_of_memory(error):
+            return
+        try:
+            found = {gpu.uuid: gpu for gpu in read_with_leases().gpus}
+            for each in self._plan.gpus:
+                gpu = found.get(each.gpu.uuid)
+                line = None if gpu is None else line_about(each, gpu, os.getpid())
+                if line is not None:
+                    say(line)
+        except Exception as trouble:  # the program is already failing
+            debug(f"who uses the GPU could not be read: {trouble!r}")
+
+
+def watch(plan: Plan) -> None:
+    """Explain an out-of-memory error that ends this process, whose ``plan`` reserves a part."""
+    if not isinstance(sys.excepthook, _Watch):
+        sys.excepthook = _Watch(sys.excepthook, plan)
+
+
+def line_about(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
+    """Return who uses ``gpu`` now, and what the process ``pid`` had reserved of it.
+
+    None if the rest of its limit was free for it, or if the driver does not report its use.
+    """
+    own = next((each.used_bytes for each in gpu.processes or () if each.pid == pid), None)
+    if own is None or gpu.free_bytes is None or plan.most_bytes is None:
+        return None
+    if gpu.free_bytes >= plan.most_bytes - own:
+        return None
+    others = [
+        f"{holder(each)} uses {sized(each.used_bytes)}, {sized(each.lease_bytes)} of it reserved"
+        for each in gpu.leases
+        if each.used_bytes is not None and each.used_bytes > each.lease_bytes
+    ]
+    others += [
+        f"pid {each.pid} ({each.name or 'name unknown'}) uses {sized(each.used_bytes)}"
+        for each in gpu.unleased
+        if each.used_bytes and each.pid != pid
+    ]
+    return (
+        f"{label(gpu)} has {sized(gpu.free_bytes)} free: {'; '.join(others) or 'others use it'}. "
+        f"This process uses {sized(own)} and has reserved {sized(plan.lease_bytes or 0)}; "
+        "memory above a reservation goes to the process that allocates it first"
+    )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether TensorFlow's, PyTorch's or JAX's allocator had too little memory."""
+    name = type(error).__name__
+    return name in ("ResourceExhaustedError", "OutOfMemoryError") or (
+        name in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in str(error)
+    )
