@@ -1,6 +1,6 @@
-"""What is said below an out-of-memory error if others use the memory beyond what was reserved.
+"""A line below an out-of-memory error that names who uses the memory above a reservation.
 
-The framework's own error names neither: it says what it requested, and at most what is free.
+The framework's own error has only what it requested and, at most, what is free.
 """
 
 from __future__ import annotations
