@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gpuconf.basics.terminal import for_ipython, is_in_ipython
+
 
 class Setting(NamedTuple):
     """The outcome of one setting."""
@@ -29,7 +31,8 @@ class Setting(NamedTuple):
     def __str__(self) -> str:
         if self.why_not is not None:
             seen = "nothing" if self.effective is None else self.effective
-            return f"{self.name}: asked {self.requested}, got {seen}: {self.why_not}"
+            why = for_ipython(self.why_not) if is_in_ipython() else self.why_not
+            return f"{self.name}: asked {self.requested}, got {seen}: {why}"
         if self.effective is None:
             return f"{self.name}: asked {self.requested}, not yet in effect"
         return f"{self.name}: {self.effective}"

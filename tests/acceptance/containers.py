@@ -47,6 +47,7 @@ SHARED_PIDS, GPUS = "--pid=host ", "--gpus all "
 MOUNT = f"--mount type=bind,source={FOLDER},target={FOLDER} "
 NOTE = "leases are shared only within this container"
 NAMES = ("gpuconf-first", "gpuconf-second")
+WHOLE_NOTEBOOK = str(Path(__file__).with_name("whole_notebook.yaml"))
 HALF_CARD, NOTEBOOK = "2867 MiB", "3276 MiB"  # limits where nobody else is there
 _ENDS_WITHIN_S = 15.0
 
@@ -122,7 +123,7 @@ class Proof:
 
 def host_and_container(proof: Proof) -> None:
     """A program on the host, then one in a container, which is killed, then one on the host."""
-    with proof.cleaning(proof.engine.start("notebook")) as running:
+    with proof.cleaning(proof.engine.start(WHOLE_NOTEBOOK)) as running:
         limit = limit_of(running[0])
         proof.check("on the host", limit == NOTEBOOK, limit)
         running.append(proof.start(NAMES[0]))
@@ -143,7 +144,7 @@ def two_containers(proof: Proof) -> None:
     with proof.cleaning(proof.start(NAMES[0])) as running:
         first = running[0].answer()
         proof.check("in a container", first.get("limit") == HALF_CARD, first)
-        running.append(proof.start(NAMES[1], "--env", "GPUCONF_PROFILE=notebook"))
+        running.append(proof.start(NAMES[1], "--env", f"GPUCONF_PROFILE={WHOLE_NOTEBOOK}"))
         limit = limit_of(running[1])
         proof.check("in a second one, less", limit == "2509 MiB", limit)
         proof.check_sum(2)
@@ -153,7 +154,7 @@ def two_containers(proof: Proof) -> None:
 
 def own_process_numbers(proof: Proof) -> None:
     """Two containers that share only the folder: all of the first's lease counts."""
-    notebook = ("--env", "GPUCONF_PROFILE=notebook")
+    notebook = ("--env", f"GPUCONF_PROFILE={WHOLE_NOTEBOOK}")
     with proof.cleaning(proof.start(NAMES[0], *notebook, without=[SHARED_PIDS])) as running:
         first = running[0].answer()
         proof.check("a container of its own pids", first.get("limit") == NOTEBOOK, first)
@@ -215,7 +216,7 @@ def override_text(engine: Engine) -> str:
     """The mounts for both services, no GPU where the engine has none, a profile for the second."""
     common = [f"      - {mount}" for mount in engine.mounts()]
     deploy = [] if engine.takes_gpus and engine.name == "docker" else ["    deploy: !reset null"]
-    profile = ["    environment:", "      GPUCONF_PROFILE: notebook"]
+    profile = ["    environment:", f"      GPUCONF_PROFILE: {WHOLE_NOTEBOOK}"]
     first = ["  first:", *deploy, "    volumes:", *common]
     return "\n".join(
         ["services:", *first, "  second:", *deploy, *profile, *first[-len(common) - 1 :]]
@@ -229,7 +230,7 @@ def pod(proof: Proof) -> None:
         return
     path = proof.engine.work / "pod.yaml"
     path.write_text(pod_text(proof.engine))
-    with proof.cleaning(proof.engine.start("notebook")) as running:
+    with proof.cleaning(proof.engine.start(WHOLE_NOTEBOOK)) as running:
         running[0].answer()
         try:
             proof.engine.output("kube", "play", str(path))

@@ -124,13 +124,12 @@ def test_a_second_shared_desktop_starts() -> None:
     assert all(str(figure) in comments("shared-desktop") for figure in (lease, 6503, 8167))
 
 
-def test_a_second_notebook_gets_what_is_left() -> None:
-    """Less than its share of 4505, and more than at_least."""
-    lease = lease_mib("notebook", TOTAL - DESKTOP)
-    second = limit_mib("notebook", TOTAL - DESKTOP - lease)
-    assert (lease, second) == (5145, 3022)
-    assert second >= at_least_mib("notebook")
-    assert all(str(figure) in comments("notebook") for figure in (lease, second))
+def test_idle_notebooks_leave_the_next_one_its_limit() -> None:
+    """Three have their share of 4505, because each reserves a part only."""
+    lease, free = lease_mib("notebook", TOTAL - DESKTOP), TOTAL - DESKTOP
+    limits = [limit_mib("notebook", free - number * lease) for number in range(4)]
+    assert (lease, limits) == (1664, [4505, 4505, 4505, 3175])
+    assert all(str(figure) in comments("notebook") for figure in (lease, 6503, 4505))
 
 
 def test_two_half_cards_fit_beside_the_desktop_at_full_use() -> None:

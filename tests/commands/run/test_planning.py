@@ -43,7 +43,7 @@ CUT = (
 )
 def test_the_decision(overrides: dict[str, object], gpus: tuple[Gpu, ...], says: str) -> None:
     """Each card's limit, what is reserved, and a memory_limit that could not be given."""
-    given = overrides if "gpus" in overrides else {"memory": overrides}
+    given = overrides if "gpus" in overrides else {"memory": {"reserve": None, **overrides}}
     profile = load_profile("notebook", overrides=given, environ={})
     plan = make_plan(profile, Inventory(gpus), environ={})
     assert decision(plan, "train.py") == f"train.py: {says}"
@@ -51,7 +51,9 @@ def test_the_decision(overrides: dict[str, object], gpus: tuple[Gpu, ...], says:
 
 def test_the_decision_for_several_processes() -> None:
     """The limit is each one's, and what is reserved is for all."""
-    profile = load_profile("notebook", overrides={"memory": {"context": "500MiB"}}, environ={})
+    profile = load_profile(
+        "notebook", overrides={"memory": {"context": "500MiB", "reserve": None}}, environ={}
+    )
     plan = make_plan(profile._replace(processes=2), Inventory(TWO[:1]), environ={})
     assert decision(plan, "train.py") == (
         "train.py: limit 3903 MiB for each of 2 processes on GPU 0 (profile notebook); "
