@@ -1,7 +1,8 @@
 """A program that grows: each line is a number of MiB, to be allocated as one tensor and kept.
 
 ``python grower.py tensorflow`` or ``torch``.  It answers each line with ``ok``, ``refused`` or,
-where it may not even begin, ``shortage``; ``-64`` lets the error for 64 MiB end the child.  The framework is imported once: at ``begin`` a child
+where it may not even begin, ``shortage``; ``-64`` lets the error for 64 MiB end the child.
+The framework is imported once: at ``begin`` a child
 takes over, until ``end``.
 """
 
