@@ -41,7 +41,11 @@ def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
     if not dropped:
         return []
     left = "no limit is set"
-    if profile.memory.allow_growth:
+    if gpu.unsized_fraction:
+        left = (
+            f"the limit is {gpu.unsized_fraction:g} of the total, without {' and '.join(dropped)}"
+        )
+    elif profile.memory.allow_growth:
         left += "; only allow_growth applies"
     if gpu.limit_bytes is not None:
         left = f"the limit is {sized(gpu.limit_bytes)}, without {' and '.join(dropped)}"

@@ -37,10 +37,10 @@ def _tensorflow(plan: GpuPlan) -> FrameworkLimit | None:
     """Return TensorFlow's limit; logical devices have limits even if the GPU has none."""
     own = () if plan.limit_bytes is None else (plan.limit_bytes,)
     sizes = plan.logical_devices_bytes or own
-    if not sizes:
-        return None
-    shown = " + ".join(str(size // MIB) for size in sizes)
     at_once = None if plan.allow_growth is None else not plan.allow_growth
+    if not sizes:
+        return _of_total("tensorflow", plan.unsized_fraction, at_once)
+    shown = " + ".join(str(size // MIB) for size in sizes)
     line = f"memory_limit {shown} MiB"
     return FrameworkLimit("tensorflow", sum(sizes), at_once=at_once, arithmetic=(line,))
 
@@ -52,6 +52,7 @@ def _smallest_share(planned: Sequence[GpuPlan]) -> tuple[float, GpuPlan] | None:
         for plan in planned
         if plan.limit_bytes is not None and plan.gpu.total_bytes
     ]
+    shares += [(plan.unsized_fraction, plan) for plan in planned if plan.unsized_fraction]
     return min(shares, key=lambda pair: pair[0], default=None)
 
 
@@ -60,9 +61,11 @@ def _jax(
 ) -> FrameworkLimit | None:
     at_once = profile.preallocates_in_jax(plan.allow_growth)
     total = plan.gpu.total_bytes
-    if smallest is None or not total:
+    if smallest is None:
         return None if plan.limit_bytes is None else _uncapped("jax", at_once)
     share, of = smallest
+    if not total:
+        return _of_total("jax", share, at_once)
     limit = math.ceil(share * total / _GRANULE_BYTES) * _GRANULE_BYTES
     if of is plan:
         line = f"{sized(limit)} (whole 2 MiB) / {sized(total)} total = fraction {share:.9g}"
@@ -77,12 +80,22 @@ def _jax(
 def _torch(plan: GpuPlan) -> FrameworkLimit | None:
     limit, total = plan.limit_bytes, plan.gpu.total_bytes
     if limit is None:
-        return None
+        return _of_total("torch", plan.unsized_fraction, at_once=False)
     if not total:
         return _uncapped("torch")
     fraction, limit = exact_share(limit, total), min(limit, total)
     line = f"{sized(limit)} / {sized(total)} total = fraction {fraction:.4f}{_TAKING[False]}"
     return FrameworkLimit("torch", limit, fraction, arithmetic=(line,))
+
+
+def _of_total(
+    framework: str, fraction: float | None, at_once: bool | None
+) -> FrameworkLimit | None:
+    """Return the limit of a framework that itself knows the GPU's total."""
+    if fraction is None:
+        return None
+    line = f"fraction {fraction:.9g} of the total, which the framework reads{_TAKING[at_once]}"
+    return FrameworkLimit(framework, None, fraction, at_once, (line,))
 
 
 def _uncapped(framework: str, at_once: bool | None = None) -> FrameworkLimit:

@@ -69,7 +69,7 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
     fraction = memory.per_process_gpu_memory_fraction
     if fraction is not None:
         if total is None:
-            lines.append(f"fraction {fraction:g} × total: dropped, the total is unknown")
+            lines.append(f"fraction {fraction:g} × total: the total is unknown here")
         else:
             terms.append(Amount(share=fraction).of(total) or 0)
             lines.append(f"fraction {fraction:g} × {_mib(total)} total = {_mib(terms[-1])}")

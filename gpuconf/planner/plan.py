@@ -62,6 +62,11 @@ class GpuPlan(NamedTuple):
     preallocated_bytes: int = 0
     least_free_bytes: int = 0
 
+    @property
+    def unsized_fraction(self) -> float | None:
+        """The profile's fraction if no limit in bytes is known: the framework knows the total."""
+        return self.fraction if self.limit_bytes is None and not self.gpu.total_bytes else None
+
     def limit_of(self, framework: str) -> FrameworkLimit | None:
         """Return the limit of ``framework`` on this GPU; None if there is none."""
         return next((limit for limit in self.limits if limit.framework == framework), None)
@@ -108,7 +113,7 @@ class Plan(NamedTuple):
     def limits_memory(self) -> bool:
         """Whether any GPU has a limit."""
         planned = self.gpus or ((self.unknown_gpu,) if self.unknown_gpu else ())
-        return any(gpu.limit_bytes is not None for gpu in planned)
+        return any(gpu.limit_bytes is not None or gpu.unsized_fraction for gpu in planned)
 
     def __str__(self) -> str:
         """Return the text that `gpuconf plan` prints."""

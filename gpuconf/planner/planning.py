@@ -150,7 +150,7 @@ def _missing_figures(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
     if all(rule is None for rule in rules):
         return []
     return [
-        f"{label(plan.gpu)} reports no memory figures: only rules that need none apply"
+        f"{label(plan.gpu)} reports no memory figures: only a fraction or a size applies"
         for plan in planned
         if plan.gpu.total_bytes is None or plan.gpu.free_bytes is None
     ]

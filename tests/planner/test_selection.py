@@ -286,8 +286,10 @@ def test_without_nvml_what_needs_no_figures_still_holds() -> None:
     assert made.unknown_gpu is not None
     assert made.unknown_gpu.lease_bytes is None
     assert made.allow_growth is True
-    assert not made.limits_memory
-    assert made.notes == (f"no limit is set; only allow_growth applies: {PROBLEM}",)
+    assert made.limits_memory
+    without = "without free - keep_free - context"
+    assert made.notes == (f"the limit is 0.7 of the total, {without}: {PROBLEM}",)
+    assert {each.fraction for each in made.unknown_gpu.limits} == {0.7}
     sized = Profile("sized", memory=MemoryRules(memory_limit=Amount(4 * GIB)))
     assert make_plan(sized, nothing, environ={}).limits_memory
     assert make_plan(sized, nothing, environ={}).notes == ()
@@ -354,10 +356,11 @@ def test_mig_instances_are_planned_as_gpus() -> None:
     assert chosen.cuda_visible_devices == instances[1].uuid
 
 
-def test_unified_memory_gets_growth_alone_and_a_note() -> None:
-    """A GPU without memory figures degrades to what needs none, and one note says so."""
+def test_a_gpu_without_figures_gets_growth_a_fraction_and_a_note() -> None:
+    """It degrades to what needs none, and one note says so."""
     made = plan(SHARED_DESKTOP, card(0, total=None, free=None))
-    assert not made.limits_memory
+    assert made.limits_memory
+    assert made.gpus[0].unsized_fraction == 0.7
     assert made.allow_growth is True
     (note,) = made.notes
     assert "reports no memory figures" in note

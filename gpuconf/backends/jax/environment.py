@@ -62,7 +62,8 @@ def limit_wishes(plan: Plan, baseline: Mapping[str, str], *, knows_new_name: boo
 
 def share_of_plan(plan: Plan) -> float | None:
     """Return the plan's single fraction for all GPUs; None if it limits none."""
-    limits = [gpu.limit_of("jax") for gpu in plan.gpus]
+    unknown = (plan.unknown_gpu,) if plan.unknown_gpu else ()
+    limits = [gpu.limit_of("jax") for gpu in plan.gpus or unknown]
     return next((limit.fraction for limit in limits if limit and limit.fraction), None)
 
 

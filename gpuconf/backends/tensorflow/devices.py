@@ -29,6 +29,7 @@ def configure(plan: Plan, tf: Any, record: Record) -> list[GpuPlan | None]:
     try:
         if tf.config.get_visible_devices("GPU") != wanted:
             tf.config.set_visible_devices(wanted, "GPU")
+        _set_fraction(tf, min((p.unsized_fraction for p in plans if p.unsized_fraction), default=0))
         for device, gpu in zip(wanted, plans, strict=True):
             _configure_one(tf, device, gpu, record)
     except (RuntimeError, ValueError) as error:
@@ -139,6 +140,16 @@ def _configure_one(tf: Any, device: Any, gpu: GpuPlan, record: Record) -> None:
         seen = tf.config.experimental.get_memory_growth(device)
         why = None if seen == gpu.allow_growth else "TensorFlow kept another value"
         record(Setting(f"memory growth {_name(device)}", str(gpu.allow_growth), str(seen), why))
+
+
+def _set_fraction(tf: Any, fraction: float) -> None:
+    """Limit GPUs whose total only TensorFlow knows; tf.config itself takes no fraction."""
+    from tensorflow.python.eager import context
+
+    current = context.context()
+    if fraction:
+        current._config = current._config or tf.compat.v1.ConfigProto()
+        current._config.gpu_options.per_process_gpu_memory_fraction = fraction
 
 
 def _set_limits(tf: Any, device: Any, limits: list[int], record: Record) -> None:

@@ -39,7 +39,7 @@ def hold_to_plan(
         options.allow_growth = plan.allow_growth
     _leave_out_hidden(options, physical)
     gpus = _gpus_in_use(options, plan, physical)
-    if not any(logical_limits_mib(gpu) for gpu in gpus):
+    if not any(logical_limits_mib(gpu) or gpu.unsized_fraction for gpu in gpus):
         return held, []
     if options.experimental.virtual_devices:
         return held, _hold_virtual_devices(options, gpus)
@@ -71,7 +71,8 @@ def _common_share(gpus: Sequence[GpuPlan]) -> float | None:
     """Return the ``per_process_gpu_memory_fraction`` that fits every GPU's limit; None if none
     does.
     """
-    if any(gpu.logical_devices_bytes or not gpu.gpu.total_bytes for gpu in gpus):
+    sizeless = [gpu for gpu in gpus if not (gpu.gpu.total_bytes or gpu.unsized_fraction)]
+    if sizeless or any(gpu.logical_devices_bytes for gpu in gpus):
         return None
     shares = {share_of(gpu.limit_bytes, gpu.gpu.total_bytes, gpu.fraction) for gpu in gpus}
     return shares.pop() if len(shares) == 1 else None

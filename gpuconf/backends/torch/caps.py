@@ -133,16 +133,21 @@ def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
     A device that is not in the plan gets the smallest limit in the plan.
     """
     planned = dict(devices(torch, plan.gpus))
-    known = [gpu.limit_bytes for gpu in plan.gpus if gpu.limit_bytes is not None]
-    if not plan.gpus and plan.unknown_gpu is not None and plan.unknown_gpu.limit_bytes is not None:
-        known = [plan.unknown_gpu.limit_bytes]
+    any_gpu = [plan.unknown_gpu] if plan.unknown_gpu else []
     found = []
     for index in range(torch.cuda.device_count()):
-        gpu = planned.get(index)
-        limit = gpu.limit_bytes if gpu is not None else min(known, default=None)
+        total_bytes = torch.cuda.get_device_properties(index).total_memory
+        own = [planned[index]] if index in planned else plan.gpus or any_gpu
+        limits = [_limit_bytes(gpu, total_bytes) for gpu in own]
+        limit = min((each for each in limits if each is not None), default=None)
         if limit is not None:
             found.append((index, limit))
     return found
+
+
+def _limit_bytes(gpu: GpuPlan, total_bytes: int) -> int | None:
+    share = gpu.unsized_fraction
+    return gpu.limit_bytes if share is None else int(share * total_bytes)
 
 
 def devices(torch: Any, planned: Sequence[GpuPlan]) -> list[tuple[int, GpuPlan]]:

@@ -60,8 +60,10 @@ def decision(plan: Plan, program: str, *, is_leased: bool = True) -> str:
         return f"{program}: no GPU (profile {name})"
     if not plan.gpus:
         limit = plan.unknown_gpu and plan.unknown_gpu.limit_bytes
-        if limit:
-            return f"{program}: limit {sized(limit)} on each GPU (profile {name})"
+        share = plan.unknown_gpu and plan.unknown_gpu.unsized_fraction
+        if limit or share:
+            size = sized(limit) if limit else f"{share:g} of the total"
+            return f"{program}: limit {size} on each GPU (profile {name})"
         return f"warning: {program} has no GPU memory limit (profile {name})"
     allowed = ", ".join(_allowed(gpu, plan.profile.processes) for gpu in plan.gpus)
     leased = sum(gpu.lease_bytes or 0 for gpu in plan.gpus)

@@ -63,12 +63,15 @@ def test_the_decision_for_several_processes() -> None:
 
 
 def test_the_decision_without_a_driver() -> None:
-    """A size holds on whatever card there is; a fraction is no limit, and that is a warning."""
+    """A size or a fraction limits whatever GPU there is; without both, that is a warning."""
     nothing = Inventory(problem=PROBLEM)
     sized = load_profile("notebook", overrides={"memory": {"memory_limit": "2GiB"}}, environ={})
     plain = load_profile("notebook", environ={})
-    said = [decision(make_plan(each, nothing, environ={}), "a.py") for each in (sized, plain)]
+    free = plain._replace(memory=plain.memory._replace(per_process_gpu_memory_fraction=None))
+    profiles = (sized, plain, free)
+    said = [decision(make_plan(each, nothing, environ={}), "a.py") for each in profiles]
     assert said == [
         "a.py: limit 2048 MiB on each GPU (profile notebook)",
+        "a.py: limit 0.4 of the total on each GPU (profile notebook)",
         "warning: a.py has no GPU memory limit (profile notebook)",
     ]
