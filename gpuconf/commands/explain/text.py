@@ -258,9 +258,10 @@ def _proposals(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Line]:
     in_cell = is_in_ipython()
     for number, proposal in enumerate(shown, 1):
         paste = for_ipython(proposal.paste) if in_cell else proposal.paste
+        given = [each.reason for each in shown[: number - 1]]
         lines += [
             Line(f"  {number}. {proposal.title}", hang=5),
-            Line(f"     {proposal.reason}", "dim", 5),
+            *([] if proposal.reason in given else [Line(f"     {proposal.reason}", "dim", 5)]),
             *(Line(f"         {text}", "cyan", None) for text in paste.splitlines()),
         ]
     hidden = len(diagnosis.proposals) - len(shown)

@@ -47,9 +47,14 @@ def limit_of(facts: LogFacts) -> int | None:
 
 
 def little_is_free(facts: LogFacts) -> bool:
-    """Whether the log shows that other processes hold most of the card; False if unknown."""
+    """Whether the log shows that other processes hold most of the card; False if unknown.
+
+    A figure from the moment of the failure lacks what the process itself has taken, up to its own
+    limit.
+    """
     total, free = card_total(facts), card_free(facts)
-    return total is not None and free is not None and free < total // 4
+    own = (facts.card.limit_bytes if facts.card else None) or 0
+    return total is not None and free is not None and max(free, own) < total // 4
 
 
 def nearly_all_was_free(facts: LogFacts) -> bool:
