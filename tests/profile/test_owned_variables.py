@@ -40,7 +40,7 @@ def written(keys: tuple[Key, ...], prefix: str = "") -> Iterator[str]:
 
 def profiles(folder: object) -> Iterator[Profile]:
     """A profile for every key and word."""
-    lines = [*written(PROFILE.keys), "memory: {memory_limit: 1GiB}"]
+    lines = [*written(PROFILE.keys), "memory: {memory_limit: 1GiB}", "gpus: none"]
     for number, line in enumerate(lines):
         file = f"{folder}/{number}.yaml"
         with open(file, "w", encoding="utf-8") as stream:
@@ -56,7 +56,9 @@ def changes(profile: Profile) -> Iterator[Change]:
                 plan = make_plan(profile, inventory, environ=baseline)
             except ProfileError:  # names a GPU that this machine lacks
                 continue
-            yield from environment_changes(profile, plan, baseline, has_tf_keras=True)
+            yield from environment_changes(
+                profile, plan, baseline, has_tf_keras=True, has_amd_gpu=True, has_cupy=True
+            )
 
 
 def test_an_amd_gpu_is_hidden_with_the_others() -> None:
