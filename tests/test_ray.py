@@ -18,16 +18,24 @@ def test_check_is_silent_outside_ray() -> None:
     gpuconf.ray.check()
 
 
-@pytest.mark.parametrize("size_mib", [1, 1000, 2022, 2023, 3072, 6016, 6017, 99999])
-def test_a_part_is_the_smallest_that_gives_the_size(size_mib: int) -> None:
-    """The limit that the planner computes from it is enough, and one step less is not."""
-    gpu = Gpu(0, total_bytes=8 * GIB, share=Share("Ray", 1.0, outside_bytes=GIB))
+@pytest.mark.parametrize(
+    ("outside_mib", "size_mib"),
+    [*((1024, size) for size in (1, 2022, 2023, 6016, 6017, 99999)), (0, 3296)],
+)
+def test_a_part_is_the_smallest_that_gives_the_size(outside_mib: int, size_mib: int) -> None:
+    """The limit that the planner computes from it is enough, and one step less is not.
+
+    In the last row, floats compute a byte less than the fraction says.
+    """
+    gpu = Gpu(0, total_bytes=8 * GIB, share=Share("Ray", 1.0, outside_bytes=outside_mib * MIB))
     rules = GpuRules(MemoryRules(keep_free=Amount(512 * MIB), context=Amount(640 * MIB)))
     part = part_for(size_mib * MIB, gpu, rules)
     assert part is not None
     assert part == round(part, 4)
     limits = [
-        share_term(gpu._replace(share=Share("Ray", each, outside_bytes=GIB)), rules)[0]
+        share_term(gpu._replace(share=Share("Ray", each, outside_bytes=outside_mib * MIB)), rules)[
+            0
+        ]
         for each in (part, part - 0.0001)
     ]
     enough, less = (limit or 0 for limit in limits)
