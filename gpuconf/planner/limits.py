@@ -3,7 +3,7 @@
 The rule is the one in docs/profiles.md::
 
     limit = min(fraction × total, memory_limit, free - reserved by others - keep_free - context,
-                each cap of the kernel - context,
+                each cap of the kernel and of an administrator - context,
                 a scheduler's share × (total - held by others - keep_free) - context)
     lease = processes × (min(limit, reserve) + context); without reserve, the whole limit
 
@@ -84,7 +84,8 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
     terms += [] if share is None else [share]
     lines += [] if line is None else [line]
     others = (memory.keep_free, memory.context)
-    if terms or any(each is not None for each in others) or rules.virtual_devices:
+    has_policy = any(cap.is_policy for cap in gpu.caps)
+    if terms or any(each is not None for each in others) or rules.virtual_devices or has_policy:
         _add_free_term(terms, lines, gpu, rules)
         for term, line in cap_terms(gpu, rules):
             terms.append(term)

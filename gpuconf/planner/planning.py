@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards.inventory import Inventory
+from gpuconf.machine.cards.inventory import GpuQuota, Inventory
 from gpuconf.machine.cards.visible_devices import VisibleDevices
 from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
@@ -16,6 +16,7 @@ from gpuconf.planner.inheritance import Inherited, hidden_note, hides_everything
 from gpuconf.planner.limits import plan_gpu, with_lease
 from gpuconf.planner.other_leases import lease_notes
 from gpuconf.planner.plan import GpuPlan, Plan, hidden_plan, label
+from gpuconf.planner.quota import within_quota
 from gpuconf.planner.scheduler_share import share_notes
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
 from gpuconf.planner.shortage import settle_shortages
@@ -60,9 +61,9 @@ def make_plan(
         inherited = Inherited(chosen_by_parent, seen)
         if not inherited.within(visible.devices):
             return _hidden_by_parent(profile, visible, inherited)
-    made = _plan_visible(profile, visible, inherited, value)
-    notes = made.notes if inventory.unshared is None else (*made.notes, inventory.unshared)
-    return made._replace(notes=notes)
+    made = _plan_visible(profile, visible, inherited, value, inventory.quota)
+    unshared = () if inventory.unshared is None else (inventory.unshared,)
+    return made._replace(notes=(*made.notes, *unshared, *inventory.notes))
 
 
 def _plan_visible(
@@ -70,12 +71,16 @@ def _plan_visible(
     visible: VisibleDevices,
     inherited: Inherited | None,
     value: str | None,
+    quota: GpuQuota | None,
 ) -> Plan:
     devices = visible.devices
     chosen, counted, notes = select(profile, devices, inherited)
     guessed = value is None and inherited is None and not visible.order_certain
     if profile.gpus.kind == "all" and guessed:
         chosen = fastest_first(chosen)
+    if quota is not None:
+        chosen, fewer = within_quota(chosen, quota, profile)
+        notes += fewer
     each = {gpu: plan_gpu(gpu, rules_for(gpu, counted, profile)) for gpu in devices}
     planned, hidden = settle_shortages([each[gpu] for gpu in chosen], profile, counted)
     notes += [*unmatched_rules(profile, counted), *hidden]

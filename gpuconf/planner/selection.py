@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
@@ -117,15 +117,20 @@ def _listed(
     return chosen
 
 
-def _pick(profile: Profile, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
-    """Pick the GPUs with the most memory free for a lease; those with a waiting queue come last."""
-    selection = profile.gpus
+def by_free_memory(profile: Profile) -> Callable[[Gpu], tuple[bool, int]]:
+    """Return the sort key for the most free memory first, GPUs with a queue last."""
 
-    def by_free(gpu: Gpu) -> tuple[bool, int]:
+    def key(gpu: Gpu) -> tuple[bool, int]:
         waits = bool(gpu.ahead) and is_leased(gpu, profile.memory)
         return waits, -(free_for_lease(gpu, profile.memory) or 0)
 
-    in_order = sorted(candidates, key=by_free)  # stable: equal cards stay in PCI order
+    return key
+
+
+def _pick(profile: Profile, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
+    """Pick the GPUs with the most memory free for a lease; those with a waiting queue come last."""
+    selection = profile.gpus
+    in_order = sorted(candidates, key=by_free_memory(profile))  # stable: equal ones in PCI order
     notes = []
     if len(candidates) < selection.count:
         notes.append(
