@@ -31,4 +31,5 @@ def _term(cap: Cap, own_bytes: int, context: int, processes: int) -> tuple[int, 
         left //= processes
         shown += f", / {processes} processes"
     term = left - context
-    return term, f"{shown} - {sized(context, cut=True)} context = {sized(term, cut=True)}"
+    result = f" = {sized(term, cut=True)}" if term >= 0 else f": {sized(-term, cut=True)} short"
+    return term, f"{shown} - {sized(context, cut=True)} context{result}"

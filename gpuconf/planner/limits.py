@@ -21,7 +21,7 @@ from gpuconf.basics.units import MIB, Amount, sized
 from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner.caps import cap_terms
 from gpuconf.planner.context import context_bytes
-from gpuconf.planner.other_leases import free_for_lease, is_leased, lease_lines
+from gpuconf.planner.other_leases import free_for_lease, has_limit, is_leased, lease_lines
 from gpuconf.planner.plan import GpuPlan
 from gpuconf.planner.scheduler_share import share_term
 from gpuconf.profile.model import GpuRules
@@ -230,7 +230,7 @@ def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 def with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     limit, context = plan.limit_bytes, context_bytes(plan.gpu, rules.memory)
-    is_known = plan.gpu.free_bytes is not None
+    is_known = plan.gpu.free_bytes is not None and has_limit(rules)
     if limit is None or context is None or not is_known or not is_leased(plan.gpu, rules.memory):
         return plan
     wanted, _ = _least_free(plan.gpu, rules)

@@ -115,6 +115,9 @@ def test_memory_is_a_term_that_counts_the_users_programs(tmp_path: Path) -> None
         f"{left} MiB"
     )
     assert (plan.limit_bytes or 0) // MIB == left
+    text = "everyone: {memory: 3GiB}"
+    with pytest.raises(ShortageError, match="reserved - 640 MiB context: 768 MiB short"):
+        make_plan(WHOLE, figures(tmp_path, text, gpu), environ={})
 
 
 def test_it_applies_to_a_profile_without_a_limit(tmp_path: Path) -> None:
@@ -122,6 +125,7 @@ def test_it_applies_to_a_profile_without_a_limit(tmp_path: Path) -> None:
     found = figures(tmp_path, "everyone: {memory: 2GiB}", card())
     (plan,) = make_plan(Profile("free"), found, environ={}).gpus
     assert plan.limit_bytes == (2048 - 512) * MIB
+    assert plan.lease_bytes is None
 
 
 def test_an_ignored_policy_is_a_note(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def gather(
             ProfileFacts(),
         ),
         ledger=attempt("ledger", lambda: read_ledger_facts(root=root, environ=baseline), None),
-        policy=attempt("policy", lambda: read_policy(root + PATH), None),
+        policy=attempt("policy", lambda: read_policy(os.path.join(root, PATH[1:])), None),
         environ=baseline,
     )
     return GatheredFacts(
