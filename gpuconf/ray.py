@@ -24,12 +24,15 @@ _TYPE = "accelerator_type:"  # before the type, in a node's resources
 
 
 class GpuPart(NamedTuple):
-    """A GPU of a node, and the part of it that a task needs; None if its figures are unknown."""
+    """A GPU in words, and the part of it that a task needs; None if its figures are unknown."""
 
-    node: str
     gpu: str
-    accelerator: str | None
     part: float | None
+
+    def __str__(self) -> str:
+        if self.part is None:
+            return f"{self.gpu}: memory unknown"
+        return f"{self.gpu}: {f'{self.part:.4f}' if self.part <= 1 else 'too small'}"
 
 
 def setup() -> None:
@@ -90,17 +93,16 @@ def options(memory: str | int, *, accelerator: str | None = None) -> dict[str, o
         size_bytes = parse_size(memory) if isinstance(memory, str) else memory
     except ValueError as error:
         raise UsageError(f"memory: {error}; got {memory!r}") from None
-    asking = ray.remote(num_cpus=0)(_parts_here)
+    ask = ray.remote(num_cpus=0)(_parts_here)
+    affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     asked = []
     for node in ray.nodes():
-        kinds = [name[len(_TYPE) :] for name in node["Resources"] if name.startswith(_TYPE)]
-        if not node["Alive"] or not node["Resources"].get("GPU"):
-            continue
-        if accelerator is None or accelerator in kinds:
-            affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-            placed = asking.options(scheduling_strategy=affinity(node["NodeID"], soft=False))
-            name = node["NodeManagerHostname"]
-            asked.append(placed.remote(size_bytes, name, next(iter(kinds), None)))
+        kinds = [name for name in node["Resources"] if name.startswith(_TYPE)]
+        is_wanted = accelerator is None or _TYPE + accelerator in kinds
+        if node["Alive"] and node["Resources"].get("GPU") and is_wanted:
+            place = affinity(node["NodeID"], soft=False)
+            words = " ".join([f"on {node['NodeManagerHostname']}", *kinds])
+            asked.append(ask.options(scheduling_strategy=place).remote(size_bytes, words))
     found = [part for parts in ray.get(asked) for part in parts]
     return options_for(str(memory), found, accelerator)
 
@@ -114,10 +116,10 @@ def options_for(
     if not parts:
         raise UsageError(f"no node of the cluster has a GPU{of_type} with known memory")
     smallest, largest = min(parts), max(parts)
-    listed = "".join(f"\n  {_line(each)}" for each in found)
+    listed = "".join(f"\n  {each}" for each in found)
     if smallest > 1:
         raise UsageError(f"no GPU{of_type} has room for {memory}:{listed}")
-    if largest > smallest * (1 + _LARGEST_DIFFERENCE):
+    if largest > min(smallest * (1 + _LARGEST_DIFFERENCE), 1):
         raise UsageError(
             f"{memory} is a different part of each GPU{of_type}, and Ray takes one:{listed}",
             hint=f'gpuconf.ray.options("{memory}", accelerator=TYPE), if the types differ\n'
@@ -126,19 +128,10 @@ def options_for(
             '.options(num_gpus=PART, resources={"small_gpu": 1})',
         )
     kind: dict[str, object] = {"accelerator_type": accelerator} if accelerator else {}
-    return {"num_gpus": min(largest, 1.0), **kind}
+    return {"num_gpus": largest, **kind}
 
 
-def _line(each: GpuPart) -> str:
-    if each.part is None:
-        part = "memory unknown"
-    else:
-        part = f"{each.part:.4f}" if each.part <= 1 else "too small"
-    kind = f", accelerator_type {each.accelerator}" if each.accelerator else ""
-    return f"{part}: {each.gpu} on {each.node}{kind}"
-
-
-def _parts_here(size_bytes: int, node: str, accelerator: str | None) -> list[GpuPart]:
+def _parts_here(size_bytes: int, node: str) -> list[GpuPart]:
     """Return the part of each GPU of this node that a task needs for ``size_bytes``."""
     from gpuconf.machine.cards import read_inventory
     from gpuconf.planner import label
@@ -147,8 +140,5 @@ def _parts_here(size_bytes: int, node: str, accelerator: str | None) -> list[Gpu
     from gpuconf.profile.model import GpuRules
 
     rules = GpuRules(load_profile().memory)
-    shared = with_share(read_inventory(), Assigned(RAY, 1.0))
-    return [
-        GpuPart(node, label(gpu), accelerator, part_for(size_bytes, gpu, rules))
-        for gpu in shared.gpus
-    ]
+    gpus = with_share(read_inventory(), Assigned(RAY, 1.0)).gpus
+    return [GpuPart(f"{label(gpu)} {node}", part_for(size_bytes, gpu, rules)) for gpu in gpus]

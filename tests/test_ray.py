@@ -43,30 +43,30 @@ def test_a_part_is_the_smallest_that_gives_the_size(outside_mib: int, size_mib: 
     assert (part <= 1) == (size_mib <= 6016)
 
 
-SMALL, LARGE = GpuPart("a", "GPU 0", "T4", 0.404), GpuPart("b", "GPU 0", "A100", 0.1946)
+SMALL = GpuPart("GPU 0 on a accelerator_type:T4", 0.404)
+LARGE = GpuPart("GPU 0 on b accelerator_type:A100", 0.1946)
 
 
 def test_equal_gpus_have_one_part() -> None:
     """Up to 2 % apart, the larger one; a GPU without figures does not count."""
-    near, far = SMALL._replace(part=0.404 * 1.02), SMALL._replace(part=0.404 * 1.021)
-    unknown = SMALL._replace(part=None)
+    near, unknown = SMALL._replace(part=0.404 * 1.02), SMALL._replace(part=None)
     assert options_for("2GiB", [SMALL, near, unknown], None) == {"num_gpus": near.part}
     of_type = {"num_gpus": 0.1946, "accelerator_type": "A100"}
     assert options_for("2GiB", [LARGE], "A100") == of_type
-    with pytest.raises(UsageError):
-        options_for("2GiB", [SMALL, far], None)
 
 
 def test_different_gpus_are_listed_with_the_ways_out() -> None:
-    """An error per reason, which names each GPU and its part."""
-    too_small = SMALL._replace(part=1.2)
-    with pytest.raises(UsageError, match="2GiB is a different part of each GPU") as error:
-        options_for("2GiB", [SMALL, LARGE, too_small], None)
-    text = str(error.value)
-    assert "\n  0.4040: GPU 0 on a, accelerator_type T4\n  0.1946: GPU 0 on b" in text
-    assert "\n  too small: GPU 0 on a" in text
-    assert "accelerator=TYPE" in str(error.value.hint)
-    assert "ray start --resources=" in str(error.value.hint)
+    """An error names each GPU and its part; it also says which GPUs are too small."""
+    too_small = SMALL._replace(part=1.01)
+    for other in (LARGE, SMALL._replace(part=0.404 * 1.021)):
+        with pytest.raises(UsageError, match="2GiB is a different part of each GPU") as error:
+            options_for("2GiB", [SMALL, other, too_small], None)
+        assert f"\n  GPU 0 on a accelerator_type:T4: 0.4040\n  {other}\n" in str(error.value)
+        assert "\n  GPU 0 on a accelerator_type:T4: too small" in str(error.value)
+        assert "accelerator=TYPE" in str(error.value.hint)
+        assert "ray start --resources=" in str(error.value.hint)
+    with pytest.raises(UsageError, match="different part of each GPU"):
+        options_for("7GiB", [too_small, SMALL._replace(part=1.0)], None)
     with pytest.raises(UsageError, match="no GPU of type T4 has room for 9GiB"):
         options_for("9GiB", [too_small], "T4")
     with pytest.raises(UsageError, match="no node of the cluster has a GPU"):

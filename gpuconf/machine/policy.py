@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 from gpuconf.basics.processes import user_name, user_of
 from gpuconf.basics.units import Amount
@@ -24,8 +24,6 @@ from gpuconf.profile.nodes import Mapping, Node
 from gpuconf.profile.problems import problem, quoted
 
 PATH = "/etc/gpuconf/policy.yaml"
-_MOST_GPUS = 1024
-_TOP = ("everyone", "groups", "users")
 
 
 class Rule(NamedTuple):
@@ -36,30 +34,25 @@ class Rule(NamedTuple):
 
 
 class User(NamedTuple):
-    """A user: the account, its number, and the names of its groups."""
+    """An account, and the names of its groups."""
 
     name: str
-    uid: int
     groups: tuple[str, ...] = ()
 
 
 class Policy(NamedTuple):
-    """The rules in the file ``path``; none if ``problem`` says why the file is ignored."""
+    """The rules of the file ``path`` for a user: the user's own, the groups', everyone's.
+
+    ``problem`` says why the file is ignored; then there is no rule.
+    """
 
     path: str
-    everyone: Rule = Rule()
-    groups: tuple[tuple[str, Rule], ...] = ()
-    users: tuple[tuple[str, Rule], ...] = ()
+    rules: tuple[tuple[Rule, ...], ...] = ()
     problem: str | None = None
 
-    def largest(self, user: User, value: Callable[[Rule], int | None]) -> int | None:
-        """Return ``value`` of the user's own entry, or the largest of the groups', or everyone's.
-
-        None if no rule that applies has one.
-        """
-        own = [rule for name, rule in self.users if name == user.name]
-        of_groups = [rule for name, rule in self.groups if name in user.groups]
-        for rules in (own, of_groups, [self.everyone]):
+    def largest(self, value: Callable[[Rule], int | None]) -> int | None:
+        """Return the largest ``value`` of the first kind of rules that has one; None without."""
+        for rules in self.rules:
             found = [each for each in map(value, rules) if each is not None]
             if found:
                 return max(found)
@@ -77,36 +70,36 @@ def current_user() -> User:
             return str(number)
 
     groups = tuple(map(name_of, {os.getgid(), *os.getgroups()}))
-    return User(user_name(os.getuid()), os.getuid(), groups)
+    return User(user_name(os.getuid()), groups)
 
 
-def read_policy(path: str = PATH, *, owner: int = 0) -> Policy | None:
-    """Return the policy of this machine; None without a file.
+def read_policy(user: User, path: str = PATH, *, owner: int = 0) -> Policy | None:
+    """Return the policy of this machine for ``user``; None without a file.
 
-    A file that another user than ``owner`` may write, or with a mistake in it, is ignored: the
-    ``problem`` is one line.
+    A file that another user than ``owner`` may write, or with a mistake in it, is ignored.
     """
     try:
         with open(path, "rb") as file:
             status, data = os.fstat(file.fileno()), file.read(LARGEST_FILE_BYTES + 1)
+        if status.st_uid != owner or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ProfileError("only root may own it and write to it")
+        return Policy(path, _rules_for(user, data, path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return Policy(path, problem=f"{path} is ignored: {error.strerror}")
-    if status.st_uid != owner or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return Policy(path, problem=f"{path} is ignored: only root may own it and write to it")
-    try:
-        return _parsed(data, path)
     except ProfileError as error:
         where = f"{path}:{error.line}" if error.line else path
         return Policy(path, problem=f"{where} is ignored: {error.message}")
 
 
-def _parsed(data: bytes, path: str) -> Policy:
+def _rules_for(user: User, data: bytes, path: str) -> tuple[tuple[Rule, ...], ...]:
     from gpuconf.profile import document, rules  # with PyYAML
 
-    memory = rules.amount(of="of each GPU", example="40%")
-    gpus = rules.whole(at_least=1, at_most=_MOST_GPUS, example="1")
+    keys = {
+        "memory": rules.amount(of="of each GPU", example="40%"),
+        "gpus": rules.whole(at_least=1, at_most=1024, example="1"),
+    }
 
     def entries(node: Node | None, key: str, known: Collection[str] = ()) -> dict[str, Node]:
         if node is None:
@@ -119,23 +112,22 @@ def _parsed(data: bytes, path: str) -> Policy:
                 raise problem(says, mark=entry.key_mark, key=key)
         return {name: entry.value for name, entry in node.entries.items()}
 
-    def rule(node: Node | None, key: str) -> Rule:
-        found = entries(node, key, Rule._fields)
-        size, count = (
-            each.read(found[name], f"{key}.{name}") if name in found else None
-            for name, each in (("memory", memory), ("gpus", gpus))
-        )
-        return Rule(cast("Amount | None", size), cast("int | None", count))
+    def rule(node: Node, key: str) -> Rule:
+        found = entries(node, key, keys)
+        values: Any = {name: keys[name].read(each, f"{key}.{name}") for name, each in found.items()}
+        return Rule(**values)
 
-    def named(key: str) -> tuple[tuple[str, Rule], ...]:
+    def named(key: str, names: Collection[str]) -> tuple[Rule, ...]:
         found = entries(top.get(key), key)
-        return tuple((name, rule(node, f"{key}.{name}")) for name, node in found.items())
+        checked = {name: rule(node, f"{key}.{name}") for name, node in found.items()}
+        return tuple(each for name, each in checked.items() if name in names)
 
     if len(data) > LARGEST_FILE_BYTES:
         raise ProfileError("the file is larger than 256 KiB")
-    top = entries(document.parse(document.decode(data, path), path), "", _TOP)
-    everyone = rule(top.get("everyone"), "everyone")
-    return Policy(path, everyone, named("groups"), named("users"))
+    root = document.parse(document.decode(data, path), path)
+    top = entries(root, "", ("everyone", "groups", "users"))
+    everyone = tuple(rule(top[key], key) for key in ("everyone",) if key in top)
+    return named("users", [user.name]), named("groups", user.groups), everyone
 
 
 def with_policy(inventory: Inventory, *, path: str = PATH, owner: int = 0) -> Inventory:
@@ -146,36 +138,34 @@ def with_policy(inventory: Inventory, *, path: str = PATH, owner: int = 0) -> In
     """
     if inventory.quota is not None or not os.path.lexists(path):
         return inventory
-    policy, user = read_policy(path, owner=owner), current_user()
-    if policy is None:
-        return inventory
-    if policy.problem is not None:
-        return inventory._replace(quota=GpuQuota(path), notes=(*inventory.notes, policy.problem))
-    gpus = [each for gpu in inventory.gpus for each in (gpu, *gpu.mig_instances)]
-    used = tuple(gpu.uuid for gpu in gpus if gpu.uuid and _others_bytes(gpu, user) is not None)
+    user = current_user()
+    policy = read_policy(user, path, owner=owner) or Policy(path)
+    gpus = [each for gpu in inventory.gpus for each in gpu.mig_instances or (gpu,)]
+    used = tuple(gpu.uuid for gpu in gpus if gpu.uuid and _others_bytes(gpu) is not None)
     name = f"{path} ({user.name})"
-    quota = GpuQuota(name, policy.largest(user, lambda rule: rule.gpus), used)
 
     def capped(gpu: Gpu) -> Gpu:
-        size = policy.largest(user, lambda rule: rule.memory and rule.memory.of(gpu.total_bytes))
-        if size is None:
-            return gpu
-        used_bytes = (_others_bytes(gpu, user) or 0) + gpu.own_bytes
-        return gpu._replace(caps=(*gpu.caps, Cap(name, size, used_bytes, is_policy=True)))
+        size = policy.largest(lambda rule: rule.memory and rule.memory.of(gpu.total_bytes))
+        used_bytes = (_others_bytes(gpu) or 0) + gpu.own_bytes
+        caps = [] if size is None else [Cap(name, size, used_bytes, is_policy=True)]
+        return gpu._replace(caps=(*gpu.caps, *caps))
 
-    return inventory._replace(quota=quota).mapped(capped)
+    return inventory.mapped(capped)._replace(
+        quota=GpuQuota(name, policy.largest(lambda rule: rule.gpus), used),
+        notes=(*inventory.notes, *filter(None, [policy.problem])),
+    )
 
 
-def _others_bytes(gpu: Gpu, user: User) -> int | None:
-    """Return what the user's other programs use, or may use; None if there is no such program."""
+def _others_bytes(gpu: Gpu) -> int | None:
+    """Return what this user's other programs use or may use; None if there is no such program."""
     sizes = [
-        max(lease.most_bytes or lease.lease_bytes, lease.used_bytes or 0)
-        for lease in gpu.leases
-        if lease.is_ours
+        max(each.most_bytes or each.lease_bytes, each.used_bytes or 0)
+        for each in gpu.leases
+        if each.is_ours
     ]
     sizes += [
         each.used_bytes or 0
         for each in gpu.unleased
-        if each.pid != os.getpid() and each.kind == "compute" and user_of(each.pid) == user.uid
+        if each.pid != os.getpid() and each.kind == "compute" and user_of(each.pid) == os.getuid()
     ]
     return sum(sizes) if sizes else None

@@ -16,7 +16,6 @@ from gpuconf.planner.inheritance import Inherited, hidden_note, hides_everything
 from gpuconf.planner.limits import plan_gpu, with_lease
 from gpuconf.planner.other_leases import lease_notes
 from gpuconf.planner.plan import GpuPlan, Plan, hidden_plan, label
-from gpuconf.planner.quota import within_quota
 from gpuconf.planner.scheduler_share import share_notes
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
 from gpuconf.planner.shortage import settle_shortages
@@ -74,13 +73,10 @@ def _plan_visible(
     quota: GpuQuota | None,
 ) -> Plan:
     devices = visible.devices
-    chosen, counted, notes = select(profile, devices, inherited)
+    chosen, counted, notes = select(profile, devices, inherited, quota)
     guessed = value is None and inherited is None and not visible.order_certain
     if profile.gpus.kind == "all" and guessed:
         chosen = fastest_first(chosen)
-    if quota is not None:
-        chosen, fewer = within_quota(chosen, quota, profile)
-        notes += fewer
     each = {gpu: plan_gpu(gpu, rules_for(gpu, counted, profile)) for gpu in devices}
     planned, hidden = settle_shortages([each[gpu] for gpu in chosen], profile, counted)
     notes += [*unmatched_rules(profile, counted), *hidden]

@@ -15,38 +15,30 @@ from gpuconf.backends.jax.lateness import has_gpu_backend
 from gpuconf.backends.tensorflow.lateness import devices_exist
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards import read_inventory
-from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner import label
-from gpuconf.session.configure import bound_plan
 
 
 class ReleasedGpu(NamedTuple):
-    """One GPU's memory in use before and after a release; None if unknown.
-
-    It is this process's, or that of all processes if the driver does not list this one
-    (``is_own`` is False), as in many containers.
-    """
+    """What this process used of one GPU before and after a release, as far as the driver says."""
 
     name: str
-    before_bytes: int | None
-    after_bytes: int | None
-    is_own: bool
-
-    def __str__(self) -> str:
-        sizes = (self.before_bytes, self.after_bytes)
-        before, after = ("unknown" if size is None else sized(size) for size in sizes)
-        whose = "this process" if self.is_own else "all processes"
-        return f"{self.name}: {before} in use by {whose} before, {after} after"
+    before_bytes: int
+    after_bytes: int
 
 
 class Released(NamedTuple):
-    """What `gpuconf.release()` did: each GPU that this process uses, and what kept memory."""
+    """What `gpuconf.release()` did: the GPUs that this process uses, and why it keeps memory."""
 
     gpus: tuple[ReleasedGpu, ...]
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        lines = [str(gpu) for gpu in self.gpus] or ["this process uses no GPU"]
+        lines = [
+            f"{gpu.name}: {sized(gpu.before_bytes)} in use by this process before, "
+            f"{sized(gpu.after_bytes)} after"
+            for gpu in self.gpus
+        ]
+        lines = lines or ["the driver lists no GPU memory of this process"]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -62,44 +54,30 @@ def release() -> Released:
     The memory that the profile reserves is returned too.  PyTorch does not allocate it again, JAX
     does.  The process keeps its lease and its CUDA context, some hundred MiB.
     """
-    before = dict(_in_use())
+    before = _in_use()
     keeps_memory = "tensorflow" in sys.modules and devices_exist() is not None
     _forget_results()
     gc.collect()  # tensors of a failed function are often in a reference cycle
     notes = [*_release_torch(), *_release_jax()]
-    after = dict(_in_use())
-    gpus = tuple(_compared(gpu, after.get(identity)) for identity, gpu in before.items())
-    if gpus and keeps_memory:
+    if keeps_memory:
         notes.append(
             "TensorFlow keeps its memory until the process ends; "
             "`gpuconf.isolated` runs a function in a separate process"
         )
-    return Released(gpus, tuple(notes))
+    after = _in_use()
+    gpus = (ReleasedGpu(name, size, after.get(name, 0)) for name, size in before.items())
+    return Released(tuple(gpus), tuple(notes))
 
 
-def _in_use() -> Iterator[tuple[object, Gpu]]:
-    """Yield the GPUs and MIG instances that this process uses or has a plan for."""
-    plan = bound_plan()
-    planned = {each.gpu.identity for each in plan.gpus} if plan else set()
-    for gpu in read_inventory().gpus:
-        for device in (gpu, *gpu.mig_instances):
-            if device.identity in planned or _is_listed(device):
-                yield device.identity, device
-
-
-def _is_listed(gpu: Gpu) -> bool:
-    return any(each.pid == os.getpid() for each in gpu.processes or ())
-
-
-def _compared(before: Gpu, after: Gpu | None) -> ReleasedGpu:
-    """Compare a GPU's memory in use; after is None if this process no longer uses the GPU."""
-    if not _is_listed(before):
-        after_bytes = after.used_bytes if after else None
-        return ReleasedGpu(label(before), before.used_bytes, after_bytes, is_own=False)
+def _in_use() -> dict[str, int]:
+    """Return the bytes that this process uses of each GPU or MIG instance, by name."""
     pid = os.getpid()
-    after_bytes = after.with_own_bytes(pid).own_bytes if after else 0
-    before_bytes = before.with_own_bytes(pid).own_bytes
-    return ReleasedGpu(label(before), before_bytes, after_bytes, is_own=True)
+    return {
+        label(device): device.with_own_bytes(pid).own_bytes
+        for gpu in read_inventory().gpus
+        for device in (gpu, *gpu.mig_instances)
+        if any(each.pid == pid for each in device.processes or ())
+    }
 
 
 def _forget_results() -> None:

@@ -36,7 +36,7 @@ def planning() -> None:
 
 def memory() -> None:
     """What a process returns, and what it can still allocate."""
-    assert_type(gpuconf.release().gpus[0].after_bytes, int | None)
+    assert_type(gpuconf.release().gpus[0].after_bytes, int)
     assert_type(gpuconf.max_memory(), dict[int | str, int])
 
 
