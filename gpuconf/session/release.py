@@ -59,7 +59,7 @@ def release() -> Released:
     _forget_results()
     gc.collect()  # tensors of a failed function are often in a reference cycle
     notes = [*_release_torch(), *_release_jax()]
-    if keeps_memory:
+    if keeps_memory and before:
         notes.append(
             "TensorFlow keeps its memory until the process ends; "
             "`gpuconf.isolated` runs a function in a separate process"
