@@ -70,13 +70,13 @@ def release() -> Released:
 
 
 def _in_use() -> dict[str, int]:
-    """Return the bytes that this process uses of each GPU or MIG instance, by name."""
+    """Return the bytes that this process uses of each GPU or MIG instance, as far as known."""
     pid = os.getpid()
     return {
         label(device): device.with_own_bytes(pid).own_bytes
         for gpu in read_inventory().gpus
         for device in (gpu, *gpu.mig_instances)
-        if any(each.pid == pid for each in device.processes or ())
+        if any(each.pid == pid and each.used_bytes for each in device.processes or ())
     }
 
 
