@@ -69,6 +69,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "howto/keras-2018",
         "howto/notebook-kernels",
         "howto/lab-machine",
+        "howto/lab-policy",
         "howto/ray",
         "howto/slurm",
         "howto/ci-without-a-gpu",

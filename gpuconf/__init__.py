@@ -19,6 +19,8 @@ _HOMES = {
     "gpuconf.commands.explain": "explain Diagnosis",
     "gpuconf.profile": "load_profile Profile",
     "gpuconf.session.activation": "Activation",
+    "gpuconf.session.max_memory": "max_memory",
+    "gpuconf.session.release": "release",
     "gpuconf.planner": "Plan",
     "gpuconf.errors": "GpuconfError ProfileError ProfileNotFoundError TooLateError ShortageError "
     "MissingDependencyError BackendError",
@@ -49,9 +51,11 @@ __all__ = [
     "fit",
     "install_session",
     "load_profile",
+    "max_memory",
     "oom_safe",
     "plan",
     "predict",
+    "release",
     "session_evaluate",
 ]
 
@@ -72,6 +76,8 @@ if TYPE_CHECKING:
     from gpuconf.profile import Profile, load_profile
     from gpuconf.session.activation import Activation
     from gpuconf.session.configure import activation, configure, install_session, plan
+    from gpuconf.session.max_memory import max_memory
+    from gpuconf.session.release import release
 
 
 # Subpackages available as attributes: `gpuconf.callbacks.MemoryUsage()`.

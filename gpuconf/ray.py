@@ -3,16 +3,36 @@
     ray.init(runtime_env={"worker_process_setup_hook": "gpuconf.ray.setup"})
 
 Tasks and actors need nothing else.  Ray's own ``num_gpus=0.4`` is only bookkeeping and limits
-nothing.
+nothing.  :func:`options` returns the fraction for a size.
 """
 
 from __future__ import annotations
 
-from gpuconf.errors import TooLateError
-from gpuconf.machine.schedulers import assignment_of, on_ray
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuconf.basics.units import parse_size
+from gpuconf.errors import TooLateError, UsageError, with_short_tracebacks
+from gpuconf.machine.cards.inventory import RAY
+from gpuconf.machine.schedulers import Assigned, assignment_of, on_ray, with_share
 from gpuconf.session import configure
 
-__all__ = ["check", "setup"]
+__all__ = ["check", "options", "setup"]
+
+_LARGEST_DIFFERENCE = 0.02  # between the parts of GPUs that count as equal
+_TYPE = "accelerator_type:"  # before the type, in a node's resources
+
+
+class GpuPart(NamedTuple):
+    """A GPU in words, and the part of it that a task needs; None if its figures are unknown."""
+
+    gpu: str
+    part: float | None
+
+    def __str__(self) -> str:
+        if self.part is None:
+            return f"{self.gpu}: memory unknown"
+        return f"{self.gpu}: {f'{self.part:.4f}' if self.part <= 1 else 'too small'}"
 
 
 def setup() -> None:
@@ -51,3 +71,74 @@ def check() -> None:
             hint="decorate every task that imports a framework, also those without a GPU, with "
             "@ray.remote(max_calls=1); if the decorator has num_gpus, Ray does that",
         )
+
+
+@with_short_tracebacks
+def options(memory: str | int, *, accelerator: str | None = None) -> dict[str, object]:
+    """Return the options of a task or an actor whose limit is to be ``memory``, "3GiB" or bytes.
+
+    ``train.options(**gpuconf.ray.options("3GiB")).remote()``.  The fraction is computed from the
+    memory that Ray's programs can now share on each GPU, with the profile that applies on its node,
+    so that the limit is at least ``memory``.  ``accelerator`` is Ray's ``accelerator_type``: only
+    such GPUs count, and the task runs on one of them.
+
+    Asks every node that has GPUs, which takes seconds.  Raises UsageError if GPUs differ by more
+    than 2 %, because Ray takes one fraction for all, or if none is large enough.
+    """
+    import ray
+
+    if not ray.is_initialized():
+        raise UsageError("gpuconf.ray.options() needs a cluster", hint="call ray.init() first")
+    try:
+        size_bytes = parse_size(memory) if isinstance(memory, str) else memory
+    except ValueError as error:
+        raise UsageError(f"memory: {error}; got {memory!r}") from None
+    ask = ray.remote(num_cpus=0)(_parts_here)
+    affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+    asked = []
+    for node in ray.nodes():
+        kinds = [name for name in node["Resources"] if name.startswith(_TYPE)]
+        is_wanted = accelerator is None or _TYPE + accelerator in kinds
+        if node["Alive"] and node["Resources"].get("GPU") and is_wanted:
+            place = affinity(node["NodeID"], soft=False)
+            words = " ".join([f"on {node['NodeManagerHostname']}", *kinds])
+            asked.append(ask.options(scheduling_strategy=place).remote(size_bytes, words))
+    found = [part for parts in ray.get(asked) for part in parts]
+    return options_for(str(memory), found, accelerator)
+
+
+def options_for(
+    memory: str, found: Sequence[GpuPart], accelerator: str | None
+) -> dict[str, object]:
+    """Return the options for ``found``; raise UsageError as :func:`options` does."""
+    parts = [each.part for each in found if each.part is not None]
+    of_type = f" of type {accelerator}" if accelerator else ""
+    if not parts:
+        raise UsageError(f"no node of the cluster has a GPU{of_type} with known memory")
+    smallest, largest = min(parts), max(parts)
+    listed = "".join(f"\n  {each}" for each in found)
+    if smallest > 1:
+        raise UsageError(f"no GPU{of_type} has room for {memory}:{listed}")
+    if largest > min(smallest * (1 + _LARGEST_DIFFERENCE), 1):
+        raise UsageError(
+            f"{memory} is a different part of each GPU{of_type}, and Ray takes one:{listed}",
+            hint=f'gpuconf.ray.options("{memory}", accelerator=TYPE), if the types differ\n'
+            "        or give the nodes of one size a resource, "
+            """`ray start --resources='{"small_gpu": 1000}'`, and use """
+            '.options(num_gpus=PART, resources={"small_gpu": 1})',
+        )
+    kind: dict[str, object] = {"accelerator_type": accelerator} if accelerator else {}
+    return {"num_gpus": largest, **kind}
+
+
+def _parts_here(size_bytes: int, node: str) -> list[GpuPart]:
+    """Return the part of each GPU of this node that a task needs for ``size_bytes``."""
+    from gpuconf.machine.cards import read_inventory
+    from gpuconf.planner import label
+    from gpuconf.planner.scheduler_share import part_for
+    from gpuconf.profile import load_profile
+    from gpuconf.profile.model import GpuRules
+
+    rules = GpuRules(load_profile().memory)
+    gpus = with_share(read_inventory(), Assigned(RAY, 1.0)).gpus
+    return [GpuPart(f"{label(gpu)} {node}", part_for(size_bytes, gpu, rules)) for gpu in gpus]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuconf.backends import cupy
 from gpuconf.backends.jax import environment as jax
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.backends.torch import environment as torch
@@ -22,6 +23,7 @@ def environment_changes(
     has_tf_keras: bool = False,
     has_amd_gpu: bool = False,
     knows_new_jax_name: bool = False,
+    has_cupy: bool = False,
 ) -> list[Change]:
     """Return every variable that ``profile`` asks to set, for all frameworks and its ``env``.
 
@@ -29,7 +31,7 @@ def environment_changes(
     ``env``. ``baseline`` is the environment as the user set it; see
     :mod:`gpuconf.basics.environment`. ``has_tf_keras`` says whether the package tf_keras can be
     imported, ``has_amd_gpu`` whether ROCm finds a GPU, and ``knows_new_jax_name`` whether the
-    installed JAX reads XLA_CLIENT_MEM_FRACTION.
+    installed JAX reads XLA_CLIENT_MEM_FRACTION.  ``has_cupy`` says whether CuPy can be imported.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
     changes = _visibility(profile, plan, has_amd_gpu=has_amd_gpu)
@@ -37,6 +39,7 @@ def environment_changes(
     changes += jax.wishes(profile, growth)
     if plan is not None:
         changes += jax.limit_wishes(plan, baseline, knows_new_name=knows_new_jax_name)
+        changes += cupy.limit_wishes(plan, baseline) if has_cupy else []
     changes += torch.wishes(profile, baseline)
     changes += [Change(name, value, f"env.{name}") for name, value in profile.env]
     return changes

@@ -1,6 +1,7 @@
-"""The kernel's limits on a GPU's memory (``gpuconf.machine.cards.dmem``), as terms of the minimum.
+"""The limits of the kernel and of an administrator on a GPU's memory, as terms of the minimum.
 
-Such a limit includes the process's CUDA context, so a term is the limit minus the context.
+``gpuconf.machine.cards.dmem`` and ``gpuconf.machine.policy`` read them.  Such a limit includes
+the process's CUDA context, so a term is the limit minus the context.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ def _term(cap: Cap, own_bytes: int, context: int, processes: int) -> tuple[int, 
     others = max(cap.used_bytes - own_bytes, 0)
     left = cap.limit_bytes - others
     shown = f"{cap.name}: {sized(cap.limit_bytes, cut=True)}"
+    used = "used or reserved" if cap.is_policy else "in use"
     if others:
-        shown += f" - {sized(others, cut=True)} in use"
+        shown += f" - {sized(others, cut=True)} {used}"
     if processes > 1:
         left //= processes
         shown += f", / {processes} processes"
     term = left - context
-    return term, f"{shown} - {sized(context, cut=True)} context = {sized(term, cut=True)}"
+    result = f" = {sized(term, cut=True)}" if term >= 0 else f": {sized(-term, cut=True)} short"
+    return term, f"{shown} - {sized(context, cut=True)} context{result}"

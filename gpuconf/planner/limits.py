@@ -3,7 +3,7 @@
 The rule is the one in docs/profiles.md::
 
     limit = min(fraction × total, memory_limit, free - reserved by others - keep_free - context,
-                each cap of the kernel - context,
+                each cap of the kernel and of an administrator - context,
                 a scheduler's share × (total - held by others - keep_free) - context)
     lease = processes × (min(limit, reserve) + context); without reserve, the whole limit
 
@@ -21,7 +21,7 @@ from gpuconf.basics.units import MIB, Amount, sized
 from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.planner.caps import cap_terms
 from gpuconf.planner.context import context_bytes
-from gpuconf.planner.other_leases import free_for_lease, is_leased, lease_lines
+from gpuconf.planner.other_leases import free_for_lease, has_limit, is_leased, lease_lines
 from gpuconf.planner.plan import GpuPlan
 from gpuconf.planner.scheduler_share import share_term
 from gpuconf.profile.model import GpuRules
@@ -84,7 +84,8 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
     terms += [] if share is None else [share]
     lines += [] if line is None else [line]
     others = (memory.keep_free, memory.context)
-    if terms or any(each is not None for each in others) or rules.virtual_devices:
+    has_policy = any(cap.is_policy for cap in gpu.caps)
+    if terms or any(each is not None for each in others) or rules.virtual_devices or has_policy:
         _add_free_term(terms, lines, gpu, rules)
         for term, line in cap_terms(gpu, rules):
             terms.append(term)
@@ -229,7 +230,7 @@ def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 def with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     limit, context = plan.limit_bytes, context_bytes(plan.gpu, rules.memory)
-    is_known = plan.gpu.free_bytes is not None
+    is_known = plan.gpu.free_bytes is not None and has_limit(rules)
     if limit is None or context is None or not is_known or not is_leased(plan.gpu, rules.memory):
         return plan
     wanted, _ = _least_free(plan.gpu, rules)

@@ -18,11 +18,12 @@ def wants_leases(profile: Profile) -> bool:
     rules = [each for _, each in profile.per_gpu]
     rules.append(GpuRules(profile.memory, profile.virtual_devices))
     return profile.gpus.kind != "none" and any(
-        each.memory.lease is not False and _has_limit(each) for each in rules
+        each.memory.lease is not False and has_limit(each) for each in rules
     )
 
 
-def _has_limit(rules: GpuRules) -> bool:
+def has_limit(rules: GpuRules) -> bool:
+    """Whether ``rules`` limit memory by themselves, without an administrator's policy."""
     memory = rules.memory
     limits = (memory.per_process_gpu_memory_fraction, memory.memory_limit)
     others = (*limits, memory.keep_free, memory.context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuconf.errors import ProfileError
-from gpuconf.machine.cards.inventory import Inventory
+from gpuconf.machine.cards.inventory import GpuQuota, Inventory
 from gpuconf.machine.cards.visible_devices import VisibleDevices
 from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
@@ -60,9 +60,9 @@ def make_plan(
         inherited = Inherited(chosen_by_parent, seen)
         if not inherited.within(visible.devices):
             return _hidden_by_parent(profile, visible, inherited)
-    made = _plan_visible(profile, visible, inherited, value)
-    notes = made.notes if inventory.unshared is None else (*made.notes, inventory.unshared)
-    return made._replace(notes=notes)
+    made = _plan_visible(profile, visible, inherited, value, inventory.quota)
+    unshared = () if inventory.unshared is None else (inventory.unshared,)
+    return made._replace(notes=(*made.notes, *unshared, *inventory.notes))
 
 
 def _plan_visible(
@@ -70,9 +70,10 @@ def _plan_visible(
     visible: VisibleDevices,
     inherited: Inherited | None,
     value: str | None,
+    quota: GpuQuota | None,
 ) -> Plan:
     devices = visible.devices
-    chosen, counted, notes = select(profile, devices, inherited)
+    chosen, counted, notes = select(profile, devices, inherited, quota)
     guessed = value is None and inherited is None and not visible.order_certain
     if profile.gpus.kind == "all" and guessed:
         chosen = fastest_first(chosen)

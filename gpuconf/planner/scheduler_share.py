@@ -17,6 +17,7 @@ from gpuconf.planner.context import context_bytes
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.profile.model import GpuRules
 
+_STEPS = 10_000  # Ray's smallest part of a resource is one of so many
 # The scheduler's name in a Share -> how to ask it for {part} of a GPU.
 _ASKING = {each.name: each.asking for each in SCHEDULERS.values()}
 
@@ -62,6 +63,25 @@ def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
         f"{share.scheduler}'s share is smaller than a CUDA context; ask for a larger one: "
         f"{_ASKING[share.scheduler].format(part=part)} at least"
     )
+
+
+def part_for(size_bytes: int, gpu: Gpu, rules: GpuRules) -> float | None:
+    """Return the smallest part of ``gpu`` for which :func:`share_term` is at least ``size_bytes``.
+
+    Rounded up to 0.0001, as Ray counts; more than 1 if the GPU is too small.  ``gpu`` has any
+    share.  None if its figures are unknown.
+    """
+    outside = None if gpu.share is None else gpu.share.outside_bytes
+    keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
+    if gpu.total_bytes is None or outside is None or keep is None or context is None:
+        return None
+    together, needed = gpu.total_bytes - outside - keep, size_bytes + context
+    if together <= 0:
+        return math.inf
+    steps = -(-needed * _STEPS // together)
+    while int(steps / _STEPS * together) < needed:  # the product of floats may be a byte less
+        steps += 1
+    return steps / _STEPS
 
 
 def _keep_free_bytes(gpu: Gpu, rules: GpuRules) -> int | None:

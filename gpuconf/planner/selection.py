@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuconf.errors import ProfileError
-from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.errors import ProfileError, ShortageError
+from gpuconf.machine.cards.inventory import Gpu, GpuQuota
 from gpuconf.machine.cards.visible_devices import match_uuid
 from gpuconf.planner.inheritance import Inherited
 from gpuconf.planner.other_leases import free_for_lease, is_leased
@@ -23,13 +23,23 @@ class Selection(NamedTuple):
 
 
 def select(
-    profile: Profile, visible: tuple[Gpu, ...], inherited: Inherited | None = None
+    profile: Profile,
+    visible: tuple[Gpu, ...],
+    inherited: Inherited | None = None,
+    quota: GpuQuota | None = None,
 ) -> Selection:
-    """Select the GPUs of ``visible`` that the profile asks for, within a parent's choice."""
+    """Select the GPUs of ``visible`` that the profile asks for, within a parent's choice.
+
+    Raises ShortageError if ``quota`` does not allow a GPU that the profile names, or any GPU.
+    """
     if profile.gpus.kind == "list":
-        return _select_listed(profile, visible, inherited)
+        listed = _select_listed(profile, visible, inherited)
+        chosen, fewer = _within_quota(profile, listed.chosen, quota)
+        return listed._replace(chosen=chosen, notes=fewer)
     allowed = list(visible) if inherited is None else inherited.within(visible)
     sound, notes = _without_silent(allowed)
+    sound, fewer = _within_quota(profile, sound, quota)
+    notes += fewer
     if profile.gpus.kind == "pick":
         sound, fewer = _pick(profile, sound)
         notes += fewer
@@ -120,12 +130,7 @@ def _listed(
 def _pick(profile: Profile, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
     """Pick the GPUs with the most memory free for a lease; those with a waiting queue come last."""
     selection = profile.gpus
-
-    def by_free(gpu: Gpu) -> tuple[bool, int]:
-        waits = bool(gpu.ahead) and is_leased(gpu, profile.memory)
-        return waits, -(free_for_lease(gpu, profile.memory) or 0)
-
-    in_order = sorted(candidates, key=by_free)  # stable: equal cards stay in PCI order
+    in_order = _most_free_first(profile, candidates)
     notes = []
     if len(candidates) < selection.count:
         notes.append(
@@ -133,6 +138,43 @@ def _pick(profile: Profile, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]
             f"using {len(candidates)}"
         )
     return in_order[: selection.count], notes
+
+
+def _most_free_first(profile: Profile, candidates: Sequence[Gpu]) -> list[Gpu]:
+    def key(gpu: Gpu) -> tuple[bool, int]:
+        waits = bool(gpu.ahead) and is_leased(gpu, profile.memory)
+        return waits, -(free_for_lease(gpu, profile.memory) or 0)
+
+    return sorted(candidates, key=key)  # stable: equal cards stay in PCI order
+
+
+def _within_quota(
+    profile: Profile, candidates: list[Gpu], quota: GpuQuota | None
+) -> tuple[list[Gpu], list[str]]:
+    """Return the GPUs that an administrator allows, with a note for the others.
+
+    First those that the user's programs use already, then those with the most free memory.
+    """
+    if quota is None or quota.most is None:
+        return candidates, []
+    used = [gpu for gpu in candidates if gpu.uuid in quota.uuids]
+    unused = _most_free_first(profile, [gpu for gpu in candidates if gpu not in used])
+    allowed = [*used, *unused][: max(quota.most - len(quota.uuids) + len(used), 0)]
+    kept = [gpu for gpu in candidates if gpu in allowed]
+    left_out = ", ".join(label(gpu) for gpu in candidates if gpu not in allowed)
+    if not left_out:
+        return kept, []
+    says = f"{quota.name}: at most {quota.most} GPU" + ("s" if quota.most > 1 else "")
+    says += f", and other programs use {len(quota.uuids)}" if quota.uuids else ""
+    policy = profile.memory.on_shortage
+    if policy.action != "cpu" and (not kept or profile.gpus.kind == "list"):
+        raise ShortageError(
+            f"{says}; profile {profile.name} needs {left_out}",
+            hint="choose fewer GPUs, or wait: gpuconf run --wait 10min -- COMMAND",
+            shortage=says,
+            wait_s=policy.wait_s if policy.action == "wait" else None,
+        )
+    return kept, [f"{says}: not using {left_out}"]
 
 
 def _member(

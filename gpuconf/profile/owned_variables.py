@@ -16,6 +16,7 @@ OWNED_VARIABLES = {
     "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "tensorflow.cudnn_workspace_limit",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "jax.preallocate",
     "XLA_PYTHON_CLIENT_ALLOCATOR": "jax.allocator",
+    "CUPY_GPU_MEMORY_LIMIT": "memory.memory_limit",
     "PYTORCH_CUDA_ALLOC_CONF": "torch",
     "PYTORCH_ALLOC_CONF": "torch",
 }

@@ -172,6 +172,7 @@ def environment_for(
         has_tf_keras=has_tf_keras,
         has_amd_gpu=os.path.exists("/dev/kfd"),
         knows_new_jax_name=plan is not None and _jax_reads(NEW_FRACTION),
+        has_cupy=plan is not None and is_installed("cupy"),
     )
     changes, settings = environment.settle(wishes, baseline)
     return changes, [*settings, *voided_caps(plan, {**baseline, **changes})]

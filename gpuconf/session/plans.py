@@ -98,7 +98,9 @@ def is_reassigned(profile: Profile, plan: Plan) -> bool:
 
 def reader_for(profile: Profile) -> Callable[[], Inventory]:
     """Return the reader of the figures that ``profile`` needs, including any leases."""
-    if not wants_leases(profile):
+    from gpuconf.machine.policy import PATH
+
+    if not wants_leases(profile) and not os.path.lexists(PATH):
         return read_inventory
     from gpuconf.machine.leases.view import read_with_leases
 
@@ -106,6 +108,9 @@ def reader_for(profile: Profile) -> Callable[[], Inventory]:
 
 
 def _figures(profile: Profile, baseline: Mapping[str, str], inventory: Inventory) -> Inventory:
-    """Return the machine's GPUs, with this process's own memory and its assigned share."""
+    """Return the machine's GPUs, with this process's own memory, its share, and its user's."""
+    from gpuconf.machine.policy import with_policy
+
     assigned = assigned_share(profile, baseline)
-    return with_share(inventory.mapped(lambda gpu: gpu.with_own_bytes(os.getpid())), assigned)
+    own = inventory.mapped(lambda gpu: gpu.with_own_bytes(os.getpid()))
+    return with_share(with_policy(own), assigned)

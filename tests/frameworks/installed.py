@@ -1,4 +1,4 @@
-"""PyTorch and JAX with CUDA, each in a folder of its own, put there when a test first asks.
+"""PyTorch and JAX with CUDA, and accelerate, each in its own folder, put there on first use.
 
 They are the wheels of the package index, without the NVIDIA libraries that they would pull in: the
 simulated card stands for those.  A program gets one by its folder on PYTHONPATH, and everything
@@ -20,9 +20,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".frameworks"
 # What the gate runs, from Python 3.11 on; `make matrix` has more.
-GATE = {"torch": "2.15.0", "jax": "0.10.2"}
+GATE = {"torch": "2.15.0", "jax": "0.10.2", "accelerate": "1.15.0"}
 _OF_TORCH = ("sympy", "networkx", "mpmath", "jinja2", "MarkupSafe", "fsspec", "filelock")
 _OF_JAX = ("opt_einsum", "scipy")
+_OF_ACCELERATE = ("huggingface_hub", "httpx", "httpcore", "h11", "anyio", "safetensors", "tqdm")
 _READY = ".ready"
 
 
@@ -55,6 +56,8 @@ def packages(framework: str, version: str) -> Sequence[str]:
     if framework == "torch":
         # With == pip prefers 2.13.0+cpu where the index has it too.
         return (f"torch==={version}", *_OF_TORCH)
+    if framework == "accelerate":  # goes beside torch
+        return (f"accelerate=={version}", *_OF_ACCELERATE)
     parts = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt")
     return (*(f"{part}=={version}" for part in parts), *_OF_JAX)
 

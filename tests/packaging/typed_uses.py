@@ -34,6 +34,12 @@ def planning() -> None:
     assert_type(gpuconf.load_profile(overrides={"gpus": [0]}).name, str)
 
 
+def memory() -> None:
+    """What a process returns, and what it can still allocate."""
+    assert_type(gpuconf.release().gpus[0].after_bytes, int)
+    assert_type(gpuconf.max_memory(), dict[int | str, int])
+
+
 def explaining(error: Exception, log: bytes) -> None:
     """An exception, a text, or the bytes of a file."""
     for given in (error, "OOM when allocating tensor", log):

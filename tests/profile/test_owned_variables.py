@@ -57,7 +57,7 @@ def changes(profile: Profile) -> Iterator[Change]:
             except ProfileError:  # names a GPU that this machine lacks
                 continue
             yield from environment_changes(
-                profile, plan, baseline, has_tf_keras=True, has_amd_gpu=True
+                profile, plan, baseline, has_tf_keras=True, has_amd_gpu=True, has_cupy=True
             )
 
 

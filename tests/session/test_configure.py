@@ -25,7 +25,7 @@ OURS = """
 import os
 def ours():
     names = ("CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "XLA_PYTHON_CLIENT_PREALLOCATE",
-             "XLA_CLIENT_MEM_FRACTION")
+             "XLA_CLIENT_MEM_FRACTION", "CUPY_GPU_MEMORY_LIMIT")
     return {name: os.environ[name] for name in names if name in os.environ}
 """
 
@@ -43,7 +43,8 @@ assert ours() == at_once, ours()
 made = gpuconf.activation()
 assert made.plan is None and "no plan yet" in str(made)
 import cupy
-assert ours() == {**at_once, "XLA_CLIENT_MEM_FRACTION": "0.699928939"}, ours()
+limits = {"XLA_CLIENT_MEM_FRACTION": "0.699928939", "CUPY_GPU_MEMORY_LIMIT": "8266973184"}
+assert ours() == {**at_once, **limits}, ours()
 assert gpuconf.activation() is made
 assert made.plan.gpus[0].limit_bytes == 7884 * 1024**2
 assert made.environment == ours()
@@ -68,6 +69,7 @@ print(made)
         "ok      TF_FORCE_GPU_ALLOW_GROWTH: true",
         "ok      XLA_PYTHON_CLIENT_PREALLOCATE: false",
         "ok      XLA_CLIENT_MEM_FRACTION: 0.699928939",
+        "ok      CUPY_GPU_MEMORY_LIMIT: 8266973184",
     ]
 
 

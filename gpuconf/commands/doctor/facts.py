@@ -15,6 +15,7 @@ from gpuconf.machine.cards import Inventory
 from gpuconf.machine.cards.health import CardHealth
 from gpuconf.machine.cards.holders import Process
 from gpuconf.machine.leases.folder import FolderFault
+from gpuconf.machine.policy import Policy
 from gpuconf.machine.schedulers import Assigned
 from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
@@ -234,6 +235,7 @@ class Facts(NamedTuple):
     packages: Packages = Packages()
     profile: ProfileFacts = ProfileFacts()
     ledger: LedgerFacts | None = None
+    policy: Policy | None = None
     environ: Mapping[str, str] = {}
 
     @property

@@ -158,3 +158,5 @@ class Holdings(NamedTuple):
     """The source of the leases."""
     problem: str | None = None
     """Why the driver could not be queried."""
+    policy: str | None = None
+    """The administrator's policy that limits the current user, or why it is ignored."""

@@ -34,6 +34,7 @@ from gpuconf.machine.leases.view import (
     read_ledger,
     with_leases,
 )
+from gpuconf.machine.policy import current_user, read_policy
 
 _NO_LEDGER_YET = "no program here has leased memory yet"
 
@@ -57,7 +58,15 @@ def read_holdings() -> Holdings:
         waiting=_waiting(cards, found, reader),
         ledger=state,
         problem=inventory.problem,
+        policy=_policy(),
     )
+
+
+def _policy() -> str | None:
+    policy = read_policy(current_user())
+    if policy is None or policy.problem is not None:
+        return policy and policy.problem
+    return f"{policy.path} limits your programs together: gpuconf plan shows what it leaves"
 
 
 def summed_up(holdings: Holdings) -> Holdings:

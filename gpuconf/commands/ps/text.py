@@ -219,6 +219,8 @@ def remark_lines(holdings: Holdings) -> Iterator[Line]:
         yield Line(_ESTIMATED, "dim", 2)
     if any(card.others for card in holdings.cards):
         yield Line(_ALL_USERS, "dim", 0)
+    if holdings.policy is not None:
+        yield Line(holdings.policy, "dim", 0)
     ledger = holdings.ledger
     if ledger.problem is not None:
         yield Line(ledger.problem, "dim", 0)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.units import MIB, sized
 from gpuconf.machine.cards import Inventory
+from gpuconf.machine.policy import with_policy
 from gpuconf.planner import GpuPlan, Plan, wants_leases
 from gpuconf.profile import Profile, choice_of
 from gpuconf.session.environment import OwnEnvironment, environment_for
@@ -32,7 +33,7 @@ def plan_run(profile: Profile, program: str) -> Planned:
     inventories: list[Inventory] = []
 
     def make(read: Callable[[], Inventory] | None = None) -> Plan:
-        inventories.append((read or reader_for(profile))())
+        inventories.append(with_policy((read or reader_for(profile))()))
         return plan_within(profile, read=lambda: inventories[-1])
 
     if not wants_leases(profile):

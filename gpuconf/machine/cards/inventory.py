@@ -66,14 +66,28 @@ class CardLease(NamedTuple):
 
 
 class Cap(NamedTuple):
-    """A limit on a GPU's memory that is not ours: the kernel's, for a group of processes.
+    """A limit on a GPU's memory that is not the profile's: the kernel's, for a group of processes.
 
-    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are in use by the group.
+    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are in use by the group.  With
+    ``is_policy`` it is an administrator's, for one user's programs; reservations count as used, and
+    it applies to profiles without a limit too.
     """
 
     name: str
     limit_bytes: int
     used_bytes: int = 0
+    is_policy: bool = False
+
+
+class GpuQuota(NamedTuple):
+    """The number of GPUs that an administrator allows one user's programs; None for no limit.
+
+    ``name`` is for people.  ``uuids`` are those of the GPUs that the user's other programs use.
+    """
+
+    name: str
+    most: int | None = None
+    uuids: tuple[str, ...] = ()
 
 
 RAY, SLURM = "ray", "slurm"
@@ -122,7 +136,7 @@ class Gpu(NamedTuple):
     accepts one process at a time.
 
     ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for
-    this GPU ahead of the current one.  ``caps`` are the kernel's limits for this process's group.
+    this GPU ahead of the current one.  ``caps`` are limits of the kernel and of an administrator.
     ``share`` is what a scheduler has assigned of it.  With ``is_unified`` the GPU uses the host's
     memory: total and free are the host's, and what is in use is unknown.
     """
@@ -201,7 +215,8 @@ class Inventory(NamedTuple):
     driver).  Then ``gpus`` is empty and nothing is known about the GPUs: a framework may still see
     some (Jetson, WSL without the library).  Programs decide by ``problem_code``, never by the
     sentence.  ``unassigned`` says that a scheduler has given this process no GPU, and ``unshared``
-    why its share of a GPU is unknown; both are for people.
+    why its share of a GPU is unknown; both are for people, as are ``notes``.  ``quota`` is what an
+    administrator's policy allows.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -211,6 +226,8 @@ class Inventory(NamedTuple):
     problem_code: ProblemCode | None = None
     unassigned: str | None = None
     unshared: str | None = None
+    quota: GpuQuota | None = None
+    notes: tuple[str, ...] = ()
 
     def mapped(self, change: Callable[[Gpu], Gpu]) -> Inventory:
         """Return a copy with the result of ``change`` for each GPU and MIG instance."""

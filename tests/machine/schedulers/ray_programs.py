@@ -182,3 +182,23 @@ outside.communicate(b"\\n")
 print(json.dumps(found))
 """
 )
+
+SIZES = (
+    START
+    + """
+import gpuconf.ray
+start(runtime_env=HOOK)
+found = gpuconf.ray.options("2GiB")
+
+@ray.remote(max_calls=1)
+def limit():
+    return limits()
+
+try:
+    gpuconf.ray.options("2GiB", accelerator="Q1")
+except gpuconf.GpuconfError as error:
+    said = str(error)
+seen = ray.get(limit.options(**found).remote())
+print(json.dumps({"found": found, "limits": seen, "said": said}))
+"""
+)

@@ -69,3 +69,13 @@ def test_with_leases_ray_and_others_leave_each_other_what_they_have_reserved(
     (second,) = found["second"]
     assert second == 8192 - 1024 - promised - 512 - 640
     assert sorted(found["leases"]) == sorted([2022 + 640, 1536 + 640, second + 640])
+
+
+@pytest.mark.nightly
+def test_a_size_becomes_a_part_whose_limit_is_the_size(tmp_path: Path) -> None:
+    """The node's figures and the worker's limit are real."""
+    found = ray_driver(tmp_path, programs.SIZES)
+    assert found["found"] == {"num_gpus": 0.4039}
+    (limit,) = found["limits"]
+    assert limit == 2048
+    assert found["said"] == "no node of the cluster has a GPU of type Q1 with known memory"

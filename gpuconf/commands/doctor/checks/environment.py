@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from gpuconf.basics.environment import switched_off
+from gpuconf.basics.terminal import printable
 from gpuconf.commands.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.finding import Finding
@@ -105,6 +106,15 @@ def _share(facts: Facts) -> Finding:
     return ok(f"{SCHEDULERS[assigned.scheduler].name} has assigned {part}", *said)
 
 
+def _policy(facts: Facts) -> Finding:
+    """An administrator's limits for each user, which programs under gpuconf keep to."""
+    if facts.policy is None:
+        return skip("no policy limits what a user's programs may use together")
+    if facts.policy.problem is not None:
+        return warn(printable(facts.policy.problem), fix="gpuconf docs howto/lab-policy")
+    return ok(f"{facts.policy.path} limits what a user's programs may use together")
+
+
 def _is_share(variable: str) -> bool:
     return variable in _SHARES or variable.startswith(_LIMITS)
 
@@ -113,5 +123,6 @@ CHECKS = (
     Check("environment.visible_devices", f"{_VISIBLE} shows what it names", _visible_devices),
     Check("environment.device_order", "CUDA counts cards as nvidia-smi does", _device_order),
     Check("environment.share", "a scheduler's share of a GPU can be a limit", _share),
+    Check("environment.policy", "a policy limits what each user may use", _policy),
     Check("environment.disabled", "gpuconf is not switched off", _disabled),
 )  # fmt: skip

@@ -160,9 +160,9 @@ def _torch_others(facts: LogFacts) -> str:
 
 
 def _server_share(facts: LogFacts) -> str:
-    """A little less than what was free, for vLLM; its own 0.9 less a tenth if that is not known."""
+    """What was free, for vLLM, rounded down; its own 0.9 less a tenth if that is not known."""
     share = server_share(facts)
-    return "0.8" if share is None else f"{int(max(share - 0.02, 0.01) * 100) / 100:.2f}"
+    return "0.8" if share is None else f"{max(int(share * 100), 1) / 100:.2f}"
 
 
 def _unused_share(facts: LogFacts) -> str:

@@ -107,10 +107,13 @@ def _size(facts: LogFacts, name: str) -> int | None:
 
 
 def server_share(facts: LogFacts) -> float | None:
-    """The share of the GPU that was free when vLLM started; None if the log does not say."""
+    """The share of the GPU that was free when vLLM started; None if the log does not say.
+
+    vLLM rounds both figures to 0.01 GiB, so this is the smallest share that they can mean.
+    """
     stated = str(facts.details.get("server_share", ""))
     free, _, total = stated.partition("/")
-    return float(free) / float(total) if total and float(total) else None
+    return (float(free) - 0.005) / (float(total) + 0.005) if total else None
 
 
 def server_has_room(facts: LogFacts) -> bool:
