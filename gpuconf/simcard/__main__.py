@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuconf.basics.units import exact_size, parse_size_argument, sized
 from gpuconf.errors import BackendError, GpuconfError, UsageError
-from gpuconf.machine.cards.reserve import CONTEXT_BYTES
+from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 from gpuconf.simcard import simulated_card
 from gpuconf.simcard.bridge import build_bridge
 from gpuconf.simcard.card import (

@@ -17,7 +17,7 @@ from gpuconf.commands.rehearse.runs import Orders, run_once
 from gpuconf.commands.rehearse.target import host_shortage, target_card
 from gpuconf.commands.rehearse.verdict import NO_VERDICT
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.machine.cards.reserve import CONTEXT_BYTES
+from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 from gpuconf.profile import load_profile
 from gpuconf.simcard import (
     CardSpec,

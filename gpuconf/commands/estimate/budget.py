@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from gpuconf.basics.units import mib_figure, mib_figures, sized
 from gpuconf.machine.cards import Gpu
-from gpuconf.machine.cards.reserve import (
+from gpuconf.machine.cards.system_memory import (
     CONTEXT_BYTES,
-    LARGEST_RESERVE_MIB,
-    RESERVES_MIB,
-    reserve_bytes,
+    LARGEST_MIB,
+    SYSTEM_MEMORY_MIB,
+    system_memory_bytes,
 )
 
 _NAMES = {"tensorflow": "TensorFlow", "jax": "JAX"}
@@ -83,10 +83,10 @@ def _row(sign: str, figure: str, words: str) -> str:
 
 def _reserve(needed_bytes: int, gpu: Gpu | None) -> str:
     if gpu is None or gpu.compute_capability is None:
-        return f"{min(RESERVES_MIB.values())} to {LARGEST_RESERVE_MIB} MiB (by its generation)"
+        return f"{min(SYSTEM_MEMORY_MIB.values())} to {LARGEST_MIB} MiB (by its generation)"
     major, minor = gpu.compute_capability
     available = max((gpu.free_bytes or 0) - CONTEXT_BYTES, needed_bytes)
-    return f"{sized(reserve_bytes(available, major))} (compute capability {major}.{minor})"
+    return f"{sized(system_memory_bytes(available, major))} (compute capability {major}.{minor})"
 
 
 def _card(gpu: Gpu) -> str:

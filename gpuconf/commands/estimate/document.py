@@ -17,7 +17,7 @@ from gpuconf.commands.estimate.memory_estimate import (
 )
 from gpuconf.commands.estimate.peak_sum import peak_kinds
 from gpuconf.commands.estimate.step import Part, TraceSetting
-from gpuconf.machine.cards.reserve import CONTEXT_BYTES
+from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 from gpuconf.support.reporting.thinning import thinned
 
 _MOST_MOMENTS = 100

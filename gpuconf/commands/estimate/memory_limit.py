@@ -10,7 +10,7 @@ from gpuconf.commands.estimate.budget import Budget
 from gpuconf.commands.estimate.compile_target import target_of
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards import Inventory, read_inventory
-from gpuconf.machine.cards.reserve import CONTEXT_BYTES, reserve_bytes
+from gpuconf.machine.cards.system_memory import CONTEXT_BYTES, system_memory_bytes
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
 from gpuconf.session.plans import plan_within
@@ -86,7 +86,7 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
             f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
         )
     available = gpu.free_bytes - CONTEXT_BYTES
-    reserve = reserve_bytes(available, gpu.compute_capability[0])
+    reserve = system_memory_bytes(available, gpu.compute_capability[0])
     line = (
         f"{sized(gpu.free_bytes)} free - {sized(CONTEXT_BYTES)} context - {sized(reserve)} reserve"
     )
@@ -103,7 +103,7 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
     source = "--card, with no other program on it"
     if backend == "jax":
         return min(card_bytes * 3 // 4, available), Budget(source, (f"75 % of {card}",))
-    reserve = reserve_bytes(available, capability_major)
+    reserve = system_memory_bytes(available, capability_major)
     if available <= reserve:
         raise _nothing_left(
             card, f"the CUDA context takes {context}, and TensorFlow reserves {sized(reserve)}"

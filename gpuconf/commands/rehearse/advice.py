@@ -10,7 +10,7 @@ from gpuconf.commands.rehearse.measuring import NOT_EVEN_ONE
 from gpuconf.commands.rehearse.rehearse import Rehearsal
 from gpuconf.commands.rehearse.runs import Orders
 from gpuconf.commands.rehearse.suggestion import MARGIN, NEARLY_FULL, Suggestion
-from gpuconf.machine.cards.reserve import CONTEXT_BYTES
+from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 
 _WORTH_SHOWING_BYTES = 64 * MIB
 

@@ -8,7 +8,7 @@ from gpuconf.basics.json_shape import Bytes
 from gpuconf.basics.units import GIB, sized
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.machine.cards import Gpu, Inventory, read_inventory
-from gpuconf.machine.cards.reserve import reserve_bytes as reserve_of
+from gpuconf.machine.cards.system_memory import system_memory_bytes
 from gpuconf.machine.host_memory import available_bytes
 from gpuconf.planner.planning import make_plan
 from gpuconf.profile import list_profiles, load_profile
@@ -82,7 +82,7 @@ def free_bytes(spec: CardSpec) -> int:
 def reserve_bytes(spec: CardSpec) -> int:
     """The memory that TensorFlow leaves untouched if no limit is set."""
     major = int(spec.compute_capability.partition(".")[0])
-    return reserve_of(free_bytes(spec), major)
+    return system_memory_bytes(free_bytes(spec), major)
 
 
 def allowances(spec: CardSpec) -> tuple[Allowance, ...]:

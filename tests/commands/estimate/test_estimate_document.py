@@ -16,7 +16,7 @@ from gpuconf.commands.estimate.document import document_of
 from gpuconf.commands.estimate.memory_estimate import GPU, MemoryEstimate
 from gpuconf.commands.estimate.step import FORWARD
 from gpuconf.machine.cards import Gpu
-from gpuconf.machine.cards.reserve import CONTEXT_BYTES
+from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 from gpuconf.support.reporting.thinning import thinned
 from tests.commands.estimate.estimates import (
     BARE,

@@ -17,7 +17,7 @@ from gpuconf.commands.estimate.phases import MOST_BATCH
 from gpuconf.commands.estimate.step import BACKWARD
 from gpuconf.commands.estimate.text import headline, report, table_lines, table_rows
 from gpuconf.machine.cards import Gpu
-from gpuconf.machine.cards.reserve import CONTEXT_BYTES
+from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 from tests.commands.estimate.estimates import (
     BARE,
     FITS,

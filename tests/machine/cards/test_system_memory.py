@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.basics.units import GIB, MIB
-from gpuconf.machine.cards.reserve import LARGEST_RESERVE_MIB, RESERVES_MIB, reserve_bytes
+from gpuconf.machine.cards.system_memory import LARGEST_MIB, SYSTEM_MEMORY_MIB, system_memory_bytes
 
 
 @pytest.mark.parametrize(
@@ -15,9 +15,9 @@ from gpuconf.machine.cards.reserve import LARGEST_RESERVE_MIB, RESERVES_MIB, res
 )  # fmt: skip
 def test_the_reserve(available: int, major: int, expected: int) -> None:
     """As TensorFlow's gpu_device.cc has it; little is kept where there is little."""
-    assert reserve_bytes(available, major) == expected * MIB
+    assert system_memory_bytes(available, major) == expected * MIB
 
 
 def test_the_largest_is_the_largest() -> None:
     """What reports give as a range."""
-    assert max(RESERVES_MIB.values()) < LARGEST_RESERVE_MIB
+    assert max(SYSTEM_MEMORY_MIB.values()) < LARGEST_MIB

@@ -8,17 +8,17 @@ CONTEXT_BYTES = 450 * MIB  # a CUDA context: real ones take some 300 to 600 MB
 IDLE_BYTES = 256 * MIB  # an unused card may still show some
 
 # GetMinSystemMemory in TensorFlow's gpu_device.cc, by major compute capability.
-RESERVES_MIB = {5: 500, 6: 500, 7: 1050, 8: 1536}
-LARGEST_RESERVE_MIB = 1800
-SMALL_RESERVE_MIB = 225  # if less than 2 GiB are available
+SYSTEM_MEMORY_MIB = {5: 500, 6: 500, 7: 1050, 8: 1536}
+LARGEST_MIB = 1800
+SMALL_MIB = 225  # if less than 2 GiB are available
 
 
-def reserve_bytes(available_bytes: int, capability_major: int) -> int:
+def system_memory_bytes(available_bytes: int, capability_major: int) -> int:
     """Return TensorFlow's reserve on a card with this much memory free after the CUDA context.
 
     ``capability_major`` is the 8 of compute capability 8.6.  Source: GetMinSystemMemory in
     tensorflow/core/common_runtime/gpu/gpu_device.cc.
     """
     if available_bytes < 2 * GIB:
-        return SMALL_RESERVE_MIB * MIB
-    return RESERVES_MIB.get(capability_major, LARGEST_RESERVE_MIB) * MIB
+        return SMALL_MIB * MIB
+    return SYSTEM_MEMORY_MIB.get(capability_major, LARGEST_MIB) * MIB
