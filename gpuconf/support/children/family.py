@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from gpuconf.basics.processes import Stat, initial_environment_of, stat_of
-from gpuconf.support.children.signals import ended_in_order, held_back
+from gpuconf.support.children.signals import PARENT_VARIABLE, ended_in_order, held_back
 
 MARK_VARIABLE = "GPUCONF_FAMILY"  # the families of a process, outermost first: "a:b"
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
@@ -67,7 +67,7 @@ class ProcessFamily:
         Raises OSError if it cannot be started.
         """
         marks = [*_marks_in(environ.get(MARK_VARIABLE, "")), self._mark]
-        marked = {**environ, MARK_VARIABLE: ":".join(marks)}
+        marked = {**environ, MARK_VARIABLE: ":".join(marks), PARENT_VARIABLE: str(os.getpid())}
         child = subprocess.Popen(list(command), env=marked, start_new_session=True, **streams)
         self._started[child.pid] = child
         return child

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import NoReturn
 
 _ENDING = (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+PARENT_VARIABLE = "GPUCONF_PARENT"  # the process that started this one
 
 
 @contextmanager
@@ -81,6 +83,12 @@ def signal_name(number: int) -> str:
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, even if by SIGKILL."""
+    """Ask the kernel to kill this process when its parent ends, even if by SIGKILL.
+
+    If the parent has ended while this Python started, it ends now.
+    """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    parent = os.environ.pop(PARENT_VARIABLE, "")
+    if parent and os.getppid() != int(parent):
+        os.kill(os.getpid(), signal.SIGKILL)
