@@ -17,11 +17,12 @@ _HOMES = {
     "gpuconf.commands.estimate": "estimate MemoryEstimate",
     "gpuconf.batching": "evaluate predict fit oom_safe session_evaluate",
     "gpuconf.commands.explain": "explain Diagnosis",
+    "gpuconf.isolation": "isolated ModelFile",
     "gpuconf.profile": "load_profile Profile",
     "gpuconf.session.activation": "Activation",
     "gpuconf.planner": "Plan",
     "gpuconf.errors": "GpuconfError ProfileError ProfileNotFoundError TooLateError ShortageError "
-    "MissingDependencyError BackendError",
+    "MissingDependencyError BackendError IsolatedProcessError",
 }
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 # IPython looks these up when `%load_ext gpuconf` loads this package.
@@ -32,8 +33,10 @@ __all__ = [
     "BackendError",
     "Diagnosis",
     "GpuconfError",
+    "IsolatedProcessError",
     "MemoryEstimate",
     "MissingDependencyError",
+    "ModelFile",
     "Plan",
     "Profile",
     "ProfileError",
@@ -48,6 +51,7 @@ __all__ = [
     "explain",
     "fit",
     "install_session",
+    "isolated",
     "load_profile",
     "oom_safe",
     "plan",
@@ -62,12 +66,14 @@ if TYPE_CHECKING:
     from gpuconf.errors import (
         BackendError,
         GpuconfError,
+        IsolatedProcessError,
         MissingDependencyError,
         ProfileError,
         ProfileNotFoundError,
         ShortageError,
         TooLateError,
     )
+    from gpuconf.isolation import ModelFile, isolated
     from gpuconf.planner import Plan
     from gpuconf.profile import Profile, load_profile
     from gpuconf.session.activation import Activation

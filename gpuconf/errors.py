@@ -124,6 +124,10 @@ class ShortageError(GpuconfError, RuntimeError):
         self.wanted = dict(wanted or {})
 
 
+class IsolatedProcessError(GpuconfError, RuntimeError):
+    """An isolated function's process has ended without a result, or took too long."""
+
+
 class MissingDependencyError(GpuconfError, ImportError):
     """A library that this feature needs is not installed."""
 
