@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconf.commands.run.request import add_set, changes_of
-from gpuconf.errors import UsageError
+from gpuconf.errors import OriginalTraceback, UsageError
 from gpuconf.isolation import isolated
 from gpuconf.isolation.cell import names_read, run_cell
-from gpuconf.isolation.results import OriginalTraceback
 from gpuconf.support.command_line import CommandParser
 
 # IPython's own, which the process has too or cannot have.

@@ -43,7 +43,7 @@ def run_cell(
     if isinstance(last, ast.Expr):
         value = eval(compile(ast.Expression(last.value), file, "eval"), variables)
         if value is not None and not source.rstrip().endswith(";"):
-            display(value)
+            display(value)  # type: ignore[no-untyped-call]
     missing = [name for name in outputs if name not in variables]
     if missing:
         raise UsageError(f"-o {','.join(outputs)}: the cell has not set {', '.join(missing)}")

@@ -24,14 +24,7 @@ _R = TypeVar("_R")
 
 
 @overload
-def isolated(
-    function: Callable[_P, _R],
-    /,
-    *,
-    profile: str | os.PathLike[str] | None = None,
-    timeout_s: float | None = None,
-    **overrides: object,
-) -> Callable[_P, _R]: ...
+def isolated(function: Callable[_P, _R], /, **options: Any) -> Callable[_P, _R]: ...
 @overload
 def isolated(
     *,
@@ -71,10 +64,12 @@ def isolated(
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         _refuse_if_unusable()
-        from gpuconf.isolation.process import Options, run_call
+        from gpuconf.isolation.process import run_call
 
         try:
-            return run_call(function, args, kwargs, Options(named, overrides, timeout_s))
+            return run_call(
+                *(function, args, kwargs), profile=named, overrides=overrides, timeout_s=timeout_s
+            )
         except GpuconfError as error:
             if isinstance(error, ShortageError) and has_primary_context():
                 error.hint = (

@@ -19,13 +19,7 @@ def forward_displays(send: Callable[[Any], object]) -> None:
     from traitlets.config import Config
 
     class Forwarding(DisplayPublisher):
-        def publish(
-            self,
-            data: Any,
-            metadata: Any = None,
-            source: Any = None,
-            **options: Any,  # noqa: ARG002
-        ) -> None:
+        def publish(self, data: Any, metadata: Any = None, *_: Any, **options: Any) -> None:
             send((data, metadata, options))
 
     config = Config({"HistoryManager": {"enabled": False}})

@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuconf.basics.environment import before_gpuconf
 from gpuconf.basics.state_note import STATE_VARIABLE, encode, read_note
@@ -26,22 +26,20 @@ from gpuconf.support.children.family import ProcessFamily
 from gpuconf.support.children.run import memory_file
 from gpuconf.support.children.signals import signal_name
 
-_POLL_S = 0.1
+_POLL_S, _EXIT_POLL_S = 0.1, 0.002
 _INTERRUPT_S = 20.0  # for the function's clean-up after Ctrl-C
 _EXIT_S = 10.0  # for exit functions after the answer
 _TAIL_CHARACTERS = 4000  # of stderr
 
 
-class Options(NamedTuple):
-    """Where the process differs from the caller; ``timeout_s`` is for the whole call."""
-
-    profile: str | None
-    overrides: Mapping[str, object]
-    timeout_s: float | None
-
-
 def run_call(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], options: Options
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    profile: str | None,
+    overrides: Mapping[str, object],
+    timeout_s: float | None,
 ) -> Any:
     """Return what the function returns in its own process, or raise what it raises.
 
@@ -51,25 +49,29 @@ def run_call(
     with memory_file("call") as call, memory_file("answer") as answer:
         write_call(call, function, args, kwargs)
         ours, theirs = multiprocessing.Pipe()
-        with ours, ProcessFamily(only_marked=True) as family:
+        with ours, ExitStack() as finally_, ProcessFamily(only_marked=True) as family:
             with theirs:
-                channels = (theirs.fileno(), call, answer)
-                child = family.start(
-                    [sys.executable, "-m", "gpuconf.isolation.child",
-                     *map(str, (os.getpid(), *channels))],
-                    _environment(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=None if _is_terminal(sys.stdout, 1) else subprocess.PIPE,
-                    stderr=None if _is_terminal(sys.stderr, 2) else subprocess.PIPE,
-                    pass_fds=channels,
-                )  # fmt: skip
-            process = _Process(child, ours, options.timeout_s)
-            with suppress(BrokenPipeError):  # it has already ended, which the caller will see
-                ours.send(_setup(options))
+                child = _start(family, theirs.fileno(), call, answer)
+            process = _Process(child, ours, timeout_s)
+            finally_.callback(process.close)  # when the family has ended, and writes no more
+            with suppress(BrokenPipeError):  # it has already ended, which is reported below
+                ours.send(_setup(profile, overrides))
             process.wait_for_end()
         if os.fstat(answer).st_size == 0:
             raise process.failure()
         return read_answer(answer)
+
+
+def _start(family: ProcessFamily, *descriptors: int) -> subprocess.Popen[bytes]:
+    words = map(str, (os.getpid(), *descriptors))
+    return family.start(
+        [sys.executable, "-m", "gpuconf.isolation.child", *words],
+        _environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=None if _is_terminal(sys.stdout, 1) else subprocess.PIPE,
+        stderr=None if _is_terminal(sys.stderr, 2) else subprocess.PIPE,
+        pass_fds=descriptors,
+    )
 
 
 class _Process:
@@ -97,18 +99,18 @@ class _Process:
     def wait_for_end(self) -> None:
         """Forward what the process writes until it has ended, or has no time left.
 
-        Ctrl-C is for the function, which decides what happens.  A second one ends this method.
+        Ctrl-C is for the function, which decides what happens; a second one is raised here.
         """
-        while self._child.poll() is None and not self._is_late():
-            self._forward_for_a_while()
-        while self._forward(0):
-            pass
-        for stream in self._streams:
-            stream.close()
+        is_over = False
+        while not is_over:
+            with self._interrupts_forwarded():
+                self._forward(_POLL_S)
+                is_over = self._child.poll() is not None or self._is_late()
 
-    def _forward_for_a_while(self) -> None:
+    @contextmanager
+    def _interrupts_forwarded(self) -> Iterator[None]:
         try:
-            self._forward(_POLL_S)
+            yield
         except KeyboardInterrupt:
             if self._is_interrupted:
                 raise
@@ -116,6 +118,13 @@ class _Process:
             self._deadline = time.monotonic() + _INTERRUPT_S, KeyboardInterrupt()
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGINT)
+
+    def close(self) -> None:
+        """Forward the rest of what the process has written."""
+        while self._forward(0):
+            pass
+        for stream in self._streams:
+            stream.close()
 
     def _is_late(self) -> bool:
         if self._deadline is None or time.monotonic() < self._deadline[0]:
@@ -126,11 +135,9 @@ class _Process:
 
     def _forward(self, timeout_s: float) -> bool:
         """Forward what is there within ``timeout_s``; return False if there was nothing."""
-        if not self._sources:
-            with suppress(subprocess.TimeoutExpired):
-                self._child.wait(timeout_s)
-            return False
-        ready = wait(self._sources, timeout_s)
+        if not self._sources:  # it has closed all, and is about to end
+            time.sleep(min(timeout_s, _EXIT_POLL_S))
+        ready = wait(self._sources, timeout_s) if self._sources else []
         for source in ready:
             is_open = self._receive() if source is self._connection else self._write(source)
             if not is_open:
@@ -168,15 +175,14 @@ class _Process:
         code = self._child.returncode
         how = f"exit code {code}" if code >= 0 else signal_name(-code)
         said = f"; the end of its stderr:\n{self._stderr}" if self._stderr.strip() else ""
+        full = "see whether host memory was full: sudo dmesg | grep -i 'out of memory'"
         return IsolatedProcessError(
             f"the isolated process ended without a result: {how}{said}",
-            hint="host memory may be full: sudo dmesg | grep -i 'out of memory'"
-            if code == -signal.SIGKILL
-            else None,
+            hint=full if code == -signal.SIGKILL else None,
         )
 
 
-def _setup(options: Options) -> Setup:
+def _setup(profile: str | None, overrides: Mapping[str, object]) -> Setup:
     cells = {
         name: (entry[0], None, *entry[2:])  # without a time linecache does not look for the file
         for name, entry in linecache.cache.items()
@@ -188,8 +194,8 @@ def _setup(options: Options) -> Setup:
         main_file=getattr(sys.modules["__main__"], "__file__", None),
         sources=cells,
         is_notebook=is_in_notebook(),
-        profile=options.profile,
-        overrides=options.overrides,
+        profile=profile,
+        overrides=overrides,
     )
 
 

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpuconf.errors import IsolatedProcessError, UsageError
+from gpuconf.errors import IsolatedProcessError, OriginalTraceback, UsageError
 from gpuconf.isolation.model_file import ModelFile, file_of, keras_of
 from gpuconf.isolation.pickling import Pickler, pickled
 from gpuconf.isolation.values import read_value, write_value
@@ -28,13 +28,6 @@ class _Failure(NamedTuple):
     pickle: bytes
     message: str
     trace: str
-
-
-class OriginalTraceback(Exception):  # noqa: N818  # the name is read above a traceback
-    """The traceback of an exception in the isolated process; the cause of the one raised here."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0].rstrip()}"
 
 
 def write_result(descriptor: int, result: Any) -> None:
