@@ -38,15 +38,6 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def refuse_as_line(words: list[str]) -> None:
-    """Show the help for ``--help``; otherwise raise UsageError."""
-    parser().parse_args(words)
-    raise UsageError(
-        "`%gpuconf isolated` has no cell: with two % it is the first line of one",
-        hint="%%gpuconf isolated -o history,weights",
-    )
-
-
 def prepare(words: list[str], cell: str, shell: Any) -> Callable[[], None]:
     """Return a function that runs the cell and sets its outputs in the notebook.
 

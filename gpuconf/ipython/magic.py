@@ -95,7 +95,7 @@ class GpuconfMagic:
         elif name == _ISOLATED:
             from gpuconf.ipython import isolated_cell
 
-            isolated_cell.refuse_as_line(rest)
+            isolated_cell.parser().print_help()
         elif name == "estimate":
             from gpuconf.ipython import estimate
 

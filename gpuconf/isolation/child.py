@@ -28,8 +28,8 @@ class Setup(NamedTuple):
     """What the process takes over from the caller.
 
     ``main_file`` is the caller's script, None in a notebook.  ``sources`` are the entries of
-    `linecache` for code that is in no file, such as a notebook's cells.  ``profile`` and
-    ``overrides`` are the arguments of `gpuconf.configure`.
+    `linecache` for code that is in no file, such as a notebook's cells.  ``settings`` are
+    the arguments of `gpuconf.configure`.
     """
 
     path: list[str]
@@ -37,8 +37,7 @@ class Setup(NamedTuple):
     main_file: str | None
     sources: Mapping[str, Any]
     is_notebook: bool
-    profile: str | None
-    overrides: Mapping[str, object]
+    settings: Mapping[str, Any]
 
 
 def main() -> None:
@@ -62,7 +61,7 @@ def _answer(setup: Setup, connection: Connection, call: int, answer: int) -> Non
         _take_over(setup)
         if setup.is_notebook:
             forward_displays(connection.send)
-        configure(setup.profile, **setup.overrides)
+        configure(**setup.settings)
         function, args, kwargs = read_value(call)
         result = function(*args, **kwargs)
         del function, args, kwargs

@@ -21,6 +21,7 @@ from gpuconf.machine.cards.cuda_driver import has_primary_context
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_UNSUITABLE = (inspect.isgeneratorfunction, inspect.iscoroutinefunction)
 
 
 @overload
@@ -58,8 +59,12 @@ def isolated(
     """
     if function is None:
         return functools.partial(isolated, profile=profile, timeout_s=timeout_s, **overrides)
-    _refuse_generators(function)
-    named = None if profile is None else os.fspath(profile)
+    if not callable(function) or any(check(function) for check in _UNSUITABLE):
+        raise UsageError(
+            f"gpuconf.isolated: expected a function that returns its result; got {function!r}",
+            hint="return a list instead of a generator",
+        )
+    settings = {"profile": None if profile is None else os.fspath(profile), **overrides}
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -67,9 +72,7 @@ def isolated(
         from gpuconf.isolation.process import run_call
 
         try:
-            return run_call(
-                *(function, args, kwargs), profile=named, overrides=overrides, timeout_s=timeout_s
-            )
+            return run_call(function, args, kwargs, settings=settings, timeout_s=timeout_s)
         except GpuconfError as error:
             if isinstance(error, ShortageError) and has_primary_context():
                 error.hint = (
@@ -79,19 +82,6 @@ def isolated(
             raise without_frames(error) from error.__cause__
 
     return called
-
-
-def _refuse_generators(function: Callable[..., Any]) -> None:
-    if not callable(function):
-        raise UsageError(
-            f"gpuconf.isolated: expected a function; got {function!r}",
-            hint='gpuconf.isolated(function, profile="half-card")',
-        )
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        raise UsageError(
-            f"gpuconf.isolated: {function.__qualname__} is a generator or a coroutine",
-            hint="write a function that returns its results together, in a list",
-        )
 
 
 def _refuse_if_unusable() -> None:

@@ -7,11 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 
-def is_in_notebook() -> bool:
-    """Whether this process shows displays as a notebook does."""
-    return "ipykernel" in sys.modules
-
-
 def forward_displays(send: Callable[[Any], object]) -> None:
     """Pass what this process displays to ``send``, as arguments of :func:`show`."""
     from IPython.core.displaypub import DisplayPublisher

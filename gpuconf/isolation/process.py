@@ -20,13 +20,13 @@ from gpuconf.basics.state_note import STATE_VARIABLE, encode, read_note
 from gpuconf.errors import IsolatedProcessError
 from gpuconf.isolation.arguments import write_call
 from gpuconf.isolation.child import ANSWERED, Setup
-from gpuconf.isolation.displays import is_in_notebook, show
+from gpuconf.isolation.displays import show
 from gpuconf.isolation.results import read_answer
 from gpuconf.support.children.family import ProcessFamily
 from gpuconf.support.children.run import memory_file
 from gpuconf.support.children.signals import signal_name
 
-_POLL_S, _EXIT_POLL_S = 0.1, 0.002
+_POLL_S = 0.1
 _INTERRUPT_S = 20.0  # for the function's clean-up after Ctrl-C
 _EXIT_S = 10.0  # for exit functions after the answer
 _TAIL_CHARACTERS = 4000  # of stderr
@@ -37,12 +37,13 @@ def run_call(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
-    profile: str | None,
-    overrides: Mapping[str, object],
+    settings: Mapping[str, Any],
     timeout_s: float | None,
 ) -> Any:
     """Return what the function returns in its own process, or raise what it raises.
 
+    ``settings`` are the arguments of `gpuconf.configure` there.  The call takes ``timeout_s`` at
+    most.
     Raises UsageError if an argument cannot be sent there, before the process starts, and
     IsolatedProcessError if the process ends without an answer.
     """
@@ -55,7 +56,7 @@ def run_call(
             process = _Process(child, ours, timeout_s)
             finally_.callback(process.close)  # when the family has ended, and writes no more
             with suppress(BrokenPipeError):  # it has already ended, which is reported below
-                ours.send(_setup(profile, overrides))
+                ours.send(_setup(settings))
             process.wait_for_end()
         if os.fstat(answer).st_size == 0:
             raise process.failure()
@@ -136,8 +137,9 @@ class _Process:
     def _forward(self, timeout_s: float) -> bool:
         """Forward what is there within ``timeout_s``; return False if there was nothing."""
         if not self._sources:  # it has closed all, and is about to end
-            time.sleep(min(timeout_s, _EXIT_POLL_S))
-        ready = wait(self._sources, timeout_s) if self._sources else []
+            time.sleep(timeout_s / 20)
+            return False
+        ready = wait(self._sources, timeout_s)
         for source in ready:
             is_open = self._receive() if source is self._connection else self._write(source)
             if not is_open:
@@ -182,20 +184,19 @@ class _Process:
         )
 
 
-def _setup(profile: str | None, overrides: Mapping[str, object]) -> Setup:
+def _setup(settings: Mapping[str, Any]) -> Setup:
     cells = {
         name: (entry[0], None, *entry[2:])  # without a time linecache does not look for the file
-        for name, entry in linecache.cache.items()
+        for name, entry in list(linecache.cache.items())
         if len(entry) == 4 and not os.path.exists(name)
     }
     return Setup(
-        path=[os.path.abspath(entry) for entry in sys.path],
+        path=[entry or os.getcwd() for entry in sys.path],
         argv=list(sys.argv),
         main_file=getattr(sys.modules["__main__"], "__file__", None),
         sources=cells,
-        is_notebook=is_in_notebook(),
-        profile=profile,
-        overrides=overrides,
+        is_notebook="ipykernel" in sys.modules,
+        settings=settings,
     )
 
 

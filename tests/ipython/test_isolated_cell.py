@@ -49,7 +49,6 @@ def test_a_mistake_is_one_error(tmp_path: Path) -> None:
     mistakes = {
         "%%gpuconf isolated -o a+b\n1": "names of variables; got 'a+b'",
         "%%gpuconf plan\n1": "`%%gpuconf plan`: the first line of a cell",
-        "%gpuconf isolated": "with two % it is the first line of one",
         "%%gpuconf isolated --wait x\n1": "does not know '--wait'",
     }
     cells = run_cells(tmp_path, *mistakes)

@@ -8,6 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,7 @@ class TwoPartsError(Exception):
     """Can be pickled, and not unpickled."""
 
     def __init__(self, name: str, *, part: int) -> None:
-        super().__init__(name)
-        self.part = part
-
-
-def raises_two_parts() -> None:
-    """Raise it."""
-    raise TwoPartsError("a", part=1)
+        super().__init__(name, part)
 
 
 # --- what travels -------------------------------------------------------------------------------
@@ -70,7 +65,9 @@ def test_closures_globals_and_options() -> None:
         return os.getpid()
 
     assert (named.__name__, named.__doc__) == ("named", "About it.")
-    assert named() != os.getpid()
+    with ThreadPoolExecutor(2) as pool:  # two calls at the same time
+        pids = [pool.submit(named) for _ in range(2)]
+    assert len({os.getpid(), *(each.result() for each in pids)}) == 3
 
 
 def test_arrays_are_outside_the_pickle() -> None:
@@ -163,8 +160,12 @@ def test_an_exception_keeps_its_type_and_its_lines() -> None:
 
 def test_an_exception_that_cannot_be_rebuilt() -> None:
     """Its text, and its lines, in our own error."""
-    with pytest.raises(gpuconf.IsolatedProcessError, match="TwoPartsError: a") as caught:
-        gpuconf.isolated(raises_two_parts)()
+
+    def raises() -> None:
+        raise TwoPartsError("a", part=1)
+
+    with pytest.raises(gpuconf.IsolatedProcessError, match=r"TwoPartsError: \('a', 1\)") as caught:
+        gpuconf.isolated(raises)()
     assert 'TwoPartsError("a", part=1)' in str(caught.value.__cause__)
 
 
@@ -204,6 +205,10 @@ def test_what_cannot_be_sent_is_named_before_a_process_starts(
     ):
         gpuconf.isolated(print)(sep=file)  # type: ignore[arg-type]
 
+
+def test_results_that_cannot_be_sent() -> None:
+    """A generator, and a function that is one; a generator that is returned is named too."""
+
     def generates() -> Any:
         yield 1
 
@@ -211,10 +216,6 @@ def test_what_cannot_be_sent_is_named_before_a_process_starts(
     for wrong in (generates, 3):
         with pytest.raises(gpuconf.GpuconfError, match="isolated: "):
             gpuconf.isolated(wrong)
-
-
-def test_a_result_that_cannot_be_sent() -> None:
-    """Its type is named."""
     with pytest.raises(gpuconf.GpuconfError, match="the result, of type generator, cannot be sent"):
         gpuconf.isolated(lambda: (each for each in "ab"))()
 

@@ -27,15 +27,19 @@ def state_of(card: Card) -> tuple[int, tuple[object, ...]]:
     return card.used_bytes(), card.processes()
 
 
+def put_on(card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let programs of this process use the card, whose own TensorFlow must start before that."""
+    run_with([sys.executable, "-c", "pass"], os.environ)
+    for name, value in card.environment(os.environ, bridge=bridge).items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.mark.usefixtures("warm_programs")
 def test_three_trials_leave_the_gpu_as_it_was(
     card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has the GPU, a History without its model, and a model that the next one continues."""
-    # The process that has imported TensorFlow must start before its environment names this GPU.
-    run_with([sys.executable, "-c", "pass"], os.environ)
-    for name, value in card.environment(os.environ, bridge=bridge).items():
-        monkeypatch.setenv(name, value)
+    put_on(card, bridge, monkeypatch)
 
     @gpuconf.isolated(profile="half-card")
     def trial(given: Any) -> tuple[Any, ...]:
@@ -77,6 +81,27 @@ def test_three_trials_leave_the_gpu_as_it_was(
     assert state_of(card) == IDLE
 
 
+@pytest.mark.nightly
+@pytest.mark.usefixtures("warm_programs")
+def test_twenty_growing_models(card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process they would fill the GPU; here each finds it empty."""
+    put_on(card, bridge, monkeypatch)
+
+    @gpuconf.isolated
+    def trial(units: int) -> int:
+        import keras
+        import numpy as np
+
+        model = keras.Sequential([keras.Input((4096,)), keras.layers.Dense(units)])
+        model.compile("adam", "mse", jit_compile=False)
+        model.fit(np.ones((8, 4096), "float32"), np.ones((8, units), "float32"), verbose=0)
+        return int(model.count_params())
+
+    for number in range(1, 21):
+        assert trial(512 * number) == 512 * number * 4097
+        assert state_of(card) == IDLE
+
+
 _OTHERS = """
 import sys
 import pynvml
@@ -93,6 +118,14 @@ def in_jax():
     import jax, numpy
     return jax.device_put(numpy.arange(3))
 
+@gpuconf.isolated
+def in_tensorflow():
+    import tensorflow as tf
+    with tf.device("GPU:0"):
+        return tf.constant([1.0, 2.0])
+
+tensor = in_tensorflow()
+report(tensor=str(type(tensor)), sum=float(tensor.sum()), has_tf="tensorflow" in sys.modules)
 array = in_jax()
 report(array=str(type(array)), total=int(array.sum()), imported="jax" in sys.modules)
 layer, tensor = in_torch(1 << 20)
@@ -110,13 +143,15 @@ report(started=torch.cuda.is_initialized(),
 """
 
 
-def test_results_of_torch_and_jax_start_no_cuda(run_on_card: RunOnCard) -> None:
+def test_results_start_no_cuda(run_on_card: RunOnCard) -> None:
     """They are on the CPU here; an out-of-memory error has its type, and is explained."""
     done = run_on_card(_OTHERS, frameworks=("torch", "jax"))
     assert done.code == 0, done.log[-3000:]
     found = done.values
     assert (found["array"], found["total"]) == ("<class 'numpy.ndarray'>", 3)
     assert not found["imported"]
+    assert (found["tensor"], found["sum"]) == ("<class 'numpy.ndarray'>", 3)
+    assert not found["has_tf"]
     assert found["devices"] == ["cpu", True, "cpu"]
     assert found["type"] == "Parameter"
     assert "torch.zeros(wanted" in found["oom"]

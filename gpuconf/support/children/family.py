@@ -115,8 +115,10 @@ class ProcessFamily:
         if pid == os.getpid():
             return False
         marks = _marks_of(pid)
-        if self._mark in marks or self._only_marked:
-            return self._mark in marks
+        if self._mark in marks:
+            return True
+        if self._only_marked:  # a command that has just ended shows no marks
+            return pid in self._started and self._started[pid].returncode is None
         is_new_child = stat.parent == os.getpid() and stat.session not in self._old_sessions
         return is_new_child and not ProcessFamily._living & marks
 
