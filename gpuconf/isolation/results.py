@@ -53,7 +53,6 @@ def write_error(descriptor: int, error: BaseException) -> None:
     text = "".join(traceback.format_exception(type(error), error, trace))
     try:
         content = pickled(error, _ResultPickler)
-        pickle.loads(content)  # some exceptions can be pickled, and not unpickled
     except Exception:
         content = b""
     write_value(descriptor, (None, _Failure(content, message, text)), Pickler)

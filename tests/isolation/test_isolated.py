@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import sys
@@ -27,21 +28,13 @@ from tests.programs.processes import (
     interruptible,
     is_alive,
     run_python,
+    write_package,
 )
 
 pytestmark = pytest.mark.slow  # each call starts a program
 
 LOCK = threading.Lock()
 SCALE = 7
-
-
-def fails() -> None:
-    """Raise in an inner function."""
-
-    def inner() -> None:
-        raise ValueError("inside")  # the line that a traceback must show
-
-    inner()
 
 
 class TwoPartsError(Exception):
@@ -79,6 +72,7 @@ def test_arrays_are_outside_the_pickle() -> None:
         assert os.fstat(file).st_size < 2.01 * array.nbytes  # a view is a second one
         value = read_value(file)
     assert value["a"] is value["same"]
+    assert isinstance(memoryview(value["a"].base.base).obj, mmap.mmap)
 
     @gpuconf.isolated
     def changed(given: Any) -> Any:
@@ -123,6 +117,17 @@ def test_its_own_plan_in_the_environment_before_gpuconf(tmp_path: Path) -> None:
     assert after == "-1"
 
 
+def test_the_project_of_the_script(tmp_path: Path) -> None:
+    """Its own profile applies, from any working directory."""
+    write_package(tmp_path, {"gpuconf.yaml": "gpus: none\n"})
+    program = (
+        "import os, gpuconf\n"
+        "os.chdir('/')\n"
+        "print(gpuconf.isolated(lambda: gpuconf.activation().profile)())\n"
+    )
+    assert run_python(program, tmp_path, environ={"HOME": "/no/home"}) == "project\n"
+
+
 def test_output_goes_to_this_processs_streams(capsys: pytest.CaptureFixture[str]) -> None:
     """Of Python, of C and of a shell, in pieces of a line, and what exit functions write."""
 
@@ -150,6 +155,13 @@ def test_output_goes_to_this_processs_streams(capsys: pytest.CaptureFixture[str]
 
 def test_an_exception_keeps_its_type_and_its_lines() -> None:
     """Its traceback shows the function's source, and none of gpuconf's frames in the process."""
+
+    def fails() -> None:
+        def inner() -> None:
+            raise ValueError("inside")  # the line that a traceback must show
+
+        inner()
+
     with pytest.raises(ValueError, match="inside") as caught:
         gpuconf.isolated(fails)()
     shown = "".join(traceback.format_exception(caught.value))
