@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from gpuconf.basics.terminal import show_no_traceback
 from gpuconf.commands.run.request import add_set, changes_of
-from gpuconf.errors import OriginalTraceback, UsageError
+from gpuconf.errors import GpuconfError, OriginalTraceback, UsageError
 from gpuconf.isolation import isolated
 from gpuconf.isolation.cell import names_read, run_cell
 from gpuconf.support.command_line import CommandParser
@@ -63,7 +64,7 @@ def prepare(words: list[str], cell: str, shell: Any) -> Callable[[], None]:
         names = (names_read(source) - _OF_IPYTHON) & set(shell.user_ns)
         inputs = {name: shell.user_ns[name] for name in names}
         try:
-            shell.user_ns.update(call(source, file, inputs, outputs))
+            shell.user_ns.update(call(source, file, outputs, **inputs))
         except BaseException as error:
             _show_original_traceback(error)
             raise
@@ -76,3 +77,5 @@ def _show_original_traceback(error: BaseException) -> None:
     if isinstance(error.__cause__, OriginalTraceback):
         text = str(error.__cause__)
         error._render_traceback_ = lambda *_: [text]  # type: ignore[attr-defined]
+    elif isinstance(error, GpuconfError):
+        show_no_traceback(error)

@@ -5,15 +5,26 @@ from __future__ import annotations
 import ast
 import symtable
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuconf.errors import UsageError
 
+# What certainly sets its names, unlike a loop or an `if`.
+_SETS_NAMES = (ast.Assign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+
 
 def names_read(source: str) -> set[str]:
-    """Return the global names that code reads, in its functions and classes too."""
-    return set(_names_in(symtable.symtable(source, "<cell>", "exec")))
+    """Return the global names that code reads before it sets them, in functions and classes too."""
+    names, own = set[str](), set[str]()
+    for statement in ast.parse(source).body:
+        table = symtable.symtable(ast.unparse(statement), "<cell>", "exec")
+        changed = [each for each in ast.walk(statement) if isinstance(each, ast.AugAssign)]
+        names |= {each.target.id for each in changed if isinstance(each.target, ast.Name)} - own
+        names |= set(_names_in(table)) - own
+        if isinstance(statement, _SETS_NAMES):
+            own |= {each.get_name() for each in table.get_symbols() if not each.is_referenced()}
+    return names
 
 
 def _names_in(table: symtable.SymbolTable) -> Iterator[str]:
@@ -24,9 +35,7 @@ def _names_in(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _names_in(inner)
 
 
-def run_cell(
-    source: str, file: str, inputs: Mapping[str, Any], outputs: Sequence[str]
-) -> dict[str, Any]:
+def run_cell(source: str, file: str, outputs: Sequence[str], /, **inputs: Any) -> dict[str, Any]:
     """Run code as a cell with the variables ``inputs``; return the variables ``outputs``.
 
     The value of a last line without a semicolon is displayed.  Raises UsageError if the code has

@@ -68,6 +68,7 @@ def _answer(setup: Setup, connection: Connection, call: int, answer: int) -> Non
         show_figures()
         write_result(answer, result)
     except BaseException as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         write_error(answer, error)
 
 

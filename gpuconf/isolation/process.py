@@ -58,7 +58,7 @@ def run_call(
             with suppress(BrokenPipeError):  # it has already ended, which is reported below
                 ours.send(_setup(settings))
             process.wait_for_end()
-        if os.fstat(answer).st_size == 0:
+        if not process.has_answered:
             raise process.failure()
         return read_answer(answer)
 
@@ -91,6 +91,7 @@ class _Process:
         self._sources: list[Any] = [connection, *self._streams]
         self._stderr = ""
         self._is_interrupted = False
+        self.has_answered = False
         # When the process must end, and what that means for the caller.
         self._deadline: tuple[float, BaseException | None] | None = None
         if timeout_s is not None:
@@ -152,6 +153,7 @@ class _Process:
         except (EOFError, OSError):
             return False
         if message == ANSWERED:
+            self.has_answered = True
             self._deadline = time.monotonic() + _EXIT_S, None
         else:
             show(message)

@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_cells_in_ipython(tmp_path: Path) -> None:
-    """Variables and functions go in, `-o` comes back, and no other variable of the notebook
-    changes; an error shows the cell's own lines.
+    """Variables and functions that are read go in, `-o` comes back, and no other variable of the
+    notebook changes; an error shows the cell's own lines.
     """
     cells = run_cells(
         tmp_path,
@@ -31,10 +31,15 @@ def test_cells_in_ipython(tmp_path: Path) -> None:
         "print(y, Made.__name__, kept)",
         "%%gpuconf isolated\nwrong = 1\nwrong / 0",
         "%%gpuconf isolated -o nothing\n1;",
+        "import threading; lock = threading.Lock()",
+        "%%gpuconf isolated -o x\nlock = 3\nx += lock",
+        "print(x)",
+        "%%gpuconf isolated\nlock.acquire()",
         "%%gpuconf isolated\nimport os; os._exit(3)",
     )
     assert [cell.error for cell in cells] == [
-        *("", "", "", "ZeroDivisionError", "UsageError", "IsolatedProcessError"),
+        *("", "", "", "ZeroDivisionError", "UsageError"),
+        *("", "", "", "UsageError", "IsolatedProcessError"),
     ]
     assert cells[1].out == "{'shown': 41}\n"
     assert cells[2].out == "41 Made 1\n"
@@ -42,6 +47,10 @@ def test_cells_in_ipython(tmp_path: Path) -> None:
     assert "line 3, in <module>\n    wrong / 0\n" in shown
     assert "isolation" not in shown
     assert "the cell has not set nothing" in cells[4].out + cells[4].err
+    assert cells[7].out == "23\n"
+    refused = cells[8].out + cells[8].err
+    assert "argument lock of run_cell cannot be sent" in refused
+    assert "Traceback" not in refused
 
 
 def test_a_mistake_is_one_error(tmp_path: Path) -> None:
