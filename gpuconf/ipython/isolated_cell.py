@@ -24,18 +24,12 @@ def parser() -> argparse.ArgumentParser:
         description="Run this cell in its own process, which frees all its GPU memory at the end. "
         "The variables that it reads are copied there.",
     )
-    made.add_argument(
-        "-o",
-        "--output",
-        metavar="NAMES",
-        default="",
-        help="variables to copy back, separated by commas: -o history,weights",
-    )
+    about = "variables to copy back, separated by commas: -o history,weights"
+    made.add_argument("-o", "--output", metavar="NAMES", default="", help=about)
     made.add_argument("--profile", metavar="NAME", help="default: the profile of this notebook")
     add_set(made)
-    made.add_argument(
-        "--timeout", metavar="SECONDS", type=float, help="end the cell after this time"
-    )
+    about = "end the cell after this time"
+    made.add_argument("--timeout", metavar="SECONDS", type=float, help=about)
     return made
 
 
@@ -51,12 +45,8 @@ def prepare(words: list[str], cell: str, shell: Any) -> Callable[[], None]:
             raise UsageError(
                 f"-o: expected names of variables; got {name!r}", hint="-o history,weights"
             )
-    call = isolated(
-        run_cell,
-        profile=options.profile,
-        timeout_s=options.timeout,
-        **changes_of(options.changes),
-    )
+    changes = changes_of(options.changes)
+    call = isolated(run_cell, profile=options.profile, timeout_s=options.timeout, **changes)
 
     def run() -> None:
         source = "\n" + shell.transform_cell(cell)  # so that lines are numbered as in the notebook

@@ -19,8 +19,7 @@ def write_call(
 ) -> None:
     """Write a call into a memory file.
 
-    Raises UsageError with the name of what cannot be sent to another process: an argument, or a
-    variable that the function uses.
+    Raises UsageError that names the argument, or variable of the function, that cannot be sent.
     """
     try:
         write_value(descriptor, (function, args, kwargs), _ArgumentPickler)

@@ -12,7 +12,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuconf.errors import IsolatedProcessError, OriginalTraceback, UsageError
 from gpuconf.isolation.model_file import ModelFile, file_of, keras_of
@@ -20,14 +20,6 @@ from gpuconf.isolation.pickling import Pickler, pickled
 from gpuconf.isolation.values import read_value, write_value
 
 _OWN_FOLDER = os.path.dirname(__file__)
-
-
-class _Failure(NamedTuple):
-    """An exception: its pickle, its type and message, and all that a traceback shows."""
-
-    pickle: bytes
-    message: str
-    trace: str
 
 
 def write_result(descriptor: int, result: Any) -> None:
@@ -55,7 +47,7 @@ def write_error(descriptor: int, error: BaseException) -> None:
         content = pickled(error, _ResultPickler)
     except Exception:
         content = b""
-    write_value(descriptor, (None, _Failure(content, message, text)), Pickler)
+    write_value(descriptor, (None, (content, message, text)), Pickler)
 
 
 def read_answer(descriptor: int) -> Any:
@@ -67,11 +59,12 @@ def read_answer(descriptor: int) -> Any:
     result, failure = read_value(descriptor)
     if failure is None:
         return result
+    content, message, text = failure
     try:
-        error = pickle.loads(failure.pickle)
+        error = pickle.loads(content)
     except Exception:
-        error = IsolatedProcessError(f"the isolated function raised {failure.message}")
-    raise error from OriginalTraceback(failure.trace)
+        error = IsolatedProcessError(f"the isolated function raised {message}")
+    raise error from OriginalTraceback(text)
 
 
 class _ResultPickler(Pickler):

@@ -54,31 +54,22 @@ def test_cells_in_ipython(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_one_error(tmp_path: Path) -> None:
-    """Without a traceback; nothing runs."""
+    """Without a traceback; nothing runs. Help is no error, and `%unload_ext` removes the magic."""
     mistakes = {
         "%%gpuconf isolated -o a+b\n1": "names of variables; got 'a+b'",
         "%%gpuconf plan\n1": "`%%gpuconf plan`: the first line of a cell",
         "%%gpuconf isolated --wait x\n1": "does not know '--wait'",
     }
-    cells = run_cells(tmp_path, *mistakes)
-    for found, words in zip(cells, mistakes.values(), strict=True):
+    more = ("%%gpuconf isolated --help\n1", "%gpuconf help isolated", "%unload_ext gpuconf")
+    cells = run_cells(tmp_path, *mistakes, *more, "%%gpuconf isolated\nprint('it ran')")
+    *found_of, line_help, cell_help, _, unloaded = cells
+    assert line_help.out == cell_help.out
+    assert line_help.out.startswith("usage: %%gpuconf isolated")
+    assert "it ran" not in unloaded.out
+    for found, words in zip(found_of, mistakes.values(), strict=True):
         assert found.error == "UsageError"
         assert words in found.out + found.err
         assert "Traceback" not in found.out + found.err
-
-
-def test_help_and_unload(tmp_path: Path) -> None:
-    """The options are listed, and no list of commands below; afterwards there is no magic."""
-    cells = run_cells(
-        tmp_path,
-        "%%gpuconf isolated --help\n1",
-        "%gpuconf help isolated",
-        "%unload_ext gpuconf",
-        "%%gpuconf isolated\nprint('it ran')",
-    )
-    assert cells[0].out == cells[1].out
-    assert cells[0].out.startswith("usage: %%gpuconf isolated")
-    assert "it ran" not in cells[3].out
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,22 @@ def put_on(card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("warm_programs")
-def test_three_trials_leave_the_gpu_as_it_was(
-    card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1), pytest.param(range(512, 10752, 512), marks=pytest.mark.nightly)],
+    ids=["three", "twenty"],
+)
+def test_trials_leave_the_gpu_as_it_was(
+    card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int]
 ) -> None:
-    """Each has the GPU, a History without its model, and a model that the next one continues."""
+    """Each has the GPU, a History without its model, and a model that a next one continues.
+
+    Twenty growing models would fill the GPU in one process.
+    """
     put_on(card, bridge, monkeypatch)
 
     @gpuconf.isolated(profile="half-card")
-    def trial(given: Any) -> tuple[Any, ...]:
+    def trial(given: Any, units: int) -> tuple[Any, ...]:
         import keras
         import numpy as np
         import pynvml
@@ -52,24 +61,24 @@ def test_three_trials_leave_the_gpu_as_it_was(
             def call(self, x: Any) -> Any:
                 return 2 * x
 
-        data = np.ones((8, 4), "float32")
+        data = np.ones((8, 4096), "float32")
         model = given
         if model is None:
-            layers = [keras.Input((4,)), keras.layers.Dense(1), Doubling()]
+            layers = [keras.Input((4096,)), keras.layers.Dense(units), Doubling()]
             model = keras.Sequential(layers)
             model.compile("adam", "mse", jit_compile=False)
-        history = model.fit(data, data[:, 0], verbose=0)
+        history = model.fit(data, np.ones((8, units)), verbose=0)
         pynvml.nvmlInit()
         used = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).used
         steps = int(model.optimizer.iterations)
         return used, steps, history, model, tf.constant([1.0]), tf.Variable(2), keras.Variable(3.0)
 
     model = None
-    for number in (1, 2, 3):
+    for number, units in enumerate(sizes, start=1):
         assert state_of(card) == IDLE
-        used, steps, history, model, *values = trial(model)
+        used, steps, history, model, *values = trial(model if units == 1 else None, units)
         assert used > STORY.used_bytes + 400 * MIB  # a CUDA context at least
-        assert steps == number
+        assert steps == (number if units == 1 else 1)
         assert len(history.history["loss"]) == 1
         assert not hasattr(history, "model")
         assert isinstance(model, gpuconf.ModelFile)
@@ -79,27 +88,6 @@ def test_three_trials_leave_the_gpu_as_it_was(
             ("ndarray", 3),
         ]
     assert state_of(card) == IDLE
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("warm_programs")
-def test_twenty_growing_models(card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one process they would fill the GPU; here each finds it empty."""
-    put_on(card, bridge, monkeypatch)
-
-    @gpuconf.isolated
-    def trial(units: int) -> int:
-        import keras
-        import numpy as np
-
-        model = keras.Sequential([keras.Input((4096,)), keras.layers.Dense(units)])
-        model.compile("adam", "mse", jit_compile=False)
-        model.fit(np.ones((8, 4096), "float32"), np.ones((8, units), "float32"), verbose=0)
-        return int(model.count_params())
-
-    for number in range(1, 21):
-        assert trial(512 * number) == 512 * number * 4097
-        assert state_of(card) == IDLE
 
 
 _OTHERS = """
