@@ -68,6 +68,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "howto/out-of-memory-at-start",
         "howto/keras-2018",
         "howto/notebook-kernels",
+        "howto/hyper-parameter-search",
         "howto/lab-machine",
         "howto/lab-policy",
         "howto/ray",

@@ -17,13 +17,14 @@ _HOMES = {
     "gpuconf.commands.estimate": "estimate MemoryEstimate",
     "gpuconf.batching": "evaluate predict fit oom_safe session_evaluate",
     "gpuconf.commands.explain": "explain Diagnosis",
+    "gpuconf.isolation": "isolated ModelFile",
     "gpuconf.profile": "load_profile Profile",
     "gpuconf.session.activation": "Activation",
     "gpuconf.session.max_memory": "max_memory",
     "gpuconf.session.release": "release",
     "gpuconf.planner": "Plan",
     "gpuconf.errors": "GpuconfError ProfileError ProfileNotFoundError TooLateError ShortageError "
-    "MissingDependencyError BackendError",
+    "MissingDependencyError BackendError IsolatedProcessError",
 }
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 # IPython looks these up when `%load_ext gpuconf` loads this package.
@@ -34,8 +35,10 @@ __all__ = [
     "BackendError",
     "Diagnosis",
     "GpuconfError",
+    "IsolatedProcessError",
     "MemoryEstimate",
     "MissingDependencyError",
+    "ModelFile",
     "Plan",
     "Profile",
     "ProfileError",
@@ -50,6 +53,7 @@ __all__ = [
     "explain",
     "fit",
     "install_session",
+    "isolated",
     "load_profile",
     "max_memory",
     "oom_safe",
@@ -66,12 +70,14 @@ if TYPE_CHECKING:
     from gpuconf.errors import (
         BackendError,
         GpuconfError,
+        IsolatedProcessError,
         MissingDependencyError,
         ProfileError,
         ProfileNotFoundError,
         ShortageError,
         TooLateError,
     )
+    from gpuconf.isolation import ModelFile, isolated
     from gpuconf.planner import Plan
     from gpuconf.profile import Profile, load_profile
     from gpuconf.session.activation import Activation

@@ -124,6 +124,17 @@ class ShortageError(GpuconfError, RuntimeError):
         self.wanted = dict(wanted or {})
 
 
+class IsolatedProcessError(GpuconfError, RuntimeError):
+    """An isolated function's process has ended without a result, or took too long."""
+
+
+class OriginalTraceback(Exception):  # noqa: N818  # the name is read above a traceback
+    """The traceback of an exception in an isolated process; the cause of the one raised here."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0].rstrip()}"
+
+
 class MissingDependencyError(GpuconfError, ImportError):
     """A library that this feature needs is not installed."""
 

@@ -155,6 +155,21 @@ def test_functions_that_cannot_work_on_windows_say_so(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_isolated_functions_need_linux(tmp_path: Path, platform: str) -> None:
+    """A module that decorates its functions can be imported, and a call names the platform."""
+    program = """
+        import gpuconf
+        decorated = gpuconf.isolated(print)
+        try:
+            decorated()
+        except gpuconf.GpuconfError as error:
+            print(error)
+    """
+    shown = f"gpuconf.isolated works only on Linux; this is {platform}\n"
+    assert program_on(platform, tmp_path, program).stdout == shown
+
+
 @pytest.mark.parametrize("options", [(), ("--help",)], ids=["bare", "help"])
 def test_a_command_works_on_windows_or_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Exit code 1 and two lines for each that needs Linux; none ends as a bug in gpuconf."""

@@ -18,6 +18,7 @@ def load_ipython_extension(shell: Any) -> None:
     failures = Failures(shell)
     magic = GpuconfMagic(shell, failures)
     shell.register_magic_function(magic.run, "line", NAME)
+    shell.register_magic_function(magic.run_cell, "cell", NAME)
     shell.events.register("post_run_cell", failures.after_cell)
     _loaded[id(shell)] = failures
 
@@ -28,4 +29,5 @@ def unload_ipython_extension(shell: Any) -> None:
     if failures is None:
         return
     shell.events.unregister("post_run_cell", failures.after_cell)
-    shell.magics_manager.magics["line"].pop(NAME, None)
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop(NAME, None)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "gpuconf"
 _PROG = f"%{NAME}"
+_ISOLATED = "isolated"
 # The magic's commands, with their lines in `%gpuconf help`.
 HELP = {
     "profile": "show the profile in force, or choose one, before the framework is imported",
@@ -35,6 +37,8 @@ HELP = {
     "explain": "say why the last cell failed, or the run of a log, and what to change",
     "estimate": "say what a model of this notebook takes of a GPU's memory, and which batch fits",
     "profiles": COMMANDS["profiles"],
+    "isolated": "with %% as a cell's first line: run the cell in its own process, and free its GPU "
+    "memory",
     "docs": COMMANDS["docs"],
     "help": "this list, or what a command takes: %gpuconf help plan",
 }
@@ -55,16 +59,25 @@ class GpuconfMagic:
         A mistake gives one clear error without a traceback, and ends the cell, as an
         exception does.
         """
-        try:
+        with _without_tracebacks():
             self._run(_words_of(line))
-        except SystemExit:  # argparse, after --help
-            return
-        except GpuconfError as error:
-            show_no_traceback(error)
-            raise error.with_traceback(None) from None
-        except Exception:
-            say("this is a bug in gpuconf; please report it with the traceback")
-            raise
+
+    def run_cell(self, line: str, cell: str) -> None:
+        """``%%gpuconf isolated``: the cell in its own process; an exception is shown as it is."""
+        from gpuconf.ipython import isolated_cell
+
+        call = None
+        with _without_tracebacks():
+            name, *words = _words_of(line) or [""]
+            if name != _ISOLATED:
+                raise UsageError(
+                    f"`%{_PROG} {line.strip()}`: the first line of a cell can be "
+                    f"`%{_PROG} {_ISOLATED}` only",
+                    hint=f"{_PROG} help {_ISOLATED}",
+                )
+            call = isolated_cell.prepare(words, cell, self._shell)
+        if call is not None:
+            call()
 
     def _run(self, words: list[str]) -> None:
         name, *rest = words or ["help"]
@@ -79,6 +92,10 @@ class GpuconfMagic:
             from gpuconf.ipython import profile
 
             profile.run(rest, output)
+        elif name == _ISOLATED:
+            from gpuconf.ipython import isolated_cell
+
+            isolated_cell.parser().print_help()
         elif name == "estimate":
             from gpuconf.ipython import estimate
 
@@ -121,6 +138,20 @@ class GpuconfMagic:
             output.document(found)
         else:
             output.show(of_diagnosis(found, source=None))
+
+
+@contextmanager
+def _without_tracebacks() -> Iterator[None]:
+    try:
+        yield
+    except SystemExit:  # argparse, after --help
+        return
+    except GpuconfError as error:
+        show_no_traceback(error)
+        raise error.with_traceback(None) from None
+    except Exception:
+        say("this is a bug in gpuconf; please report it with the traceback")
+        raise
 
 
 def _words_of(line: str) -> list[str]:

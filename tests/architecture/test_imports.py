@@ -15,7 +15,7 @@ PACKAGE = ROOT / "gpuconf"
 PUBLIC_FUNCTIONS = {
     *("plan", "configure", "activation", "install_session", "load_profile"),
     *("explain", "estimate", "evaluate", "predict", "fit", "oom_safe", "session_evaluate"),
-    *("max_memory", "release"),
+    *("isolated", "max_memory", "release"),
 }
 # Folders in which each entry is a room.  Elsewhere a room is an entry of the package itself.
 HALLS = {"machine", "support", "commands"}

@@ -60,6 +60,18 @@ def embed(pictures: list[int], scale: float = 1.0) -> list[float]:
     return [scale * each for each in pictures]
 
 
+@gpuconf.isolated(profile="half-card", timeout_s=600)
+def train(units: int, rate: float = 0.1) -> float:
+    """With options, and below without."""
+    return units * rate
+
+
+def isolating() -> None:
+    """A decorated function keeps its own type."""
+    assert_type(train(64, rate=0.01), float)
+    assert_type(gpuconf.isolated(len)("ab"), int)
+
+
 def batching(model: Any, x: Any) -> None:
     """Batches that survive, with a callback."""
     assert_type(embed([1, 2], scale=0.5), list[float])

@@ -33,14 +33,17 @@ class ProcessFamily:
     Timeouts, errors, Ctrl-C, SIGTERM and SIGHUP all exit it.  It uses only SIGKILL, which works on
     a stopped process and cannot be ignored.  It kills this process's children in sessions that did
     not exist before, everything below them, and processes with the mark.  Children that others
-    started in this process are left alone, even if they are orphaned.  Afterwards ``is_gone`` is
-    False if a process did not end within ``patience_s`` seconds.
+    started in this process are left alone, even if they are orphaned.  ``only_marked`` is for a
+    user's own process, which starts children in other threads: it kills only the command, processes
+    below it and those with the mark, and adopts no orphans.  Afterwards ``is_gone`` is False if a
+    process did not end within ``patience_s`` seconds.
     """
 
     _living: ClassVar[set[str]] = set()  # the families of this process that have not ended
 
-    def __init__(self, *, patience_s: float = _PATIENCE_S) -> None:
+    def __init__(self, *, patience_s: float = _PATIENCE_S, only_marked: bool = False) -> None:
         self._patience_s = patience_s
+        self._only_marked = only_marked
         self._mark = uuid.uuid4().hex
         self._started: dict[int, subprocess.Popen[bytes]] = {}
         self._old_sessions: set[int] = set()
@@ -50,7 +53,8 @@ class ProcessFamily:
     def __enter__(self) -> ProcessFamily:
         self._old_sessions = {stat.session for stat in _processes().values()}
         self._context.enter_context(ended_in_order())
-        self._context.enter_context(_subreaper())
+        if not self._only_marked:
+            self._context.enter_context(_subreaper())
         self._context.callback(ProcessFamily._living.discard, self._mark)
         ProcessFamily._living.add(self._mark)
         return self
@@ -113,6 +117,8 @@ class ProcessFamily:
         marks = _marks_of(pid)
         if self._mark in marks:
             return True
+        if self._only_marked:  # a command that has just ended shows no marks
+            return pid in self._started and self._started[pid].returncode is None
         is_new_child = stat.parent == os.getpid() and stat.session not in self._old_sessions
         return is_new_child and not ProcessFamily._living & marks
 

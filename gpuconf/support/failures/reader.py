@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Mapping
 
+from gpuconf.errors import OriginalTraceback
 from gpuconf.support.failures.facts.allocations import AllocationReader
 from gpuconf.support.failures.facts.card import CardReader, LoggedCard
 from gpuconf.support.failures.facts.details import batch_size_in, details_in
@@ -33,7 +34,11 @@ def read(exc_or_text: BaseException | str | bytes) -> Reading:
     a log of any length, a notebook's JSON, or the bytes of either.
     """
     if isinstance(exc_or_text, BaseException):
-        exc_or_text = "".join(traceback.format_exception(exc_or_text))
+        original = exc_or_text.__cause__
+        if isinstance(original, OriginalTraceback):  # it has the lines of the user's function
+            exc_or_text = str(original)
+        else:
+            exc_or_text = "".join(traceback.format_exception(exc_or_text))
     if isinstance(exc_or_text, str):
         exc_or_text = exc_or_text.encode("utf-8", "replace")
     return read_chunks([printed_by_cells(exc_or_text) or exc_or_text])

@@ -27,7 +27,7 @@ _LIBRARY = re.compile(
     r"|[/\\]tensorflow[/\\]python[/\\]|[/\\](?:tf_)?keras[/\\]src[/\\]|[/\\]jax[/\\]_src[/\\]"
     r"|[/\\]runpy\.py|[/\\]importlib[/\\]|__autograph_generated_file|<__array_function__|<decorator"
     r"|[/\\]gpuconf[/\\](?:__init__|__main__|auto|backends|basics|batching|callbacks|commands|errors"
-    r"|images|injected|ipython|machine|planner|profile|ray|session|simcard|support|version)\b"
+    r"|images|injected|ipython|isolation|machine|planner|profile|ray|session|simcard|support|version)\b"
     r"|[/\\]pydevd?|[/\\]spyder|[/\\]ipykernel[/\\]",
     re.IGNORECASE,
 )

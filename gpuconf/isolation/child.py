@@ -1,0 +1,87 @@
+"""The program of an isolated process; its arguments are the caller's pid and three descriptors.
+
+gpuconf sets its limit first.  Only then are the function and its arguments unpickled, which may
+import a framework.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from gpuconf.isolation.displays import forward_displays, show_figures
+from gpuconf.isolation.results import write_error, write_result
+from gpuconf.isolation.values import read_value
+from gpuconf.session.configure import configure
+from gpuconf.support.children.signals import end_with_parent
+
+ANSWERED = "answered"
+
+
+class Setup(NamedTuple):
+    """What the process takes over from the caller.
+
+    ``main_file`` is the caller's script, None in a notebook.  ``sources`` are the entries of
+    `linecache` for code that is in no file, such as a notebook's cells.  ``settings`` are
+    the arguments of `gpuconf.configure`.
+    """
+
+    path: list[str]
+    argv: list[str]
+    main_file: str | None
+    sources: Mapping[str, Any]
+    is_notebook: bool
+    settings: Mapping[str, Any]
+
+
+def main() -> None:
+    """Run one call and write its answer."""
+    parent, socket, call, answer = map(int, sys.argv[1:])
+    end_with_parent()
+    if os.getppid() != parent:  # it had ended before
+        return
+    with Connection(socket) as connection:
+        try:
+            setup = connection.recv()
+        except EOFError:
+            return
+        _answer(setup, connection, call, answer)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        connection.send(ANSWERED)
+
+
+def _answer(setup: Setup, connection: Connection, call: int, answer: int) -> None:
+    try:
+        _take_over(setup)
+        if setup.is_notebook:
+            forward_displays(connection.send)
+        configure(**setup.settings)
+        function, args, kwargs = read_value(call)
+        result = function(*args, **kwargs)
+        del function, args, kwargs
+        show_figures()
+        write_result(answer, result)
+    except BaseException as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        write_error(answer, error)
+
+
+def _take_over(setup: Setup) -> None:
+    sys.path[:] = setup.path
+    sys.argv[:] = setup.argv
+    linecache.cache.update(setup.sources)
+    if setup.main_file is not None:  # the project's profile is searched from here
+        sys.modules["__main__"].__file__ = setup.main_file
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8", write_through=True)
+
+
+if __name__ == "__main__":
+    main()

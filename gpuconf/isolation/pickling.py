@@ -1,0 +1,36 @@
+"""cloudpickle, by which functions and classes of scripts and of notebook cells travel by value."""
+
+from __future__ import annotations
+
+import io
+import types
+from typing import Any
+
+import cloudpickle
+
+
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """cloudpickle's, whose functions remember the file of their source.
+
+    cloudpickle 3.1.3 replaces it by ``<dynamic-code>``.  Without it tracebacks have no source
+    lines, and AutoGraph cannot convert the function.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how ``value`` is pickled; NotImplemented for pickle's own way."""
+        if isinstance(value, types.CodeType):
+            make, parts = self.dispatch_table[types.CodeType](value)
+            return _with_file, (make, parts, value.co_filename)
+        return super().reducer_override(value)
+
+
+def _with_file(make: Any, parts: Any, file: str) -> types.CodeType:
+    code: types.CodeType = make(*parts)
+    return code.replace(co_filename=file)
+
+
+def pickled(value: Any, pickler: type[Pickler] = Pickler) -> bytes:
+    """Return the pickle of a small value, with its arrays inside."""
+    file = io.BytesIO()
+    pickler(file, protocol=5).dump(value)
+    return file.getvalue()

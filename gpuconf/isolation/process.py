@@ -1,0 +1,222 @@
+"""One process for one call: it is started, its output is forwarded, and nothing of it is left."""
+
+from __future__ import annotations
+
+import codecs
+import linecache
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from gpuconf.basics.environment import before_gpuconf
+from gpuconf.basics.state_note import STATE_VARIABLE, encode, read_note
+from gpuconf.errors import IsolatedProcessError
+from gpuconf.isolation.arguments import write_call
+from gpuconf.isolation.child import ANSWERED, Setup
+from gpuconf.isolation.displays import show
+from gpuconf.isolation.results import read_answer
+from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.run import memory_file
+from gpuconf.support.children.signals import signal_name
+
+_POLL_S = 0.1
+_INTERRUPT_S = 20.0  # for the function's clean-up after Ctrl-C
+_EXIT_S = 10.0  # for exit functions after the answer
+_TAIL_CHARACTERS = 4000  # of stderr
+
+
+def run_call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    settings: Mapping[str, Any],
+    timeout_s: float | None,
+) -> Any:
+    """Return what the function returns in its own process, or raise what it raises.
+
+    ``settings`` are the arguments of `gpuconf.configure` there.  The call takes ``timeout_s`` at
+    most.
+    Raises UsageError if an argument cannot be sent there, before the process starts, and
+    IsolatedProcessError if the process ends without an answer.
+    """
+    with memory_file("call") as call, memory_file("answer") as answer:
+        write_call(call, function, args, kwargs)
+        ours, theirs = multiprocessing.Pipe()
+        with ours, ExitStack() as finally_, ProcessFamily(only_marked=True) as family:
+            with theirs:
+                child = _start(family, theirs.fileno(), call, answer)
+            process = _Process(child, ours, timeout_s)
+            finally_.callback(process.close)  # when the family has ended, and writes no more
+            with suppress(BrokenPipeError):  # it has already ended, which is reported below
+                ours.send(_setup(settings))
+            process.wait_for_end()
+        if not process.has_answered:
+            raise process.failure()
+        return read_answer(answer)
+
+
+def _start(family: ProcessFamily, *descriptors: int) -> subprocess.Popen[bytes]:
+    words = map(str, (os.getpid(), *descriptors))
+    return family.start(
+        [sys.executable, "-m", "gpuconf.isolation.child", *words],
+        _environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=None if _is_terminal(sys.stdout, 1) else subprocess.PIPE,
+        stderr=None if _is_terminal(sys.stderr, 2) else subprocess.PIPE,
+        pass_fds=descriptors,
+    )
+
+
+class _Process:
+    """The caller's view of the process."""
+
+    def __init__(
+        self, child: subprocess.Popen[bytes], connection: Connection, timeout_s: float | None
+    ) -> None:
+        self._child = child
+        self._connection = connection
+        self._streams = {
+            pipe: (name, codecs.getincrementaldecoder("utf-8")("replace"))
+            for name, pipe in (("stdout", child.stdout), ("stderr", child.stderr))
+            if pipe is not None
+        }
+        self._sources: list[Any] = [connection, *self._streams]
+        self._stderr = ""
+        self._is_interrupted = False
+        self.has_answered = False
+        # When the process must end, and what that means for the caller.
+        self._deadline: tuple[float, BaseException | None] | None = None
+        if timeout_s is not None:
+            late = f"the isolated function did not end within {timeout_s:g} s and was stopped"
+            self._deadline = time.monotonic() + timeout_s, IsolatedProcessError(late)
+
+    def wait_for_end(self) -> None:
+        """Forward what the process writes until it has ended, or has no time left.
+
+        Ctrl-C is for the function, which decides what happens; a second one is raised here.
+        """
+        is_over = False
+        while not is_over:
+            with self._interrupts_forwarded():
+                self._forward(_POLL_S)
+                is_over = self._child.poll() is not None or self._is_late()
+
+    @contextmanager
+    def _interrupts_forwarded(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._is_interrupted:
+                raise
+            self._is_interrupted = True
+            self._deadline = time.monotonic() + _INTERRUPT_S, KeyboardInterrupt()
+            with suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGINT)
+
+    def close(self) -> None:
+        """Forward the rest of what the process has written."""
+        while self._forward(0):
+            pass
+        for stream in self._streams:
+            stream.close()
+
+    def _is_late(self) -> bool:
+        if self._deadline is None or time.monotonic() < self._deadline[0]:
+            return False
+        if self._deadline[1] is not None:
+            raise self._deadline[1]
+        return True
+
+    def _forward(self, timeout_s: float) -> bool:
+        """Forward what is there within ``timeout_s``; return False if there was nothing."""
+        if not self._sources:  # it has closed all, and is about to end
+            time.sleep(timeout_s / 20)
+            return False
+        ready = wait(self._sources, timeout_s)
+        for source in ready:
+            is_open = self._receive() if source is self._connection else self._write(source)
+            if not is_open:
+                self._sources.remove(source)
+        return bool(ready)
+
+    def _receive(self) -> bool:
+        try:
+            message = self._connection.recv()
+        except (EOFError, OSError):
+            return False
+        if message == ANSWERED:
+            self.has_answered = True
+            self._deadline = time.monotonic() + _EXIT_S, None
+        else:
+            show(message)
+        return True
+
+    def _write(self, source: Any) -> bool:
+        """Write to this process's own stream, which a notebook or a test may have replaced."""
+        name, decoder = self._streams[source]
+        data = os.read(source.fileno(), 65536)
+        text = decoder.decode(data, final=not data)
+        if name == "stderr":
+            self._stderr = (self._stderr + text)[-_TAIL_CHARACTERS:]
+        stream = getattr(sys, name)
+        if stream is not None and text:
+            stream.write(text)
+            stream.flush()
+        return bool(data)
+
+    def failure(self) -> BaseException:
+        """Return the error for a process that has ended without an answer."""
+        if self._is_interrupted:
+            return KeyboardInterrupt()
+        code = self._child.returncode
+        how = f"exit code {code}" if code >= 0 else signal_name(-code)
+        said = f"; the end of its stderr:\n{self._stderr}" if self._stderr.strip() else ""
+        full = "see whether host memory was full: sudo dmesg | grep -i 'out of memory'"
+        return IsolatedProcessError(
+            f"the isolated process ended without a result: {how}{said}",
+            hint=full if code == -signal.SIGKILL else None,
+        )
+
+
+def _setup(settings: Mapping[str, Any]) -> Setup:
+    cells = {
+        name: (entry[0], None, *entry[2:])  # without a time linecache does not look for the file
+        for name, entry in list(linecache.cache.items())
+        if len(entry) == 4 and not os.path.exists(name)
+    }
+    return Setup(
+        path=[entry or os.getcwd() for entry in sys.path],
+        argv=list(sys.argv),
+        main_file=getattr(sys.modules["__main__"], "__file__", None),
+        sources=cells,
+        is_notebook="ipykernel" in sys.modules,
+        settings=settings,
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment before gpuconf, with a note of this process's profile.
+
+    The process plans for itself: this one may use the CPU only, and the process a GPU.
+    """
+    environ = before_gpuconf(os.environ)
+    note = read_note(os.environ)
+    if note is not None:
+        environ[STATE_VARIABLE] = encode(note._replace(records=(), gpus=()))
+    return environ
+
+
+def _is_terminal(stream: Any, descriptor: int) -> bool:
+    """Whether a stream is this terminal, to which the process can write for itself."""
+    try:
+        return bool(stream.isatty()) and stream.fileno() == descriptor
+    except (AttributeError, OSError, ValueError):  # None, without a descriptor, or closed
+        return False

@@ -1,0 +1,350 @@
+"""``gpuconf.isolated`` without a framework: what travels, what is refused, and how a call ends."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuconf
+from gpuconf.isolation.pickling import Pickler
+from gpuconf.isolation.values import read_value, write_value
+from gpuconf.support.children.run import memory_file
+from tests.programs.card_clients import wait_until
+from tests.programs.processes import (
+    Program,
+    Start,
+    clean_environment,
+    interruptible,
+    is_alive,
+    run_python,
+    write_package,
+)
+
+pytestmark = pytest.mark.slow  # each call starts a program
+
+LOCK = threading.Lock()
+SCALE = 7
+
+
+class TwoPartsError(Exception):
+    """Can be pickled, and not unpickled."""
+
+    def __init__(self, name: str, *, part: int) -> None:
+        super().__init__(name, part)
+
+
+# --- what travels -------------------------------------------------------------------------------
+
+
+def test_closures_globals_and_options() -> None:
+    """A lambda and its closure, a global, keywords; the name and docstring are the function's."""
+    offset = 1
+    assert gpuconf.isolated(lambda x, *, y: x * SCALE + y + offset)(5, y=2) == 38
+
+    @gpuconf.isolated(timeout_s=60)
+    def named() -> int:
+        """About it."""
+        return os.getpid()
+
+    assert (named.__name__, named.__doc__) == ("named", "About it.")
+    with ThreadPoolExecutor(2) as pool:  # two calls at the same time
+        pids = [pool.submit(named) for _ in range(2)]
+    assert len({os.getpid(), *(each.result() for each in pids)}) == 3
+
+
+def test_arrays_are_outside_the_pickle() -> None:
+    """Equal in both directions, writable, and in the file only once."""
+    array = np.arange(1 << 20, dtype="u1").reshape(1024, 1024)
+    with memory_file("test") as file:
+        write_value(file, "an earlier value that is longer " * 100_000, Pickler)
+        write_value(file, {"a": array, "same": array, "turned": array.T}, Pickler)
+        assert os.fstat(file).st_size < 2.01 * array.nbytes  # a view is a second one
+        value = read_value(file)
+    assert value["a"] is value["same"]
+    assert isinstance(memoryview(value["a"].base.base).obj, mmap.mmap)
+
+    @gpuconf.isolated
+    def changed(given: Any) -> Any:
+        given["a"][0, 0] = 9
+        return given["a"], given["turned"]
+
+    result, turned = changed(value)
+    assert (result[0, 0], value["a"][0, 0]) == (9, 0)
+    np.testing.assert_array_equal(turned, array.T)
+    result += 1  # a private copy, not a read-only map
+
+
+def test_classes_of_a_script_are_its_own_again(tmp_path: Path) -> None:
+    """A script without a main guard, whose instance comes back as an instance of the same class."""
+    program = (
+        "import gpuconf\n"
+        "class Point:\n"
+        "    def __init__(self, x): self.x = x\n"
+        "@gpuconf.isolated\n"
+        "def twice(point): return Point(point.x * 2)\n"
+        "made = twice(Point(4))\n"
+        "print(isinstance(made, Point), made.x)\n"
+    )
+    assert run_python(program, tmp_path) == "True 8\n"
+
+
+def test_its_own_plan_in_the_environment_before_gpuconf(tmp_path: Path) -> None:
+    """The caller's profile, or another; variables that a plan has set here are not set there."""
+    program = (
+        "import os, gpuconf\n"
+        "gpuconf.configure('cpu-only')\n"
+        "assert os.environ['CUDA_VISIBLE_DEVICES'] == '-1'\n"
+        "def seen():\n"
+        "    return str(gpuconf.activation().profile), os.environ.get('CUDA_VISIBLE_DEVICES')\n"
+        "print(gpuconf.isolated(seen)())\n"
+        "print(gpuconf.isolated(profile='half-card', memory={'memory_limit': '4GiB'})(seen)())\n"
+        "print(os.environ['CUDA_VISIBLE_DEVICES'])\n"
+    )
+    first, second, after = run_python(program, tmp_path).splitlines()
+    assert first == "('cpu-only', '-1')"
+    assert second == "('half-card', None)"
+    assert after == "-1"
+
+
+def test_the_project_of_the_script(tmp_path: Path) -> None:
+    """Its own profile applies, from any working directory."""
+    write_package(tmp_path, {"gpuconf.yaml": "gpus: none\n"})
+    program = (
+        "import os, gpuconf\n"
+        "os.chdir('/')\n"
+        "print(gpuconf.isolated(lambda: gpuconf.activation().profile)())\n"
+    )
+    assert run_python(program, tmp_path, environ={"HOME": "/no/home"}) == "project\n"
+
+
+def test_output_goes_to_this_processs_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of Python, of C and of a shell, in pieces of a line, and what exit functions write."""
+
+    @gpuconf.isolated
+    def talks() -> None:
+        import atexit
+        import subprocess
+
+        print("from Python ä")
+        print("to stderr", file=sys.stderr)
+        os.write(1, b"from C\n")
+        subprocess.run("echo from a shell", shell=True, check=True)
+        print("x" * 200_000)
+        atexit.register(print, "at exit")
+
+    talks()
+    out, err = capsys.readouterr()
+    *lines, long, last = out.splitlines()
+    assert lines == ["from Python ä", "from C", "from a shell"]
+    assert (len(long), last, err) == (200_000, "at exit", "to stderr\n")
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def test_an_exception_keeps_its_type_and_its_lines() -> None:
+    """Its traceback shows the function's source, and none of gpuconf's frames in the process."""
+
+    def fails() -> None:
+        def inner() -> None:
+            raise ValueError("inside")  # the line that a traceback must show
+
+        inner()
+
+    with pytest.raises(ValueError, match="inside") as caught:
+        gpuconf.isolated(fails)()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert 'raise ValueError("inside")  # the line that a traceback must show' in shown
+    assert shown.count(f'File "{__file__}"') == 3  # fails, inner, and this test
+    assert "child.py" not in shown
+
+
+def test_an_exception_that_cannot_be_rebuilt() -> None:
+    """Its text, and its lines, in our own error."""
+
+    def raises() -> None:
+        raise TwoPartsError("a", part=1)
+
+    with pytest.raises(gpuconf.IsolatedProcessError, match=r"TwoPartsError: \('a', 1\)") as caught:
+        gpuconf.isolated(raises)()
+    assert 'TwoPartsError("a", part=1)' in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [("os._exit(3)", "exit code 3"), ("os.kill(os.getpid(), 9)", "SIGKILL")],
+)
+def test_no_result(code: str, how: str) -> None:
+    """How the process ended, and what it wrote last."""
+
+    @gpuconf.isolated
+    def ends() -> None:
+        print("the last words", file=sys.stderr)
+        exec(code, {"os": os})
+
+    with pytest.raises(gpuconf.IsolatedProcessError, match=how) as caught:
+        ends()
+    assert "the last words" in caught.value.message
+
+
+def test_what_cannot_be_sent_is_named_before_a_process_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An argument, a keyword, a global; the interpreter of the process would not even start."""
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    refused: list[tuple[Callable[..., object], tuple[object, ...], str]] = [
+        (print, (1, LOCK), "argument 2 of print"),
+        (lambda x: x, ((each for each in "ab"),), "argument 1 of .*<lambda>"),
+        (lambda: LOCK, (), "LOCK, which .*<lambda> uses,"),
+    ]
+    for function, args, named in refused:
+        with pytest.raises(gpuconf.GpuconfError, match=f"{named} cannot be sent .*: cannot pickle"):
+            gpuconf.isolated(function)(*args)
+    with (
+        open(__file__, encoding="utf-8") as file,
+        pytest.raises(gpuconf.GpuconfError, match=r"argument sep of print .* open file"),
+    ):
+        gpuconf.isolated(print)(sep=file)  # type: ignore[arg-type]
+
+
+def test_results_that_cannot_be_sent() -> None:
+    """A generator, and a function that is one; a generator that is returned is named too."""
+
+    def generates() -> Any:
+        yield 1
+
+    wrong: Any
+    for wrong in (generates, 3):
+        with pytest.raises(gpuconf.GpuconfError, match="isolated: "):
+            gpuconf.isolated(wrong)
+    with pytest.raises(gpuconf.GpuconfError, match="the result, of type generator, cannot be sent"):
+        gpuconf.isolated(lambda: (each for each in "ab"))()
+
+
+def test_without_cloudpickle(tmp_path: Path) -> None:
+    """The decorator works, and a call names the extra."""
+    program = (
+        "import sys, gpuconf\n"
+        "sys.modules['cloudpickle'] = None\n"
+        "f = gpuconf.isolated(len)\n"
+        "try: f('ab')\n"
+        "except gpuconf.MissingDependencyError as error: print(error.hint)\n"
+    )
+    assert run_python(program, tmp_path) == "pip install 'gpuconf[isolated]'\n"
+
+
+# --- its end ------------------------------------------------------------------------------------
+
+
+def test_out_of_time() -> None:
+    """A function that ignores all signals is stopped."""
+
+    def deaf() -> None:
+        import signal
+        import time
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        time.sleep(600)
+
+    with pytest.raises(gpuconf.IsolatedProcessError, match="did not end within 1 s"):
+        gpuconf.isolated(deaf, timeout_s=1)()
+
+
+def test_its_own_children_end_and_others_do_not() -> None:
+    """Also one in a session of its own; a child that another thread starts meanwhile lives."""
+    import subprocess
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start_another() -> None:
+        started.append(subprocess.Popen(["sleep", "600"], start_new_session=True))
+
+    @gpuconf.isolated
+    def starts() -> list[int]:
+        import subprocess
+        import time
+
+        words = (["sleep", "600"], ["setsid", "sleep", "600"])
+        pids = [subprocess.Popen(each).pid for each in words]
+        time.sleep(0.5)
+        return pids
+
+    timer = threading.Timer(0.1, start_another)
+    timer.start()
+    pids = starts()
+    timer.join()
+    assert len(pids) == 2
+    assert not any(map(is_alive, pids))
+    assert started[0].poll() is None
+    started[0].kill()
+    started[0].wait()
+
+
+WAITING = """
+import os, signal, sys, time
+import gpuconf
+
+@gpuconf.isolated
+def waits(is_deaf):
+    if is_deaf:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+    except KeyboardInterrupt:
+        return "half a result"
+
+try:
+    print(waits(sys.argv[1] == "deaf"), flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.fixture
+def begin(start: Start, tmp_path: Path) -> Callable[[str], tuple[Program, int]]:
+    """Start the program above; return it and the pid of its isolated process."""
+
+    def begin_one(way: str) -> tuple[Program, int]:
+        command = interruptible([sys.executable, "-c", WAITING, way])
+        program = start(command, clean_environment(tmp_path))
+        return program, int(program.read_line())
+
+    return begin_one
+
+
+def test_ctrl_c_is_for_the_function(begin: Callable[[str], tuple[Program, int]]) -> None:
+    """It may return what it has."""
+    program, _ = begin("hearing")
+    program.send_signal(signal.SIGINT)
+    assert program.read_line() == "half a result"
+
+
+def test_a_second_ctrl_c_ends_it(begin: Callable[[str], tuple[Program, int]]) -> None:
+    """Whatever the function does with the first."""
+    program, pid = begin("deaf")
+    program.send_signal(signal.SIGINT)
+    with pytest.raises(AssertionError, match="did not happen"):
+        wait_until(lambda: not is_alive(pid), timeout_s=1)
+    program.send_signal(signal.SIGINT)
+    assert program.read_line() == "interrupted"
+    assert not is_alive(pid)
+
+
+def test_a_killed_caller_leaves_nothing(begin: Callable[[str], tuple[Program, int]]) -> None:
+    """The process ends with a caller that could not end it."""
+    program, pid = begin("deaf")
+    program.kill()
+    program.wait()
+    wait_until(lambda: not is_alive(pid))
