@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from gpuconf.basics.units import sized
@@ -18,6 +19,8 @@ def plan_without_figures(
 ) -> Plan:
     """Apply the rules without figures; ``value`` is the user's list, ``problem`` the reason."""
     gpu = plan_gpu(Gpu(index=0), GpuRules(profile.memory, profile.virtual_devices))
+    if sys.platform == "darwin":  # no framework takes a limit on Metal
+        gpu = gpu._replace(fraction=None)
     (gpu,) = with_framework_limits([gpu], profile)
     notes = _dropped_rules(profile, gpu, problem)
     if profile.gpus.kind == "pick":
@@ -42,9 +45,8 @@ def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
         return []
     left = "no limit is set"
     if gpu.unsized_fraction:
-        left = (
-            f"the limit is {gpu.unsized_fraction:g} of the total, without {' and '.join(dropped)}"
-        )
+        share = f"{gpu.unsized_fraction:g} of its total"
+        left = f"any GPU is limited to {share}, without {' and '.join(dropped)}"
     elif profile.memory.allow_growth:
         left += "; only allow_growth applies"
     if gpu.limit_bytes is not None:

@@ -288,7 +288,7 @@ def test_without_nvml_what_needs_no_figures_still_holds() -> None:
     assert made.allow_growth is True
     assert made.limits_memory
     without = "without free - keep_free - context"
-    assert made.notes == (f"the limit is 0.7 of the total, {without}: {PROBLEM}",)
+    assert made.notes == (f"any GPU is limited to 0.7 of its total, {without}: {PROBLEM}",)
     assert {each.fraction for each in made.unknown_gpu.limits} == {0.7}
     sized = Profile("sized", memory=MemoryRules(memory_limit=Amount(4 * GIB)))
     assert make_plan(sized, nothing, environ={}).limits_memory

@@ -223,7 +223,7 @@ def test_a_machine_without_a_driver(tmp_path: Path, nvml: Nvml) -> None:
         done = run([sys.executable, "train.py"], tmp_path, environ=nvml("no_library") | more)
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.count("\n") == done.stderr.count("gpuconf: ") == count
-        assert "no limit is set; only allow_growth applies" in done.stderr
+        assert "any GPU is limited to 0.7 of its total" in done.stderr
 
 
 SPAWN = f"""{OURS}
