@@ -153,7 +153,7 @@ def test_what_the_machine_lacks_is_a_note(tmp_path: Path, nvml: Nvml) -> None:
         tmp_path, ["plan"], ["plan", "--json"], environ=nvml("no_library")
     )
     assert "any GPU a framework finds" in text.out
-    assert text.err.startswith("note: no limit is set; only allow_growth applies: no NVIDIA driver")
+    assert text.err.startswith("note: any GPU is limited to 0.7 of its total")
     assert "  hint: try it on a simulated card" in text.err
     (tmp_path / "bare.yaml").write_text("env: {OMP_NUM_THREADS: '2'}\n", encoding="utf-8")
     (bare,) = run_commands(tmp_path, ["plan", "./bare.yaml"], environ=nvml("no_library"))
