@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuconf.basics.units import parse_size
+from gpuconf.basics.arguments import memory_size
+from gpuconf.basics.units import sized
 from gpuconf.errors import TooLateError, UsageError, with_short_tracebacks
 from gpuconf.machine.cards.inventory import RAY
 from gpuconf.machine.schedulers import Assigned, assignment_of, on_ray, with_share
@@ -79,7 +80,8 @@ def options(memory: str | int, *, accelerator: str | None = None) -> dict[str, o
 
     ``train.options(**gpuconf.ray.options("3GiB")).remote()``.  The fraction is computed from the
     memory that Ray's programs can now share on each GPU, with the profile that applies on its node,
-    so that the limit is at least ``memory``.  ``accelerator`` is Ray's ``accelerator_type``: only
+    so that the limit is at least ``memory``, unless the profile itself limits it to less.
+    ``accelerator`` is Ray's ``accelerator_type``: only
     such GPUs count, and the task runs on one of them.
 
     Asks every node that has GPUs, which takes seconds.  Raises UsageError if GPUs differ by more
@@ -89,10 +91,7 @@ def options(memory: str | int, *, accelerator: str | None = None) -> dict[str, o
 
     if not ray.is_initialized():
         raise UsageError("gpuconf.ray.options() needs a cluster", hint="call ray.init() first")
-    try:
-        size_bytes = parse_size(memory) if isinstance(memory, str) else memory
-    except ValueError as error:
-        raise UsageError(f"memory: {error}; got {memory!r}") from None
+    size_bytes = memory_size("memory", memory, hint='gpuconf.ray.options("3GiB")')
     ask = ray.remote(num_cpus=0)(_parts_here)
     affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     asked = []
@@ -104,7 +103,7 @@ def options(memory: str | int, *, accelerator: str | None = None) -> dict[str, o
             words = " ".join([f"on {node['NodeManagerHostname']}", *kinds])
             asked.append(ask.options(scheduling_strategy=place).remote(size_bytes, words))
     found = [part for parts in ray.get(asked) for part in parts]
-    return options_for(str(memory), found, accelerator)
+    return options_for(memory if isinstance(memory, str) else sized(size_bytes), found, accelerator)
 
 
 def options_for(

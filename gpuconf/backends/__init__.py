@@ -57,7 +57,7 @@ def _visibility(profile: Profile, plan: Plan | None, *, has_amd_gpu: bool) -> li
         # If it is set, HIP does not read CUDA's; ROCm 10 documents this one alone.
         values["HIP_VISIBLE_DEVICES"] = "-1"
     return [
-        Change(name, value, OWNED_VARIABLES[name], overrules=True)
+        Change(name, value, OWNED_VARIABLES.get(name, "gpus"), overrules=True)
         for name, value in values.items()
         if value is not None
     ]

@@ -84,7 +84,7 @@ def is_yes(name: str, environ: Mapping[str, str]) -> bool:
         raise UsageError(
             f"invalid value {name}={value[:40]!r}: {', '.join(_YES)} are yes; "
             f"{', '.join(_NO[1:])} or no value are no",
-            hint=f"export {name}=1   # or {name}=0",
+            hint=f"export {name}=1",
         )
     return word in _YES
 

@@ -168,7 +168,10 @@ class _Process:
             self._stderr = (self._stderr + text)[-_TAIL_CHARACTERS:]
         stream = getattr(sys, name)
         if stream is not None and text:
-            stream.write(text)
+            try:
+                stream.write(text)
+            except UnicodeEncodeError:
+                stream.write(text.encode(stream.encoding, "replace").decode(stream.encoding))
             stream.flush()
         return bool(data)
 

@@ -16,6 +16,7 @@ from typing import Any
 # The places of the parts are at the end of the file, and below them the size of this table.
 _TABLE_SIZE = struct.Struct("<Q")
 _ALIGNMENT = 64  # bytes, as for arrays that NumPy allocates
+_LEAST_MAPPED = 1 << 20  # bytes
 
 
 def write_value(descriptor: int, value: Any, pickler: Callable[..., Any]) -> Any:
@@ -48,4 +49,6 @@ def read_value(descriptor: int) -> Any:
     (table_size,) = _TABLE_SIZE.unpack(content[end:])
     places = pickle.loads(content[end - table_size : end])
     first, *buffers = [content[at : at + size] for at, size in places]
-    return pickle.loads(first, buffers=buffers)
+    # A small array that is kept would keep the whole file in memory.
+    small = (bytearray(each) if len(each) < _LEAST_MAPPED else each for each in buffers)
+    return pickle.loads(first, buffers=small)

@@ -13,17 +13,17 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuconf.basics.processes import user_name, user_of
 from gpuconf.basics.units import Amount
 from gpuconf.errors import ProfileError
 from gpuconf.machine.cards.inventory import Cap, Gpu, GpuQuota, Inventory
-from gpuconf.profile.files import LARGEST_FILE_BYTES
-from gpuconf.profile.nodes import Mapping, Node
-from gpuconf.profile.problems import problem, quoted
 
-PATH = "/etc/gpuconf/policy.yaml"
+if TYPE_CHECKING:  # only a machine with the file reads YAML for it
+    from gpuconf.profile.nodes import Node
+
+POLICY_PATH = "/etc/gpuconf/policy.yaml"
 
 
 class Rule(NamedTuple):
@@ -73,13 +73,15 @@ def current_user() -> User:
     return User(user_name(os.getuid()), groups)
 
 
-def read_policy(user: User, path: str = PATH, *, owner: int = 0) -> Policy | None:
+def read_policy(user: User, path: str = POLICY_PATH, *, owner: int = 0) -> Policy | None:
     """Return the policy of this machine for ``user``; None without a file.
 
     A file that another user than ``owner`` may write, or with a mistake in it, is ignored.
     """
     try:
         with open(path, "rb") as file:
+            from gpuconf.profile.files import LARGEST_FILE_BYTES
+
             status, data = os.fstat(file.fileno()), file.read(LARGEST_FILE_BYTES + 1)
         if status.st_uid != owner or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise ProfileError("only root may own it and write to it")
@@ -94,7 +96,10 @@ def read_policy(user: User, path: str = PATH, *, owner: int = 0) -> Policy | Non
 
 
 def _rules_for(user: User, data: bytes, path: str) -> tuple[tuple[Rule, ...], ...]:
-    from gpuconf.profile import document, rules  # with PyYAML
+    from gpuconf.profile import document, rules
+    from gpuconf.profile.files import LARGEST_FILE_BYTES
+    from gpuconf.profile.nodes import Mapping
+    from gpuconf.profile.problems import problem, quoted
 
     keys = {
         "memory": rules.amount(of="of each GPU", example="40%"),
@@ -130,7 +135,7 @@ def _rules_for(user: User, data: bytes, path: str) -> tuple[tuple[Rule, ...], ..
     return named("users", [user.name]), named("groups", user.groups), everyone
 
 
-def with_policy(inventory: Inventory, *, path: str = PATH, owner: int = 0) -> Inventory:
+def with_policy(inventory: Inventory, *, path: str = POLICY_PATH, owner: int = 0) -> Inventory:
     """Add to ``inventory`` what this user may use; what an earlier call has added stays.
 
     The memory that the user's other programs use or may use counts, whether they run under gpuconf

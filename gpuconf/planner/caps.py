@@ -24,7 +24,7 @@ def _term(cap: Cap, own_bytes: int, context: int, processes: int) -> tuple[int, 
     others = max(cap.used_bytes - own_bytes, 0)
     left = cap.limit_bytes - others
     shown = f"{cap.name}: {sized(cap.limit_bytes, cut=True)}"
-    used = "used or reserved" if cap.is_policy else "in use"
+    used = "that your other programs may use" if cap.is_policy else "in use"
     if others:
         shown += f" - {sized(others, cut=True)} {used}"
     if processes > 1:

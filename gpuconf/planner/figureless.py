@@ -41,6 +41,8 @@ def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
     if profile.memory.keep_free is profile.memory.context is None:
         # The profile itself has no such rule.
         dropped = [term for term in dropped if "keep_free" not in term]
+    if gpu.fraction and not gpu.unsized_fraction:
+        dropped.insert(0, f"fraction {gpu.fraction:g} × total")
     if not dropped:
         return []
     left = "no limit is set"

@@ -39,7 +39,7 @@ def _tensorflow(plan: GpuPlan) -> FrameworkLimit | None:
     sizes = plan.logical_devices_bytes or own
     at_once = None if plan.allow_growth is None else not plan.allow_growth
     if not sizes:
-        return _of_total("tensorflow", plan.unsized_fraction, at_once)
+        return _fraction_limit("tensorflow", plan.unsized_fraction, at_once)
     shown = " + ".join(str(size // MIB) for size in sizes)
     line = f"memory_limit {shown} MiB"
     return FrameworkLimit("tensorflow", sum(sizes), at_once=at_once, arithmetic=(line,))
@@ -65,7 +65,7 @@ def _jax(
         return None if plan.limit_bytes is None else _uncapped("jax", at_once)
     share, of = smallest
     if not total:
-        return _of_total("jax", share, at_once)
+        return _fraction_limit("jax", share, at_once)
     limit = math.ceil(share * total / _GRANULE_BYTES) * _GRANULE_BYTES
     if of is plan:
         line = f"{sized(limit)} (whole 2 MiB) / {sized(total)} total = fraction {share:.9g}"
@@ -80,7 +80,7 @@ def _jax(
 def _torch(plan: GpuPlan) -> FrameworkLimit | None:
     limit, total = plan.limit_bytes, plan.gpu.total_bytes
     if limit is None:
-        return _of_total("torch", plan.unsized_fraction, at_once=False)
+        return _fraction_limit("torch", plan.unsized_fraction, at_once=False)
     if not total:
         return _uncapped("torch")
     fraction, limit = exact_share(limit, total), min(limit, total)
@@ -88,7 +88,7 @@ def _torch(plan: GpuPlan) -> FrameworkLimit | None:
     return FrameworkLimit("torch", limit, fraction, arithmetic=(line,))
 
 
-def _of_total(
+def _fraction_limit(
     framework: str, fraction: float | None, at_once: bool | None
 ) -> FrameworkLimit | None:
     """Return the limit of a framework that itself knows the GPU's total."""

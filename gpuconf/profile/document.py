@@ -60,7 +60,7 @@ def _not_text(data: bytes, offset: int, file: str) -> ProfileError:
     if b"\x00" in data[:1024]:
         message = "the file is binary, UTF-16 or UTF-32; a profile is UTF-8 text"
         save = f"iconv -f UTF-16 -t UTF-8 {file} > new.yaml"
-        hint = f"check that it is the right file; if it is UTF-16: {save}"
+        hint = f"check that it is the right file. If it is UTF-16, save it as UTF-8: {save}"
     else:
         message = f"found the byte 0x{data[offset]:02x}, which is not UTF-8"
         hint = f"save the file as UTF-8: iconv -f ISO-8859-1 -t UTF-8 {file} > new.yaml"

@@ -8,7 +8,6 @@ from __future__ import annotations
 OWNED_VARIABLES = {
     "CUDA_VISIBLE_DEVICES": "gpus",
     "CUDA_DEVICE_ORDER": "gpus",
-    "HIP_VISIBLE_DEVICES": "gpus",
     "TF_FORCE_GPU_ALLOW_GROWTH": "memory.allow_growth",
     "XLA_CLIENT_MEM_FRACTION": "memory.per_process_gpu_memory_fraction",
     "XLA_PYTHON_CLIENT_MEM_FRACTION": "memory.per_process_gpu_memory_fraction",

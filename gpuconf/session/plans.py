@@ -98,9 +98,9 @@ def is_reassigned(profile: Profile, plan: Plan) -> bool:
 
 def reader_for(profile: Profile) -> Callable[[], Inventory]:
     """Return the reader of the figures that ``profile`` needs, including any leases."""
-    from gpuconf.machine.policy import PATH
+    from gpuconf.machine.policy import POLICY_PATH
 
-    if not wants_leases(profile) and not os.path.lexists(PATH):
+    if not wants_leases(profile) and not os.path.lexists(POLICY_PATH):
         return read_inventory
     from gpuconf.machine.leases.view import read_with_leases
 

@@ -25,13 +25,13 @@ class _Watch:
     """``sys.excepthook`` in a process whose limit is above what it has reserved."""
 
     def __init__(self, before: _Hook, plan: Plan) -> None:
-        self._before = before
+        self.before = before
         self._plan = plan
 
     def __call__(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        self._before(kind, error, trace)
+        self.before(kind, error, trace)
         if not _is_out_of_memory(error):
             return
         try:
@@ -47,8 +47,8 @@ class _Watch:
 
 def watch(plan: Plan) -> None:
     """Explain an out-of-memory error that ends this process, whose ``plan`` reserves a part."""
-    if not isinstance(sys.excepthook, _Watch):
-        sys.excepthook = _Watch(sys.excepthook, plan)
+    before = sys.excepthook
+    sys.excepthook = _Watch(before.before if isinstance(before, _Watch) else before, plan)
 
 
 def line_about(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:

@@ -48,8 +48,9 @@ def release() -> Released:
     Delete the program's own references first: ``del model, optimizer``.  This function then forgets
     the last traceback and, in IPython, the results in ``Out``; both refer to tensors.  PyTorch
     returns what its allocator caches.  JAX returns all of its memory if no array exists any more;
-    otherwise it keeps all.  TensorFlow keeps its memory until the process ends; run such a function
-    with ``gpuconf.isolated``.
+    otherwise it keeps all.  A device, mesh or sharding that the program keeps also keeps it.
+    TensorFlow keeps its memory until the process ends; run such a function with
+    ``gpuconf.isolated``.
 
     The memory that the profile reserves is returned too.  PyTorch does not allocate it again, JAX
     does.  The process keeps its lease and its CUDA context, some hundred MiB.

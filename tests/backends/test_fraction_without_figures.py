@@ -59,3 +59,13 @@ def test_a_fraction_needs_no_figures(
     assert len(limits) == 2
     quarter = SPEC.total_bytes / 4
     assert all(quarter - MIB <= limit <= quarter + 2 * MIB for limit in limits), limits
+
+
+def test_sizes_of_logical_devices_stay(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """TensorFlow refuses a fraction next to them."""
+    memory = "memory: {allow_growth: true, per_process_gpu_memory_fraction: 0.25}\n"
+    profile = write_profile(memory + "virtual_devices: [1GiB, 1GiB]\n")
+    done = run_on_card(_START + _PROGRAMS["tensorflow"], profile, fresh="it has no pynvml")
+    assert done.values["limits"] == [1024 * MIB] * 4, done.log

@@ -48,7 +48,7 @@ _BOTH = """
 import gpuconf.auto
 import jax
 import tensorflow as tf
-stats = [device.memory_stats() for device in jax.local_devices()]
+jax.local_devices()
 tf.config.list_logical_devices()
 """
 _JAX = """
@@ -91,7 +91,7 @@ def test_a_smaller_limit_of_the_program_bounds_it(lines: Lines) -> None:
     assert found == ["reserve of GPU:0: 254 MiB"]
     share = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.03"}
     found, values = lines(_JAX, ("jax",), **share)
-    assert values["pool"] == 336
+    assert 0 <= values["limit"] - values["pool"] < 4
     assert found[0] == f"reserve of jax cuda:0: {values['pool']} MiB"
 
 

@@ -111,12 +111,12 @@ def test_memory_is_a_term_that_counts_the_users_programs(tmp_path: Path) -> None
     (line,) = (line for line in plan.arithmetic if "policy.yaml" in line)
     left = 9011 - 3200 - 640
     assert line.endswith(
-        f"policy.yaml ({ME.name}): 9011 MiB - 3200 MiB used or reserved - 640 MiB context = "
-        f"{left} MiB"
+        f"policy.yaml ({ME.name}): 9011 MiB - 3200 MiB that your other programs may use - "
+        f"640 MiB context = {left} MiB"
     )
     assert (plan.limit_bytes or 0) // MIB == left
     text = "everyone: {memory: 3GiB}"
-    with pytest.raises(ShortageError, match="reserved - 640 MiB context: 768 MiB short"):
+    with pytest.raises(ShortageError, match="may use - 640 MiB context: 768 MiB short"):
         make_plan(WHOLE, figures(tmp_path, text, gpu), environ={})
 
 

@@ -296,6 +296,9 @@ def test_without_nvml_what_needs_no_figures_still_holds() -> None:
     kept = Profile("kept", memory=sized.memory._replace(keep_free=Amount(GIB)))
     (note,) = make_plan(kept, nothing, environ={}).notes
     assert note.startswith("the limit is 4096 MiB, without free - keep_free - context: ")
+    both = Profile("both", memory=kept.memory._replace(per_process_gpu_memory_fraction=0.5))
+    (note,) = make_plan(both, nothing, environ={}).notes
+    assert note.startswith("the limit is 4096 MiB, without fraction 0.5 × total and free - ")
     beside = Profile("beside", memory=MemoryRules(context=Amount(GIB)))
     (note,) = make_plan(beside, nothing, environ={}).notes
     assert note.startswith("no limit is set: ")

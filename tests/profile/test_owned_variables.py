@@ -17,7 +17,7 @@ from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.schema import PROFILE, Key, PerGpu, Section
 
 # A profile's env may set these too: the key needs them for a part of what it does.
-SHARED = {"TF_USE_LEGACY_KERAS": "tensorflow.session"}
+SHARED = {"TF_USE_LEGACY_KERAS": "tensorflow.session", "HIP_VISIBLE_DEVICES": "gpus"}
 MACHINE = Inventory((Gpu(0, "GPU-1", total_bytes=8 * GIB, free_bytes=8 * GIB), Gpu(1)))
 ENVIRONMENTS: tuple[dict[str, str], ...] = (
     {},

@@ -1,4 +1,4 @@
-"""JAX allocates the plan's reserve, and never returns it."""
+"""JAX allocates the plan's reserve, and keeps it while its client exists."""
 
 from __future__ import annotations
 

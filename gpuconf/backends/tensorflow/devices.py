@@ -29,7 +29,9 @@ def configure(plan: Plan, tf: Any, record: Record) -> list[GpuPlan | None]:
     try:
         if tf.config.get_visible_devices("GPU") != wanted:
             tf.config.set_visible_devices(wanted, "GPU")
-        _set_fraction(tf, min((p.unsized_fraction for p in plans if p.unsized_fraction), default=0))
+        if not any(logical_limits_mib(each) for each in plans):  # TensorFlow refuses both
+            fractions = [each.unsized_fraction for each in plans if each.unsized_fraction]
+            _set_fraction(tf, min(fractions, default=0))
         for device, gpu in zip(wanted, plans, strict=True):
             _configure_one(tf, device, gpu, record)
     except (RuntimeError, ValueError) as error:
@@ -146,8 +148,8 @@ def _set_fraction(tf: Any, fraction: float) -> None:
     """Limit GPUs whose total only TensorFlow knows; tf.config itself takes no fraction."""
     from tensorflow.python.eager import context
 
-    current = context.context()
     if fraction:
+        current = context.context()
         current._config = current._config or tf.compat.v1.ConfigProto()
         current._config.gpu_options.per_process_gpu_memory_fraction = fraction
 

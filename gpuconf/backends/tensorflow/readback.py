@@ -27,7 +27,7 @@ def of_context(context: Any) -> dict[str, int]:
         return {
             name: c_api.TF_DeviceListMemoryBytes(devices, i)
             for i, name in enumerate(names)
-            if c_api.TF_DeviceListType(devices, i) == "GPU" and name.startswith(here)
+            if c_api.TF_DeviceListType(devices, i) == "GPU" and name.startswith(f"{here}/")
         }
     finally:
         c_api.TF_DeleteDeviceList(devices)

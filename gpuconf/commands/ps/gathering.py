@@ -64,7 +64,7 @@ def read_holdings() -> Holdings:
 
 def _policy() -> str | None:
     policy = read_policy(current_user())
-    if policy is None or policy.problem is not None:
+    if policy is None or policy.problem is not None or not any(policy.rules):
         return policy and policy.problem
     return f"{policy.path} limits your programs together: gpuconf plan shows what it leaves"
 

@@ -83,7 +83,12 @@ def memory_file(name: str) -> Iterator[int]:
         with tempfile.TemporaryFile(prefix=f"gpuconf-{name}") as file:
             yield file.fileno()
         return
-    descriptor = os.memfd_create(f"gpuconf-{name}")
+    import fcntl  # not on Windows
+
+    made = os.memfd_create(f"gpuconf-{name}")
+    # 0 to 2 are free if the program has closed its own streams, and the child's streams go there.
+    descriptor = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(made)
     try:
         yield descriptor
     finally:

@@ -320,9 +320,9 @@ def test_thecommand_name_a_command(words: list[str], name: str) -> None:
 
 
 def test_no_gpu_at_all(tmp_path: Path) -> None:
-    """Without a driver the command runs, and two lines say that there is no limit, and why."""
+    """Without a driver the command runs, and two lines say which limit is left, and why."""
     done = run([*RUN, "sh", "-c", "exit 6"], tmp_path)
     assert done.returncode == 6
     why, decided = done.stderr.splitlines()
-    assert why.startswith("gpuconf: no limit is set: no NVIDIA driver")
-    assert decided == "gpuconf: warning: sh has no GPU memory limit (profile half-card)"
+    assert why.startswith("gpuconf: any GPU is limited to 0.35 of its total, without free - ")
+    assert decided == "gpuconf: sh: limit 0.35 of the total on each GPU (profile half-card)"

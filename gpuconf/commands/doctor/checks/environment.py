@@ -112,6 +112,8 @@ def _policy(facts: Facts) -> Finding:
         return skip("no policy limits what a user's programs may use together")
     if facts.policy.problem is not None:
         return warn(printable(facts.policy.problem), fix="gpuconf docs howto/lab-policy")
+    if not any(facts.policy.rules):
+        return skip(f"{facts.policy.path} has no rule for this user")
     return ok(f"{facts.policy.path} limits what a user's programs may use together")
 
 

@@ -18,7 +18,7 @@ from gpuconf.machine.cards.health import CardHealth, read_inventory_and_health
 from gpuconf.machine.cards.holders import read_processes
 from gpuconf.machine.leases.lease import this_process
 from gpuconf.machine.leases.view import CardLeases, with_leases
-from gpuconf.machine.policy import PATH, current_user, read_policy
+from gpuconf.machine.policy import POLICY_PATH, current_user, read_policy
 from gpuconf.machine.schedulers import assigned_share
 from gpuconf.planner import wants_leases
 from gpuconf.profile import Profile, chosen_profile, load_profile
@@ -107,7 +107,7 @@ def gather(
         ),
         ledger=attempt("ledger", lambda: read_ledger_facts(root=root, environ=baseline), None),
         policy=attempt(
-            "policy", lambda: read_policy(current_user(), os.path.join(root, PATH[1:])), None
+            "policy", lambda: read_policy(current_user(), os.path.join(root, POLICY_PATH[1:])), None
         ),
         environ=baseline,
     )
