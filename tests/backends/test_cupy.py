@@ -37,7 +37,7 @@ def test_the_limit(limits: tuple[int | None, ...], theirs: str, expected: object
 
 
 def test_it_is_there_when_cupy_is_imported(tmp_path: Path, nvml: Nvml) -> None:
-    """CuPy reads it during its import; a file of that name stands for CuPy."""
+    """CuPy reads the variable at import, as the module cupy of this test does."""
     (tmp_path / "cupy.py").write_text(f"import os\nlimit = os.environ[{LIMIT!r}]\n")
     program = "import gpuconf\ngpuconf.configure('half-card')\nimport cupy\nprint(cupy.limit)"
     assert run_python(program, tmp_path, environ=nvml(ROOMY)).split() == [str(3942 << 20)]

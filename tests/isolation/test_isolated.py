@@ -129,7 +129,7 @@ def test_the_project_of_the_script(tmp_path: Path) -> None:
 
 
 def test_output_goes_to_this_processs_streams(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of Python, of C and of a shell, in pieces of a line, and what exit functions write."""
+    """Output of Python, C and a shell, in parts of a line, and that of exit functions."""
 
     @gpuconf.isolated
     def talks() -> None:
@@ -262,7 +262,7 @@ def test_out_of_time() -> None:
 
 
 def test_its_own_children_end_and_others_do_not() -> None:
-    """Also one in a session of its own; a child that another thread starts meanwhile lives."""
+    """Also one in a new session; a child that another thread starts meanwhile keeps running."""
     import subprocess
 
     started: list[subprocess.Popen[bytes]] = []

@@ -47,7 +47,7 @@ def saying_why() -> Iterator[None]:
     try:
         yield
     except OwnMasksError:
-        why = "each of its outputs has a mask of its own, or none"
+        why = "each of its outputs has its own mask, or none"
         raise IndivisibleError.because(why) from None
 
 

@@ -61,7 +61,7 @@ def test_an_earlier_program_leaves_a_later_one_its_reserve(
     framework: str, hold: str, is_whole: bool, grower: Grow
 ) -> None:
     """Both begin with 64 MiB, and the first grows until it is refused; with a lease only, it also
-    takes what the second has reserved.  The second is told who has the rest."""
+    takes what the second has reserved.  A line tells the second who uses the rest."""
     with simulated_card(SPEC) as card:
         first, second = programs = [grower(card, framework, hold) for _ in range(2)]
         for program in programs:
