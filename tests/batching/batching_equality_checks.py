@@ -317,6 +317,6 @@ def check_a_mask_for_each_output_has_no_parts() -> None:
     model.compile("sgd", [crossentropy(), crossentropy()])
     data = {"x": [WORDS, X], "y": [TAGS, Y], "batch_size": BATCH, "verbose": 0}
     batching.fit(model, **data)
-    with pytest.raises(batching.fitting.UsageError, match="mask of its own") as caught:
+    with pytest.raises(batching.fitting.UsageError, match="its own mask") as caught:
         batching.fit(model, **data, card_batch_size=4)
     assert caught.value.hint
