@@ -154,7 +154,7 @@ def run_fence(
 
 
 def _card(mark: Mark) -> list[str]:
-    """The command that runs another one on the mark's card."""
+    """The command that runs another one on the mark's GPU."""
     words = [sys.executable, "-m", "gpuconf.simcard", "run", "--total", mark.card]
     words += ["--used", mark.used, "--count", mark.count]
     words += ["--context", mark.context] if mark.context else []

@@ -97,11 +97,11 @@ class TooLateError(GpuconfError, RuntimeError):
 
 
 class ShortageError(GpuconfError, RuntimeError):
-    """A card has less free memory than the profile asks for.
+    """A GPU has less free memory than the profile asks for.
 
     ``shortage`` is a short description of what is missing.  ``wait_s`` is the number of seconds
     that the profile allows waiting for it; None if it forbids waiting or waiting cannot help.
-    ``held_by`` describes who holds the card, ``restart`` who should use gpuconf; "" if unknown.
+    ``held_by`` describes who holds the GPU, ``restart`` who should use gpuconf; "" if unknown.
     ``wanted`` maps the UUIDs of acceptable GPUs to the bytes to lease at least, 0 if never enough.
     """
 

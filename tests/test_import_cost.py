@@ -11,7 +11,7 @@ import pytest
 from tests.machine.cards import standin
 from tests.programs.processes import run_python, write_package
 
-# Top-level packages and modules that have no place on the way to a limited card.
+# Top-level packages and modules that have no place on the way to a limited GPU.
 HEAVY = {
     "tensorflow",
     "keras",

@@ -231,7 +231,7 @@ def test_xla_for_an_estimate_is_refused_before_anything_starts(
             print(error.message)
     """
     done = program_on(platform, tmp_path, program)
-    assert done.stdout == f"a simulated card needs Linux, and this is {platform}\n"
+    assert done.stdout == f"a simulated GPU needs Linux, and this is {platform}\n"
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_commands_on_macos(tmp_path: Path, words: list[str], expected: str) -> N
     assert done.returncode == 0, done.stderr
     output = done.stdout + done.stderr
     assert expected in output
-    assert not re.search("libnvidia-ml|simulated card", output)
+    assert not re.search("libnvidia-ml|simulated GPU", output)
 
 
 def test_run_on_macos(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Draw the pictures of the pages anew: `make pictures`, or `python docs/pictures/draw.py NAME …`.
 
-Each runs the real command, on a simulated card where it needs one; no figure is typed.
+Each runs the real command, on a simulated GPU where it needs one; no figure is typed.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ _HEAD = re.compile(r"^.*?<svg\b([^>]*)>", re.DOTALL)
 _TEXT = "{http://www.w3.org/2000/svg}text"
 
 
-def labelled(svg: str, about: str) -> str:
+def labeled(svg: str, about: str) -> str:
     """``svg`` with ``about`` as its title, and without a declaration before it."""
     return _HEAD.sub(
         lambda head: f'<svg role="img"{head[1]}>\n<title>{escape(about)}</title>', svg, count=1

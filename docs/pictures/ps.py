@@ -1,4 +1,4 @@
-"""`gpuconf ps` beside three real TensorFlow programs on a simulated card.
+"""`gpuconf ps` beside three real TensorFlow programs on a simulated GPU.
 
 One program trains within its lease, one does without gpuconf, one waits for memory.
 """
@@ -24,7 +24,7 @@ from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 
 PROMPT = "gpuconf ps"
 ABOUT = (
-    "gpuconf ps: a card as a bar; below it train.py with a lease and what it has taken of it, "
+    "gpuconf ps: a GPU as a bar; below it train.py with a lease and what it has taken of it, "
     "old_script.py without a lease, and sweep.py waiting in line"
 )
 CARD = CardSpec(total_bytes=24 * GIB, used_bytes=700 * MIB, context_bytes=300 * MIB)
@@ -50,7 +50,7 @@ WAITS = "extends: half-card\nmemory: {at_least: 6GiB, on_shortage: {wait: foreve
 
 
 def output() -> str:
-    """What it prints there, with colours."""
+    """What it prints there, with colors."""
     bridge = bridge_for_command([sys.executable])
     with simulated_card(CARD) as card, tempfile.TemporaryDirectory(prefix="picture-") as name:
         home = Path(name)

@@ -22,7 +22,7 @@ _SHELL = re.compile(
 def printable(text: str, *, keep: str = "") -> str:
     """Return ``text`` with control characters and lone surrogates as visible escapes.
 
-    Names of processes, cards and files come from elsewhere, and ESC sequences in them would control
+    Names of processes, GPUs and files come from elsewhere, and ESC sequences in them would control
     the terminal.  ``keep`` lists characters to leave alone, such as newlines.
     """
     if text.isprintable():
@@ -103,7 +103,7 @@ def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:
         say(text)
 
 
-def wants_colour(
+def wants_color(
     stream: TextIO | None, *, choice: str = "auto", environ: Mapping[str, str] = os.environ
 ) -> bool:
     """Whether to color ``stream``: ``--color`` > NO_COLOR > FORCE_COLOR > is it a terminal.

@@ -39,7 +39,7 @@ def _is_started(cuda):
 
 
 def _cap(torch, run):
-    """Cap torch's caching allocator on every card permanently; CUDA must have been started."""
+    """Cap torch's caching allocator on every GPU permanently; CUDA must have been started."""
     limits = {}
     for number, limit_bytes in enumerate(_limits(torch.cuda.device_count(), run)):
         if limit_bytes is None or not hasattr(torch.cuda, "set_per_process_memory_fraction"):

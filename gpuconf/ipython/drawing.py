@@ -75,7 +75,7 @@ def of_estimate(estimate: MemoryEstimate, budget: Budget | None = None) -> Drawi
 
 
 def of_holdings(holdings: Holdings) -> Drawing:
-    """Who holds what of each card."""
+    """Who holds what of each GPU."""
     from gpuconf.commands.ps.text import lines_of
 
     return drawing(lines_of(holdings, BarLayout()))

@@ -3,7 +3,7 @@
     share × (total - held by others - keep_free) - context
 
 Others are programs that the scheduler did not start: the display, a notebook, its own driver.  All
-shares of a card, each with a CUDA context, therefore fit next to them.
+shares of a GPU, each with a CUDA context, therefore fit next to them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
     name = f"{share.scheduler}'s share {share.part:.4g}"
     keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
     if gpu.total_bytes is None or share.outside_bytes is None or keep is None or context is None:
-        return None, f"{name}: dropped, the card's figures are unknown"
+        return None, f"{name}: dropped, the GPU's figures are unknown"
     of_all = int(share.part * (gpu.total_bytes - share.outside_bytes - keep))
     term = of_all // rules.processes - context
     parts = [f"{sized(gpu.total_bytes, cut=True)} total"]
@@ -48,7 +48,7 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
 def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
     """Return a hint if the share of ``gpu`` leaves less than 1 MiB after a CUDA context.
 
-    None if it leaves more, or if even the whole card would not.
+    None if it leaves more, or if even the whole GPU would not.
     """
     share, (term, _) = gpu.share, share_term(gpu, rules)
     if share is None or term is None or term >= MIB:

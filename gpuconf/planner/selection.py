@@ -81,9 +81,9 @@ def _is_silent(gpu: Gpu) -> bool:
 def _without_silent(allowed: list[Gpu]) -> tuple[list[Gpu], list[str]]:
     """Return ``allowed`` without the GPUs that do not answer, and a note for each of these.
 
-    Such a card can be named only by its number, and one number in CUDA_VISIBLE_DEVICES makes all
-    entries numbers.  CUDA may skip that card when it counts, or hide every card after it.  If no
-    card answers, all are kept: CUDA works on machines whose NVML reports almost nothing (Jetson).
+    Such a GPU can be named only by its number, and one number in CUDA_VISIBLE_DEVICES makes all
+    entries numbers.  CUDA may skip that GPU when it counts, or hide every GPU after it.  If no
+    GPU answers, all are kept: CUDA works on machines whose NVML reports almost nothing (Jetson).
     """
     sound = [gpu for gpu in allowed if not _is_silent(gpu)]
     if not sound:
@@ -145,7 +145,7 @@ def _most_free_first(profile: Profile, candidates: Sequence[Gpu]) -> list[Gpu]:
         waits = bool(gpu.ahead) and is_leased(gpu, profile.memory)
         return waits, -(free_for_lease(gpu, profile.memory) or 0)
 
-    return sorted(candidates, key=key)  # stable: equal cards stay in PCI order
+    return sorted(candidates, key=key)  # stable: equal GPUs stay in PCI order
 
 
 def _within_quota(

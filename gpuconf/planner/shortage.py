@@ -1,4 +1,4 @@
-"""Apply the profile's policy to cards with less memory left than it needs."""
+"""Apply the profile's policy to GPUs with less memory left than it needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def settle_shortages(
 ) -> tuple[list[GpuPlan], list[str]]:
     """Drop short GPUs if their policy or the choice of GPUs allows it; raise for the others.
 
-    ``gpus: all`` means every GPU with enough memory: a small card for the display, or one that a
+    ``gpus: all`` means every GPU with enough memory: a small GPU for the display, or one that a
     colleague has filled, is skipped if another is left.  GPUs chosen by name or number are all
     required.
     """

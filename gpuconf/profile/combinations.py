@@ -114,7 +114,7 @@ def _at_least_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
 
 
 def _exceeds(one: Amount, other: Amount) -> bool:
-    """Whether ``one`` is larger on every card; a size and a share cannot be compared."""
+    """Whether ``one`` is larger on every GPU; a size and a share cannot be compared."""
     if one.share is not None and other.share is not None:
         return one.share > other.share
     sizes = one.size_bytes, other.size_bytes
@@ -129,10 +129,10 @@ def _nothing_left(scope: _Scope) -> Iterator[ProfileError]:
     named = " and ".join(f"{name} {rule}" for name, rule in off.items())
     keys = [f"memory.{name}" for name in off]
     if round(share, 9) >= 1:
-        message = f"with {named} nothing of the card is left to take"
+        message = f"with {named} nothing of the GPU is left to take"
         yield scope.refuse(message, "write `gpus: none` for no GPU", *keys)
     elif wanted and wanted.share and share and round(share + wanted.share, 9) > 1:
-        message = f"at_least {wanted} and {named} are more than the card"
+        message = f"at_least {wanted} and {named} are more than the GPU"
         yield scope.refuse(message, "lower one of them", "memory.at_least", *keys)
 
 

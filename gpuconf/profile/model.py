@@ -1,4 +1,4 @@
-"""A checked profile as plain values: what the user asked for, independent of any card."""
+"""A checked profile as plain values: what the user asked for, independent of any GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuconf.basics.units import Amount
 
 
 class OnShortage(NamedTuple):
-    """What to do if a card has less memory left than ``at_least``: fail | cpu | wait.
+    """What to do if a GPU has less memory left than ``at_least``: fail | cpu | wait.
 
     ``wait_s`` is infinite for ``wait: forever``.
     """

@@ -6,7 +6,7 @@ There are three steps, each later and more certain than the previous one:
 2. :meth:`Binding.prepare`, when a framework's import starts: makes the plan and sets the rest of
    the environment, so that CUDA and child processes see it.
 3. :meth:`Binding.bind`, when a framework lists or creates its devices: sets the final limit.  The
-   plan is made again if the card, the process or the variables have changed since.
+   plan is made again if the GPU, the process or the variables have changed since.
 
 This process never plans again after that: its own memory would count as another program's.
 

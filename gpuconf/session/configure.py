@@ -59,7 +59,7 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
 
     Raises ProfileError for a bad profile, UsageError for a bad gpuconf variable, and TooLateError
     once TensorFlow has created its devices.  If a framework is already imported, it also raises
-    ShortageError if a card has too little free memory, and BackendError if TensorFlow refuses.
+    ShortageError if a GPU has too little free memory, and BackendError if TensorFlow refuses.
     """
     global _off  # noqa: PLW0603  # one process has one set of devices
     disabled = environment.switched_off(os.environ)

@@ -36,10 +36,10 @@ CXX = Language("C++", "CXX", ("c++", "g++", "clang++"), "g++")
 
 
 def check_platform() -> None:
-    """Raise BackendError on a platform without simulated cards."""
+    """Raise BackendError on a platform without simulated GPUs."""
     if not sys.platform.startswith("linux"):
         raise BackendError(
-            f"a simulated card needs Linux, and this is {sys.platform}",
+            f"a simulated GPU needs Linux, and this is {sys.platform}",
             hint="run it in a Linux container or under WSL2",
         )
 
@@ -73,7 +73,7 @@ def find_compiler(environ: Mapping[str, str], language: Language = C) -> tuple[s
         else f"{', '.join(most)} and {last} are not on PATH"
     )
     raise MissingDependencyError(
-        f"a simulated card is built with a {language.name} compiler, and none was found ({tried})",
+        f"a simulated GPU is built with a {language.name} compiler, and none was found ({tried})",
         hint=f"apt-get install {language.packages} (or your system's {language.name} compiler), "
         f"or set {language.variable}",
     )

@@ -1,4 +1,4 @@
-"""Every PyTorch and JAX that gpuconf is tried with, on the simulated card: part of `make matrix`.
+"""Every PyTorch and JAX that gpuconf is tried with, on the simulated GPU: part of `make matrix`.
 
 `python -m tests.acceptance.framework_matrix` writes the part of docs/matrix.md that is about them;
 with `torch=2.9.1 …` it only runs and prints those.
@@ -36,8 +36,8 @@ VERSIONS: Mapping[str, tuple[str, ...]] = {
 HEAD = "# What holds on which PyTorch and JAX"
 _ABOUT = """
 Written by `make matrix` too: each column is a check of `tests/acceptance/framework_checks.py`, run
-by the CUDA wheels of the package index on two simulated cards of 11264 MiB. *Keras*: whether a
-variable of this Python's Keras lies on the card. Below a table: what failed, and why a version
+by the CUDA wheels of the package index on two simulated GPUs of 11264 MiB. *Keras*: whether a
+variable of this Python's Keras lies on the GPU. Below a table: what failed, and why a version
 could not be run.
 """
 _COLUMNS = {

@@ -29,7 +29,7 @@ CONTRACT = ROOT / "tests" / "support" / "keras_api" / "contract_program.py"
 HEAD = """# What holds on which TensorFlow
 
 Written by `make matrix`: every row is a check of `tests/acceptance/checks.py`, run by real
-TensorFlow on the simulated card. Above each table: whether every private name of
+TensorFlow on the simulated GPU. Above each table: whether every private name of
 `gpuconf/support/keras_api/contract.py` is there.
 """
 

@@ -1,4 +1,4 @@
-"""Which TensorFlow's XLA compiles and runs on the simulated card: part of `make matrix`.
+"""Which TensorFlow's XLA compiles and runs on the simulated GPU: part of `make matrix`.
 
 `python -m tests.acceptance.xla_matrix` writes its part of docs/matrix.md; with `--python PATH …` it
 takes those Pythons and only prints, with `--json` a line for each fact.
@@ -27,7 +27,7 @@ from tests.acceptance.matrix_page import WRITTEN, plain, replace_part
 HEAD = "# What XLA does on which TensorFlow"
 ABOUT = """
 Written by `make matrix` too (`python -m tests.acceptance.xla_matrix`): each TensorFlow's own XLA on
-a simulated card of 4096 MiB, small models, batch 64 (mlp: 2048), Adam, one process for a version.
+a simulated GPU of 4096 MiB, small models, batch 64 (mlp: 2048), Adam, one process for a version.
 *Compile*: a training step is compiled without running anything, and XLA writes its buffer
 assignment. *Replay*: the step runs, compiled, with kernels skipped, and the peak of TensorFlow's
 allocator is that of the assignment in our simulation of the allocator, within 1 %; the figure is

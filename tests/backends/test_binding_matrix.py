@@ -1,7 +1,7 @@
-"""Every way of starting a worker × the card's states: each has the limit of its own moment.
+"""Every way of starting a worker × the GPU's states: each has the limit of its own moment.
 
-Real TensorFlow on the simulated card, without the kernel bridge: with it, importing TensorFlow
-starts CUDA, which it does not on a real card.
+Real TensorFlow on the simulated GPU, without the kernel bridge: with it, importing TensorFlow
+starts CUDA, which it does not on a real GPU.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WAITING = "extends: shared-desktop\nmemory: {on_shortage: {wait: 1min}}\n"
 
 @pytest.fixture
 def card() -> Iterator[Card]:
-    """A card with room."""
+    """A GPU with room."""
     spec = CardSpec(total_bytes=TOTAL * MIB, used_bytes=AT_START * MIB)
     with simulated_card(spec) as made:
         yield made

@@ -1,4 +1,4 @@
-"""The real JAX with CUDA on simulated cards: limits, growth, what scripts do in between."""
+"""The real JAX with CUDA on simulated GPUs: limits, growth, what scripts do in between."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ except Exception as error:
 
 
 def test_jax_without_a_gpu_leases_nothing(run_on_card: RunOnCard) -> None:
-    """On the CPU, by its platform or for want of the plugin, it is given no memory of a card."""
+    """On the CPU, by its platform or for want of the plugin, it is given no memory of a GPU."""
     code = (
         _BEGIN
         + """

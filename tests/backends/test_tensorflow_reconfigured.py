@@ -245,7 +245,7 @@ report(limits=[d.memory_limit >> 20 for d in list_local_devices() if d.device_ty
 
 
 def test_session_workers_that_only_load_data(run_on_card: RunOnCard) -> None:
-    """keras-v1-session gives workers no session at import: on a full card they live."""
+    """keras-v1-session gives workers no session at import: on a full GPU they live."""
     outcome = run_on_card(
         """
 import gpuconf.auto, gpuconf
@@ -256,7 +256,7 @@ def load(number):
     return number * 2, gpuconf.activation().session is None
 
 if __name__ == "__main__":
-    # One device more than the limit leaves: the rest of both cards.
+    # One device more than the limit leaves: the rest of both GPUs.
     with tf.device("GPU:0"):
         report(session=gpuconf.activation().session is not None)
     with multiprocessing.get_context("spawn").Pool(1) as pool:

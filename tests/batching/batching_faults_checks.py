@@ -328,7 +328,7 @@ def check_a_failure_in_a_callback_comes_through(
 def check_a_failure_in_the_data_comes_through(
     trained: Trained, is_host: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A batch that cannot be read is not halved; the host's RAM is not taken for the card's."""
+    """A batch that cannot be read is not halved; the host's RAM is not taken for the GPU's."""
 
     def batches() -> Iterator[Any]:
         for start in range(0, SAMPLES, BATCH):

@@ -310,7 +310,7 @@ with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
 def on_a_card(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, libraries: Path
 ) -> tuple[Reported, Path]:
-    """What the callback measures on two cards, and the folder in which it was."""
+    """What the callback measures on two GPUs, and the folder in which it was."""
     del libraries  # for its skip
     folder = tmp_path_factory.mktemp("on_card")
     parts = {"epochs": _EPOCHS, "evaluate": _EVALUATE, "alone": _ALONE, "mirrored": _MIRRORED}

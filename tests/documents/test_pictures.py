@@ -64,7 +64,7 @@ def test_a_picture_stands_for_itself(name: str) -> None:
 
 
 def test_the_doctor_is_as_drawn() -> None:
-    """What it finds on that card; packages and counts depend on the machine."""
+    """What it finds on that GPU; packages and counts depend on the machine."""
     fresh = " ".join(TERMINAL.text_of(DOCTOR.output()).split())
     lines = _lines("doctor")
     first = lines.index(f"$ {DOCTOR.PROMPT}") + 1
@@ -104,7 +104,7 @@ def test_the_estimate_is_that_of_its_page() -> None:
 
 
 def test_the_crowded_card_is_the_demos() -> None:
-    """The parts of each bar are the whole card; limits and leases are what the plan says now."""
+    """The parts of each bar are the whole GPU; limits and leases are what the plan says now."""
     words = " ".join(_lines("crowded-card"))
     limit, lease = CROWDED.planned(SPEC.total_bytes - SPEC.used_bytes)
     left = SPEC.total_bytes - SPEC.used_bytes - 2 * lease
@@ -116,7 +116,7 @@ def test_the_crowded_card_is_the_demos() -> None:
 
 
 def test_a_plot_keeps_its_shape() -> None:
-    """Lines stay within a tenth of a point, curves and texts as they are; colours get a variant."""
+    """Lines stay within a tenth of a point, curves and texts as they are; colors get a variant."""
     svg = (
         '<?xml version="1.0"?>\n<svg width="9pt">\n <metadata>made today</metadata>\n'
         ' <path d="M 1.04 2.0 \nL 1.04 3.123 \nL 5 3.123 \nL 6 7 \nz\n" style="fill: #ffffff"/>\n'

@@ -50,7 +50,7 @@ def test_a_page_shows_what_its_commands_print(page: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("page", _pages(slow=True))
 def test_a_page_shows_what_its_trainings_print(page: str) -> None:
-    """The same of all of a page's commands, in their order, on a simulated card that computes."""
+    """The same of all of a page's commands, in their order, on a simulated GPU that computes."""
     _check(page, slow=True)
 
 

@@ -1,7 +1,7 @@
 """PyTorch and JAX with CUDA, and accelerate, each in its own folder, put there on first use.
 
 They are the wheels of the package index, without the NVIDIA libraries that they would pull in: the
-simulated card stands for those.  A program gets one by its folder on PYTHONPATH, and everything
+simulated GPU stands for those.  A program gets one by its folder on PYTHONPATH, and everything
 else, Keras and TensorFlow too, from the environment of the tests.
 """
 

@@ -1,4 +1,4 @@
-"""Version-1 sessions in a run: 2 GiB of an 8 GiB card, one place.  A user's program."""
+"""Version-1 sessions in a run: 2 GiB of an 8 GiB GPU, one place.  A user's program."""
 
 import json
 import os

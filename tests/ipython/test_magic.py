@@ -68,7 +68,7 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def environ(nvml: Nvml) -> dict[str, str]:
-    """One card, whose name would be markup."""
+    """One GPU, whose name would be markup."""
     return nvml(standin.Machine((CARD,)))
 
 
@@ -101,7 +101,7 @@ def test_a_profile_is_shown_and_chosen(cells: dict[str, Cell]) -> None:
 
 
 def test_answers_are_drawn(cells: dict[str, Cell]) -> None:
-    """As HTML without the card's markup, and as the command's text for other front ends."""
+    """As HTML without the GPU's markup, and as the command's text for other front ends."""
     for name in ("plan", "log", "changed plan", "chosen"):
         check_harmless(cells[name].html)
         assert "<b>RTX" not in cells[name].html

@@ -1,4 +1,4 @@
-"""The notebooks of docs/: each is run anew on a simulated card, and its figures are still right."""
+"""The notebooks of docs/: each is run anew on a simulated GPU, and its figures are still right."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_notebook_can_be_read_by_anybody(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text) < 100_000
     notebook = nbformat.read(path, as_version=4)
-    assert "simulated card" in notebook.cells[0].source
+    assert "simulated GPU" in notebook.cells[0].source
     assert not re.search(r"/(?:home|root|work|tmp)/", text.replace("/tmp/ipykernel", ""))
     for cell in code_cells(path):
         assert cell.outputs or "load_ext" not in cell.source

@@ -29,7 +29,7 @@ def state_of(card: Card) -> tuple[int, tuple[object, ...]]:
 
 
 def put_on(card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let programs of this process use the card, whose own TensorFlow must start before that."""
+    """Let programs of this process use the GPU, whose own TensorFlow must start before that."""
     run_with([sys.executable, "-c", "pass"], os.environ)
     for name, value in card.environment(os.environ, bridge=bridge).items():
         monkeypatch.setenv(name, value)

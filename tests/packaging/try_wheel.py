@@ -85,11 +85,11 @@ def try_out(clean: CleanEnvironment) -> str:
 
 def _on_simulated_card(clean: CleanEnvironment) -> str:
     if shutil.which("cc") is None and shutil.which("gcc") is None:
-        return "no simulated card: there is no C compiler"
+        return "no simulated GPU: there is no C compiler"
     card = ("simcard", "run", "--total", "8GiB", "--used", "1GiB", "--")
     plan = clean.run(clean.gpuconf, *card, clean.gpuconf, "plan", "half-card")
     assert "fraction 0.35 × 8192 MiB total = 2867 MiB" in plan, plan
-    return "a plan on a simulated card"
+    return "a plan on a simulated GPU"
 
 
 def main(wheel: Path) -> None:

@@ -13,7 +13,7 @@ from gpuconf.profile.model import Profile
 
 
 def shared(scheduler: str, part: float, outside_gib: int = 1) -> Inventory:
-    """A card of 8 GiB of which a task has ``part``, and others hold ``outside_gib``."""
+    """A GPU of 8 GiB of which a task has ``part``, and others hold ``outside_gib``."""
     free = (8 - outside_gib) * GIB
     card = Gpu(0, "GPU-1", "card", total_bytes=8 * GIB, free_bytes=free, processes=())
     return Inventory((card._replace(share=Share(scheduler, part, "", outside_gib * GIB)),))

@@ -59,7 +59,7 @@ def test_a_zip_without_them(tmp_path: Path) -> None:
 def test_pyinstallers_hook() -> None:
     """It collects all files that are read at run time, and what `import gpuconf` imports later.
 
-    Without the rules no failure would be recognised, and nothing would say so.
+    Without the rules no failure would be recognized, and nothing would say so.
     """
     (folder,) = pyinstaller_hook.hook_dirs()
     spec = importlib.util.spec_from_file_location("hook", Path(folder) / "hook-gpuconf.py")

@@ -148,7 +148,7 @@ def test_an_unknown_name_says_who_asked_for_it(tmp_path: Path) -> None:
         check_profile("xyzzy", environ={}, directory=tmp_path)
 
 
-def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
+def test_a_missing_file_suggests_its_neighbor(tmp_path: Path) -> None:
     """The file of nearly that name beside it."""
     write(tmp_path / "training.yaml", "x")
     with pytest.raises(ProfileNotFoundError, match="no such file") as caught:

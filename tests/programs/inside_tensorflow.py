@@ -63,7 +63,7 @@ def outcomes_fixture(*files: Path, environ: Mapping[str, str] = PLAIN) -> Callab
 def _run_checks(
     files: Sequence[Path], names: Sequence[str], folder: Path, environ: Mapping[str, str]
 ) -> Outcomes:
-    """Run the checks of these names in a fresh process, where pytest finds their neighbours."""
+    """Run the checks of these names in a fresh process, where pytest finds their neighbors."""
     report = folder / "report.xml"
     options = ["-p", "no:xdist", "-p", "no:cacheprovider", f"--junit-xml={report}", "-q"]
     options += ["-o", "python_functions=check_*", "-o", "junit_family=xunit1"]

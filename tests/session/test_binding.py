@@ -21,7 +21,7 @@ from tests.programs.processes import Nvml, run, run_python
 
 
 def test_old_figures_are_read_anew_when_devices_are_made(tmp_path: Path, nvml: Nvml) -> None:
-    """The limit is of the moment of binding; after that it stays, whatever the card does."""
+    """The limit is of the moment of binding; after that it stays, whatever the GPU does."""
     program = f"""
 import cupy
 assert gpuconf.activation().plan.gpus[0].limit_bytes >> 20 == 7884
@@ -117,7 +117,7 @@ assert len(os.listdir(os.path.join(os.environ["GPUCONF_LEASES"], {standin.uuid(0
 def test_a_shortage_is_one_where_a_framework_is_imported(
     module: str, tmp_path: Path, nvml: Nvml
 ) -> None:
-    """A program on a full card runs until then, and what it starts too; then every try fails."""
+    """A program on a full GPU runs until then, and what it starts too; then every try fails."""
     program = f"""
 import subprocess
 subprocess.run([sys.executable, "-c", "pass"], check=True)
@@ -272,7 +272,7 @@ assert lines == ["gpuconf: CUDA_VISIBLE_DEVICES=1 was set after gpuconf; plannin
 
 
 def test_a_pick_is_made_again_until_cuda_has_started(tmp_path: Path, nvml: Nvml) -> None:
-    """Two programs that start together pick one card; the second to bind takes the other."""
+    """Two programs that start together pick one GPU; the second to bind takes the other."""
     other = standin.Machine((CARD, TWO.cards[1]._replace(used=9000 * MIB)))
     program = f"""
 gpuconf.configure("shared-desktop", gpus={{"pick": "most-free"}})

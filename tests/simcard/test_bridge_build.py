@@ -79,7 +79,7 @@ def test_a_version_that_was_not_tried_is_refused(
 def test_a_tensorflow_without_gpu_support_is_refused(
     tmp_path: Path, wheel: InstalledTensorFlow
 ) -> None:
-    """tensorflow-cpu has none of the code that a simulated card runs."""
+    """tensorflow-cpu has none of the code that a simulated GPU runs."""
     (wheel.folder / "python" / "platform" / "build_info.py").write_text("build_info = {}\n")
     with pytest.raises(BackendError, match="no GPU support"):
         build_bridge(wheel, environ=_environ(tmp_path))

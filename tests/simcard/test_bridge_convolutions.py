@@ -1,4 +1,4 @@
-"""Dilated and grouped convolutions on the card: TensorFlow has no CPU gradients for them."""
+"""Dilated and grouped convolutions on the GPU: TensorFlow has no CPU gradients for them."""
 
 from __future__ import annotations
 
@@ -81,4 +81,4 @@ def test_they_equal_the_same_convolution_written_out(
     assert done["cases"] > 100
     assert done["worst"]["float32"] < 1e-5  # sums in another order
     assert done["worst"]["float16"] < 1e-2
-    assert "a simulated card cannot compute Conv3D" in done["refused"]
+    assert "a simulated GPU cannot compute Conv3D" in done["refused"]

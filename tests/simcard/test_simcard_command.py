@@ -1,4 +1,4 @@
-"""``python -m gpuconf.simcard``: exit codes, signals, sharing a card, and manners."""
+"""``python -m gpuconf.simcard``: exit codes, signals, sharing a GPU, and manners."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_kept_card_must_fit_the_options(tmp_path: Path) -> None:
 
 
 def test_env_prints_lines_for_a_shell(tmp_path: Path) -> None:
-    """A shell that evals them is on the card."""
+    """A shell that evals them is on the GPU."""
     card = f"--total 1GiB --context 0B --card {tmp_path}/card"
     script = (
         f'eval "$({sys.executable} -m gpuconf.simcard env {card})" '
@@ -114,7 +114,7 @@ def test_env_prints_lines_for_a_shell(tmp_path: Path) -> None:
 
 
 def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
-    """The card's name, what is used and by whom."""
+    """The GPU's name, what is used and by whom."""
     file = tmp_path / "card"
     show = f"{sys.executable} -m gpuconf.simcard show {file}"
     code = (
@@ -161,7 +161,7 @@ _CODES = {
         ("run --total 4GiB python x.py", "'python'", "run --total 4GiB -- python x.py"),
         ("run python x.py --name 'a b' -- c", "after --", "run -- python x.py --name 'a b' -- c"),
         ("env python", "does not know 'python'", "gpuconf.simcard env --help` shows"),
-        ("show", "show needs the file of a card", "python -m gpuconf.simcard show /tmp/card"),
+        ("show", "show needs the file of a GPU", "python -m gpuconf.simcard show /tmp/card"),
         ("show none", "is not a card file", "python -m gpuconf.simcard env --card /tmp/card"),
         ("run --total 1GiB", "no command", "run --total 8GiB -- python script.py"),
         ("run --total 1GiB --used 2GiB -- true", "used memory is 2048 MiB", "--used 2GiB"),
@@ -170,7 +170,7 @@ _CODES = {
         ("run --card 8GiB -- true", "--card 8GiB", "did you mean --total 8GiB?"),
         ("env --card 8GiB", "--card 8GiB", "did you mean --total 8GiB?"),
         ("run -- /etc/passwd", "may not be executed", "check the command after --"),
-        ("env", "env needs a file for the card", "--card"),
+        ("env", "env needs a file for the GPU", "--card"),
         ("show /nowhere", "No such file", "env --card /nowhere"),
         ("build -- x", "no command", "use run"),
     ],
@@ -179,7 +179,7 @@ def test_what_is_refused_says_what_would_do(
     capsys: pytest.CaptureFixture[str], empty_folder: Path, words: str, said: str, hint: str
 ) -> None:
     """One line of error, one of hint, and its kind's exit code; nothing is left behind."""
-    (empty_folder / "none").write_text("no card", "utf-8")
+    (empty_folder / "none").write_text("no GPU", "utf-8")
     assert main(shlex.split(words)) == _CODES.get(words, 2)
     assert [path.name for path in empty_folder.iterdir()] == ["none"]
     out, err = capsys.readouterr()

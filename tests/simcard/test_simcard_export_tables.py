@@ -53,7 +53,7 @@ print(cuda.library.cuGetExportTable(ctypes.byref(context), bytes(16)), context.v
 
 @pytest.mark.parametrize("mode", ["", "error"])
 def test_a_launch_through_it_is_never_silent(card: Card, run_client: RunClient, mode: str) -> None:
-    """Its callers do not check: the program ends, or nothing can be read from the card any more."""
+    """Its callers do not check: the program ends, or nothing can be read from the GPU any more."""
     code = f"""{PRELUDE}
 cuda.enter(); _, place = cuda.allocate(4)
 data = ctypes.create_string_buffer(4)

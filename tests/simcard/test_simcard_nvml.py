@@ -117,7 +117,7 @@ print(json.dumps([[[p.pid, p.usedGpuMemory] for p in each] for each in lists]), 
 
 
 def test_asking_makes_no_context(card: Card, run_client: RunClient) -> None:
-    """NVML can be asked without becoming a process on the card, as with the real one."""
+    """NVML can be asked without becoming a process on the GPU, as with the real one."""
     code = f"""{_ASK}
 gpu = n.nvmlDeviceGetHandleByIndex(0)
 print(cuda.is_active(), len(n.nvmlDeviceGetComputeRunningProcesses(gpu)))

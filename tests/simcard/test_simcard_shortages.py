@@ -1,4 +1,4 @@
-"""The simulated card in a process that runs out of something else: descriptors, address space."""
+"""The simulated GPU in a process that runs out of something else: descriptors, address space."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ print(refused, cuda.enter(), cuda.allocate(MIB)[0], cuda.memory()[0] // MIB)
 def test_host_memory_is_registered_once(
     card: Card, run_client: RunClient, offset: int, size: int, answer: int
 ) -> None:
-    """A range that overlaps a registered one is refused, its neighbour and a later try are not."""
+    """A range that overlaps a registered one is refused, its neighbor and a later try are not."""
     code = f"""
 cuda.enter()
 memory = (ctypes.c_char * 8192)()

@@ -108,7 +108,7 @@ print(unreserve(where, 2 * MIB), free())
 
 
 def test_a_reset_takes_mappings_too(card: Card, run_client: RunClient) -> None:
-    """After it the card has the memory back, and the old handle and mapping are unknown."""
+    """After it the GPU has the memory back, and the old handle and mapping are unknown."""
     code = """
 where, (_, handle) = reserve(2 * MIB), create(2 * MIB)
 map_(where, 2 * MIB, handle); cuda.allocate(5 * MIB)
@@ -158,5 +158,5 @@ def test_what_the_driver_lacks_says_so_by_name(card: Card, run_client: RunClient
     done = run_client(card, code)
     assert done.stdout == f"{{{_NOT_SUPPORTED}}}\n"
     assert done.stderr.splitlines() == [
-        f"gpuconf simulated card: no {name} here, it returns an error" for name in names
+        f"gpuconf simulated GPU: no {name} here, it returns an error" for name in names
     ]

@@ -1,4 +1,4 @@
-"""TensorFlow's XLA compiles for a simulated card, with nothing of the system's CUDA."""
+"""TensorFlow's XLA compiles for a simulated GPU, with nothing of the system's CUDA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bridge cannot compute: run one of these on the card and it must say which it is."""
+"""What the bridge cannot compute: run one of these on the GPU and it must say which it is."""
 
 from __future__ import annotations
 

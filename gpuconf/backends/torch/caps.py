@@ -1,6 +1,6 @@
 """Caps on PyTorch's caching allocator: set when CUDA is initialized, then kept and read back.
 
-torch computes the cap as a fraction of its own total for the device, which on some cards is less
+torch computes the cap as a fraction of its own total for the device, which on some GPUs is less
 than NVML's, so the fraction is computed here from torch's total.
 """
 

@@ -22,7 +22,7 @@ def watch(torch: ModuleType, source: PlanSource) -> None:
 
     The plan binds before CUDA is initialized, so that CUDA_VISIBLE_DEVICES still takes effect.  The
     caps are set after that, from torch's own queue: ``set_per_process_memory_fraction`` would
-    initialize CUDA, some 300-500 MB on the card.  Raises TooLateError if CUDA is initialized and
+    initialize CUDA, some 300-500 MB on the GPU.  Raises TooLateError if CUDA is initialized and
     the plan cannot be applied.
     """
     cuda: Any = getattr(torch, "cuda", None)

@@ -74,7 +74,7 @@ def caption(kind: str, text: str) -> str:
     if "card" not in given:
         return ""
     count = given.get("count", "1")
-    cards = "a simulated card" if count == "1" else f"{count} simulated cards"
+    cards = "a simulated GPU" if count == "1" else f"{count} simulated GPUs"
     used = f" with {_spaced(given['used'])} in use" if "used" in given else ""
     return f"On {cards} of {_spaced(given['card'])}{used}"
 

@@ -1,4 +1,4 @@
-"""The short story of ``gpuconf demo --quick``: one tensor, twice on one card.  Nothing is trained.
+"""The short story of ``gpuconf demo --quick``: one tensor, twice on one GPU.  Nothing is trained.
 
 It starts TensorFlow four times, compiles no kernels, and does not need scikit-learn.
 """

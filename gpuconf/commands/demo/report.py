@@ -31,7 +31,7 @@ def before_lines(half: Half) -> list[str]:
         *end_lines(half.first),
         f"2. A second {TRAIN} beside it finds {sized(half.left_bytes)}, and {outcome(half.second)}",
         *end_lines(half.second),
-        f"3. {NINETY} alone asks for 90 % of the card: {_refusal(half.ninety)}",
+        f"3. {NINETY} alone asks for 90 % of the GPU: {_refusal(half.ninety)}",
         *[_INDENT + line for line in half.ninety.refusals[:1]],
     ]
 
@@ -60,7 +60,7 @@ def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> 
     return [
         "TensorFlow's default is to take all that is free, from the first tensor on. Of the "
         f"{sized(left_bytes)} left, the second process got {limits_of(second)}: its "
-        "CUDA context and TensorFlow's reserve come off. And a fraction is taken of the card's "
+        "CUDA context and TensorFlow's reserve come off. And a fraction is taken of the GPU's "
         "total, whatever others hold.",
         f"The profile {PROFILE} gives each process a part of its own, never more than is free at "
         "that moment, and reserves it for as long as the process lives:",

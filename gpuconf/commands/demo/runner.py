@@ -66,7 +66,7 @@ class Runner:
     """Runs scripts of the folder ``programs`` with one Python in one environment.
 
     A script that takes longer than ``timeout_s`` is killed.  However the methods end, no script is
-    left running that still holds the card.
+    left running that still holds the GPU.
     """
 
     def __init__(

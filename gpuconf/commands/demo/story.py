@@ -1,4 +1,4 @@
-"""Both halves of the story, run on a card, as data; report.py formats them."""
+"""Both halves of the story, run on a GPU, as data; report.py formats them."""
 
 from __future__ import annotations
 

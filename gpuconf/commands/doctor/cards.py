@@ -1,4 +1,4 @@
-"""The cards for the report: facts and plan -> memory bars, holders, remarks.  Pure."""
+"""The GPUs for the report: facts and plan -> memory bars, holders, remarks.  Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuconf.planner.visibility import see
 
 
 def cards_of(facts: Facts) -> tuple[CardReport, ...]:
-    """All cards of the machine, in NVML's order."""
+    """All GPUs of the machine, in NVML's order."""
     environ = facts.environ
     value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
     seen = see(value, order, facts.inventory)

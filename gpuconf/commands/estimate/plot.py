@@ -26,7 +26,7 @@ from gpuconf.commands.estimate.step import (
     WHOLE,
     WORKSPACE,
 )
-from gpuconf.commands.estimate.text import headline, modelled
+from gpuconf.commands.estimate.text import headline, modeled
 from gpuconf.errors import UsageError
 from gpuconf.support.reporting.picture import (
     INK,
@@ -152,7 +152,7 @@ def _draw_step(axes: Axes, estimate: MemoryEstimate) -> None:
     axes.set_xlim(0, len(moments))
     _mark_peak(axes, estimate, totals.index(highest) + 0.5, highest / unit)
     axes.set_ylim(0, top)
-    axes.set_title(modelled(estimate), loc="left", fontsize=8.5, color=PALE, parse_math=False)
+    axes.set_title(modeled(estimate), loc="left", fontsize=8.5, color=PALE, parse_math=False)
     axes.set_ylabel(name, color=PALE)
     plain(axes, "y")
     axes.legend(

@@ -122,7 +122,7 @@ def _draw_memory(axes: Axes, dump: Dump) -> None:
 def _words_of(dump: Dump) -> str:
     largest = dump.largest_free_bytes
     free = "" if largest is None else f"; free chunks pale, the largest {sized(largest)}"
-    claimed = "; hatched: not claimed from the card" if dump.unclaimed_bytes else ""
+    claimed = "; hatched: not claimed from the GPU" if dump.unclaimed_bytes else ""
     limit = f", limit {sized(dump.limit_bytes)}" if dump.limit_bytes else ""
     return f"{dump.allocator or 'the allocator'}{limit}{free}{claimed}"
 

@@ -1,4 +1,4 @@
-"""Combine the ledger with NVML and /proc: who holds memory of each card.  Read-only."""
+"""Combine the ledger with NVML and /proc: who holds memory of each GPU.  Read-only."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _policy() -> str | None:
 
 
 def summed_up(holdings: Holdings) -> Holdings:
-    """Return the same, with the processes of each other user as one total per card."""
+    """Return the same, with the processes of each other user as one total per GPU."""
     return holdings._replace(cards=tuple(map(_card_summed_up, holdings.cards)))
 
 
@@ -109,7 +109,7 @@ def _read_ledger() -> tuple[LedgerState, dict[str, CardLeases]]:
 
 
 def _devices(inventory: Inventory) -> Iterator[tuple[str, Gpu]]:
-    """Yield each card with its label, or its MIG instances instead if it has any."""
+    """Yield each GPU with its label, or its MIG instances instead if it has any."""
     for gpu in inventory.gpus:
         if not gpu.mig_instances:
             yield str(gpu.index), gpu
@@ -202,7 +202,7 @@ def _unlisted_bytes(gpu: Gpu) -> int | None:
 def _unlisted(
     found: Mapping[str, CardLeases], listed: set[str], reader: Owner
 ) -> list[CardHoldings]:
-    """Return the cards with leases or waiting programs that NVML does not list."""
+    """Return the GPUs with leases or waiting programs that NVML does not list."""
     names = [name for name, leases in found.items() if name not in listed and any(leases)]
     return [
         CardHoldings(
@@ -217,7 +217,7 @@ def _unlisted(
 def _waiting(
     cards: list[CardHoldings], found: Mapping[str, CardLeases], reader: Owner
 ) -> tuple[WaitingProcess, ...]:
-    """Return the waiting programs, each once even if it waits for one of several cards."""
+    """Return the waiting programs, each once even if it waits for one of several GPUs."""
     places: dict[Owner, list[tuple[Lease, LinePlace]]] = {}
     for card in cards:
         leases = found.get(folder_of(card.uuid) if card.uuid else "", CardLeases())

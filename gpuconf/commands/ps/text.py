@@ -1,4 +1,4 @@
-"""Holdings as lines: cards as bars, who holds memory, who waits, what is unknown.  Pure."""
+"""Holdings as lines: GPUs as bars, who holds memory, who waits, what is unknown.  Pure."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def problem_lines(holdings: Holdings) -> Iterator[Line]:
 
 
 def bar_row(card: CardHoldings) -> BarRow:
-    """Build a card's row: its name, its memory in parts, and what is unknown."""
+    """Build a GPU's row: its name, its memory in parts, and what is unknown."""
     name = (card.name or card.uuid or "(no name)").removeprefix("NVIDIA ")
     if card.mig_ids is not None and " MIG " in name:  # the part that distinguishes it
         name = f"MIG {name.partition(' MIG ')[2]}"
     remarks = []
     if card.index is None:
-        remarks.append("NVML does not list this card")
+        remarks.append("NVML does not list this GPU")
     elif card.bar is None:
         remarks.append("memory unknown")
     if card.estimated_bytes is not None:
@@ -181,7 +181,7 @@ def _waiting(each: WaitingProcess, today: str) -> tuple[str, ...]:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    """Join the texts, each once: a program may wait for several cards."""
+    """Join the texts, each once: a program may wait for several GPUs."""
     return ",".join(dict.fromkeys(texts))
 
 

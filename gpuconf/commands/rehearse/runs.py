@@ -59,7 +59,7 @@ class Orders(NamedTuple):
 
 
 class HeldOnCard(NamedTuple):
-    """The memory that all processes of the run held on one card at a time, including contexts."""
+    """The memory that all processes of the run held on one GPU at a time, including contexts."""
 
     time_ns: int
     card: int
@@ -72,7 +72,7 @@ class RunResult(NamedTuple):
     ``code`` is the program's exit code, negative for a signal, and None if it was ended after its
     steps.  ``reports`` are those of the processes in which an agent ran, ``trainer`` the most
     informative of them.  ``tape`` has its memory events, None without any.  ``held`` has the
-    changes of the card's own file during the run.  ``unwritten`` is the folder to which an agent
+    changes of the GPU's own file during the run.  ``unwritten`` is the folder to which an agent
     could not write, so that reports or tape may be missing.
     """
 
@@ -148,7 +148,7 @@ def choose_trainer(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 class _Watch:
-    """Checks the agents' reports and the card while the program runs."""
+    """Checks the agents' reports and the GPU while the program runs."""
 
     def __init__(self, folder: Path, card: Card | None) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
 """A process that watches a run's command, and finally reports who computed without a limit.
 
 The plan cannot reach every program (docs/run.md lists the exceptions).  The watcher regularly asks
-NVML which processes compute on the run's cards.  When the command has ended, it names the
+NVML which processes compute on the run's GPUs.  When the command has ended, it names the
 descendants of the command, and processes started with its plan, that never took a lease.  It ends
 with the command.
 """

@@ -39,7 +39,7 @@ class CardLease(NamedTuple):
 
     ``used_bytes`` is what that process and its children have already taken, and ``pids`` are their
     process ids; None if unknown.  ``most_bytes`` is its limit and context.  With ``is_estimate``
-    the driver does not report their use, and ``used_bytes`` follows from the growth of the card's.
+    the driver does not report their use, and ``used_bytes`` follows from the growth of the GPU's.
     ``since`` is in seconds since 1970.
     ``is_elsewhere`` means that ``pid`` belongs to another pid namespace, ``is_ours`` that the
     holder belongs to the current user, and ``is_parent`` that the current process descends from it.
@@ -114,7 +114,7 @@ SCHEDULERS = {
 class Share(NamedTuple):
     """A scheduler's assignment to this process, for each GPU that it sees.
 
-    ``part`` is the fraction of the card's memory, 1 for all of it.  ``outside_bytes`` is the memory
+    ``part`` is the fraction of the GPU's memory, 1 for all of it.  ``outside_bytes`` is the memory
     held by programs that the scheduler did not start; None if unknown.  ``assignment`` describes
     the whole assignment, such as "0.4 of GPU 0"; different assignments have different texts.
     """
@@ -129,10 +129,10 @@ class Gpu(NamedTuple):
     """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
 
     ``index`` is the number that NVML and nvidia-smi print (PCI order).  A MIG instance has its
-    card's index, and its GPU instance and compute instance in ``mig_ids``.  ``free_bytes`` is
+    GPU's index, and its GPU instance and compute instance in ``mig_ids``.  ``free_bytes`` is
     NVML's figure at the time of the query.  ``total_bytes`` excludes the driver's own reserve, if
     the driver reports it (see ``gpuconf.machine.cards.nvml``).  ``own_bytes`` is the memory held by
-    the planning process itself, which it may use again.  ``is_exclusive`` means that the card
+    the planning process itself, which it may use again.  ``is_exclusive`` means that the GPU
     accepts one process at a time.
 
     ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for

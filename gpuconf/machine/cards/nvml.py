@@ -97,7 +97,7 @@ def ask(
 ) -> T:
     """Start NVML, return the answer to ``question``, and shut NVML down; else ``unanswered(why)``.
 
-    The wait is limited, because a driver that is resetting a card, or whose card has fallen off the
+    The wait is limited, because a driver that is resetting a GPU, or whose GPU has fallen off the
     bus, may never answer.  A message is printed if it takes long.
     """
     timeout_s = patience.read_timeout_s(environ)
@@ -221,7 +221,7 @@ def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
 
 
 def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gpu:
-    """Fill in the fields of ``gpu`` that a card and a MIG instance have in common."""
+    """Fill in the fields of ``gpu`` that a GPU and a MIG instance have in common."""
     # Read the holders first, then the free memory.  A program that ends in between is then listed
     # although its memory is free again.  In the other order its memory would count as used with no
     # holder: a shortage without a cause.  Use the smaller of the free memory before and after, so
@@ -292,7 +292,7 @@ def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:
 def _read_mig_instances(
     nvml: ModuleType, handle: Any, card: Gpu, *, processes: bool
 ) -> tuple[Gpu, ...]:
-    """Return the compute instances of a MIG card, in NVML's order, which is also nvidia-smi's."""
+    """Return the compute instances of a MIG GPU, in NVML's order, which is also nvidia-smi's."""
     instances = []
     for place in range(query(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle, default=0)):
         mig_handle = query(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)

@@ -36,7 +36,7 @@ class Owner(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A number of bytes on a card that a process has leased or waits for.
+    """A number of bytes on a GPU that a process has leased or waits for.
 
     ``folder`` and ``name`` locate its file.  Of two that wait, the lower ``ticket`` came first.
     """

@@ -36,7 +36,7 @@ def assigned(rules: SlurmRules, environ: Mapping[str, str]) -> Assigned | None:
     if _JOB not in environ or not re.fullmatch("[0-9]{1,4}", percent):
         return None
     words = f"{percent} % by MPS"
-    if not 0 < int(percent) <= 100:  # Slurm 22.05 reports 312 if a card also has shards
+    if not 0 < int(percent) <= 100:  # Slurm 22.05 reports 312 if a GPU also has shards
         return Assigned(SLURM, None, words, f"no limit for Slurm's share: {_MPS} is {percent}")
     return Assigned(SLURM, int(percent) / 100, words)
 

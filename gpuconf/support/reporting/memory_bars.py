@@ -20,7 +20,7 @@ _WIDTH_OF_A_FILE = 120
 
 
 class BarRow(NamedTuple):
-    """A card: its name, and the sizes of its parts; None if they are unknown.
+    """A GPU: its name, and the sizes of its parts; None if they are unknown.
 
     ``below`` has lines to print under its row.
     """
@@ -46,7 +46,7 @@ class BarLayout(NamedTuple):
 def bar_lines(
     rows: Sequence[BarRow], parts: Sequence[str], meanings: Sequence[str], layout: BarLayout
 ) -> Iterator[Line]:
-    """A header, a row for each card, and a legend; nothing if there are no cards.
+    """A header, a row for each GPU, and a legend; nothing if there are no GPUs.
 
     ``parts`` are the parts' names in the header, ``meanings`` those in the legend.  If a row does
     not fit, name, bar and figures go on separate lines.

@@ -1,4 +1,4 @@
-"""Slurm's shards as limits, on a real Slurm of one node and a simulated card: `make slurm`.
+"""Slurm's shards as limits, on a real Slurm of one node and a simulated GPU: `make slurm`.
 
 Needs root and the system's packages slurm-wlm and munge.  Prints a table in Markdown, and with
 ``--write`` the variables of each job as the fixture that tests/machine/schedulers reads.

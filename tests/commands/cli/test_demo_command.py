@@ -26,7 +26,7 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
     """Dies without the line and trains with it, with the figures of the README, to the byte."""
     done = run(gpuconf("demo"), tmp_path, environ=BUILT, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "simulated card" in done.stdout.splitlines()[0]
+    assert "simulated GPU" in done.stdout.splitlines()[0]
     told = " ".join(done.stdout.split())
     for text in (
         "it takes 7783 MiB of the 9319 MiB that were free;",

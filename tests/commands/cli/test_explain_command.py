@@ -22,7 +22,7 @@ SIMULATED = ROOT / "tests" / "commands" / "explain" / "simulated"
 LOGS = sorted((SIMULATED / "logs").iterdir())
 OOM, HEALTHY = SIMULATED / "logs" / "oom-eager.log", SIMULATED / "logs" / "healthy.log"
 NOTEBOOK = SIMULATED / "logs" / "notebook.ipynb"
-HEADLINE = "no room on the card for a tensor (oom-device-tensor): the run failed"
+HEADLINE = "no room on the GPU for a tensor (oom-device-tensor): the run failed"
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_a_terminal_that_knows_no_unicode(tmp_path: Path) -> None:
     assert b"gr??er" in done.stdout
 
 
-def test_colour(folder: Path) -> None:
+def test_color(folder: Path) -> None:
     """Where it is asked for; by itself, only a terminal gets it."""
     auto, always, never = run_commands(
         folder,
@@ -190,7 +190,7 @@ def test_a_terminal_of_80_columns(tmp_path: Path, words: list[str]) -> None:
     assert {line for line in shown if len(line) > 80} <= pastes
     assert {line for line in whole if line in pastes} <= set(shown)
     assert " ".join(shown).split() == " ".join(whole).split()
-    place = next(place for place, line in enumerate(shown) if line.startswith("  the card"))
+    place = next(place for place, line in enumerate(shown) if line.startswith("  the GPU"))
     assert shown[place][22:24].lstrip() == shown[place][23]
     assert shown[place + 1].startswith(" " * 23)
 

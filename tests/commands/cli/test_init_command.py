@@ -89,9 +89,7 @@ def test_the_file_is_written_and_used(tmp_path: Path, nvml: Nvml) -> None:
         environ=machine,
     )
     assert (wrote.code, wrote.err) == (0, "")
-    assert (
-        "wrote gpuconf.yaml: extends shared-desktop, because a card drives a display" in wrote.out
-    )
+    assert "wrote gpuconf.yaml: extends shared-desktop, because a GPU drives a display" in wrote.out
     assert "`gpuconf plan`" in wrote.out
     assert checked.code == 0
     assert planned.document["profile"] == "project"

@@ -1,4 +1,4 @@
-"""`gpuconf ps`: real leases on the simulated card, the stand-in NVML, and real terminals."""
+"""`gpuconf ps`: real leases on the simulated GPU, the stand-in NVML, and real terminals."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_without_a_gpu_and_a_ledger(tmp_path: Path, nvml: Nvml) -> None:
 
 
 def leasing(card: str, size_bytes: int, change: str = "") -> str:
-    """A program that leases so much of a card, after ``change``, a line of Python."""
+    """A program that leases so much of a GPU, after ``change``, a line of Python."""
     return (
         "import os, sys\n"
         "from gpuconf.machine.leases.folder import find_folder\n"
@@ -235,7 +235,7 @@ def test_leases_without_nvml(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
     child = begin("-c", leasing("GPU-1", GIB), environ=environ)
     before = sorted((tmp_path / "leases").rglob("*"))
     done = run(gpuconf("ps"), tmp_path, environ=environ)
-    assert "NVML does not list this card" in done.stdout
+    assert "NVML does not list this GPU" in done.stdout
     (row,) = (line for line in done.stdout.splitlines() if f" {child.pid} " in line)
     assert r"bad\x1b[2Jname" in row
     assert "1024 MiB  unknown" in row
@@ -301,7 +301,7 @@ def test_another_user_is_one_row(tmp_path: Path, nvml: Nvml, begin: Begin) -> No
 
 
 def test_mig_instances_are_cards(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
-    """Each with its own bar and its own leases; the card around them is not a row."""
+    """Each with its own bar and its own leases; the GPU around them is not a row."""
     environ = nvml("mig")
     child = begin("-c", leasing(standin.mig_uuid(0, 1), GIB), environ=environ)
     gpus = shown(tmp_path, environ)["gpus"]
@@ -315,7 +315,7 @@ def test_mig_instances_are_cards(tmp_path: Path, nvml: Nvml, begin: Begin) -> No
 
 
 def test_a_driver_that_lists_no_processes(tmp_path: Path, nvml: Nvml) -> None:
-    """WSL2: said once below the card."""
+    """WSL2: said once below the GPU."""
     done = run(gpuconf("ps"), tmp_path, environ=nvml("wsl2"))
     assert "the driver does not say which processes hold memory" in done.stdout
     (gpu,) = shown(tmp_path, nvml("wsl2"))["gpus"]
@@ -341,7 +341,7 @@ def test_ones_own_processes_come_first(tmp_path: Path, nvml: Nvml) -> None:
 
 
 def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
-    """The cards are shown, and the reason why no lease is."""
+    """The GPUs are shown, and the reason why no lease is."""
     (tmp_path / "leases").write_text("")
     done = run(gpuconf("ps"), tmp_path, environ=nvml("two_cards"))
     assert done.returncode == 0

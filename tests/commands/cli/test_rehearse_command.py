@@ -60,7 +60,7 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
     assert done.returncode == 0, told + done.stderr
     assert told.startswith("training starts\n")
     for said in (
-        "1 SIMULATED card of 3072 MiB, 500 MiB used by others, 450 MiB for the CUDA context",
+        "1 SIMULATED GPU of 3072 MiB, 500 MiB used by others, 450 MiB for the CUDA context",
         "profile shared-desktop, batch 1024",
         "fits: 3 of 4 steps of fit of sequential at train.py:13 ran, and the script to its end",
         "measured   batch 512 → ",

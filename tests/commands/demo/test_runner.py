@@ -128,7 +128,7 @@ def test_an_exception_leaves_no_child(runner: Runner, error: type[BaseException]
 
 
 def test_what_a_program_started_ends_with_it(runner: Runner) -> None:
-    """A grandchild that keeps stdout open neither blocks the run nor stays on the card."""
+    """A grandchild that keeps stdout open neither blocks the run nor stays on the GPU."""
     run = runner.run("has_a_child.py")
     assert run.code == 0
     pid = (run.result or {})["pid"]

@@ -44,7 +44,7 @@ ON_NO_GPU = {
     "document": Job(["doctor", "--json", "--root", BARE]),
     "table": Job(["doctor", "--list-checks"]),
     "listed": Job(["doctor", "--list-checks", "--json"]),
-    "listed cards": Job(["doctor", "--list-checks", "--json", "cards"]),
+    "listed GPUs": Job(["doctor", "--list-checks", "--json", "cards"]),
     "warned": Job(["doctor", "environment.growth"], GROWTH),
     "strictly warned": Job(["doctor", "environment.growth", "--strict"], GROWTH),
     "strictly fine": Job(["doctor", "environment.growth", "--strict"]),
@@ -53,7 +53,7 @@ ON_NO_GPU = {
     "an empty python": Job(["doctor", "packages", "--python", "{folder}/empty/bin/python"]),
     "a script alone": Job(["doctor", "--json", "source", "--script", "bad.py"]),
 }
-# Likewise, on a machine with a card that drives its display.
+# Likewise, on a machine with a GPU that drives its display.
 ON_DESKTOP = {
     "variables": Job(["doctor", "environment"], {**GROWTH, "CUDA_VISIBLE_DEVICES": "0,0"}),
     "group": Job(["doctor", "--json", "host", "driver.cuda"]),
@@ -154,7 +154,7 @@ def cuda(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> str:
 
 
 def test_a_sound_desktop(cuda: str, tmp_path: Path, nvml: Nvml) -> None:
-    """A card, a driver and all libraries: no problems, and the card is shown with its bar."""
+    """A GPU, a driver and all libraries: no problems, and the GPU is shown with its bar."""
     root = str(machine(tmp_path / "root"))
     environ = {**nvml("desktop"), "LD_LIBRARY_PATH": cuda}
     jobs = [Job(["doctor", "--root", root, *more]) for more in ([], ["-v"], ["--json"])]
@@ -204,7 +204,7 @@ def test_the_list_of_checks(done: dict[str, Done]) -> None:
     assert {check.id for check in CHECKS} < set(ids)
     assert {"source", "live"} < {each.split(".")[0] for each in ids}
     assert all(name in done["table"].out for name in ids)
-    narrowed = [each["id"] for each in done["listed cards"].document["checks"]]
+    narrowed = [each["id"] for each in done["listed GPUs"].document["checks"]]
     assert narrowed == [check.id for check in CHECKS if check.id.startswith("cards.")]
 
 

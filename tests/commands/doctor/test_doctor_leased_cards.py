@@ -1,4 +1,4 @@
-"""What the doctor shows of a card with leases on it, and that its plan counts them."""
+"""What the doctor shows of a GPU with leases on it, and that its plan counts them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ELSEWHERE = CardLease(7, GIB, None, "serve.py", "root", is_elsewhere=True)
 
 
 def report_of(*leases: CardLease, **changes: Any) -> CardReport:
-    """The sound machine's card with these leases on it."""
+    """The sound machine's GPU with these leases on it."""
     (found,) = cards_of(card(leases=leases, **changes))
     return found
 

@@ -50,7 +50,7 @@ def statuses(*runs: ChildRun) -> dict[str, list[str]]:
 
 
 def test_all_is_well() -> None:
-    """Every check has one finding, ok; seconds and memory of each card are in the detail."""
+    """Every check has one finding, ok; seconds and memory of each GPU are in the detail."""
     found = by_id(run(record(*whole(0))))
     assert set(found) == TENSORFLOWS
     assert {each.status for each in chain(*found.values())} == {"ok"}
@@ -141,7 +141,7 @@ def test_a_hang() -> None:
 
 
 def test_nothing_to_probe() -> None:
-    """No GPU, or a profile that uses none, is one calm line; cards given up for lack a warning."""
+    """No GPU, or a profile that uses none, is one calm line; GPUs given up for lack a warning."""
     calm = run(record(passed("start"))._replace(skip=Skip("no GPU here")))
     assert by_id(calm) == {"live.start": [Finding("live.start", "skip", "no GPU here")]}
     given_up = run(LiveRecord(skip=Skip("no GPU will do", ("225 MiB free",), is_calm=False)))
@@ -164,7 +164,7 @@ def test_a_tensorflow_without_cuda() -> None:
 
 @pytest.mark.parametrize("step", ["start", "context"])
 def test_keras_that_computes_elsewhere(step: str) -> None:
-    """gpuconf itself hides the cards from TensorFlow then: nothing is wrong."""
+    """gpuconf itself hides the GPUs from TensorFlow then: nothing is wrong."""
     made = record(*up_to(step, 0), failed(step), listed=0)
     made = made._replace(facts=(*made.facts, ("keras_backend", "jax")))
     assert statuses(run(made)) == {"live.start": ["skip"]}
@@ -203,7 +203,7 @@ def test_cards_that_work_alone_only() -> None:
 
 
 def test_only_cards_that_did_not_come_through_are_tried_again() -> None:
-    """The first card is through, the second's convolution killed the child."""
+    """The first GPU is through, the second's convolution killed the child."""
     steps = [*whole(0, 1)[:6], passed("convolution", 1)._replace(seconds=None)]
     died = run(record(*steps, cards=_TWO, over=False), code=-signal.SIGSEGV)
     assert places_to_try_alone(died) == (1,)
@@ -213,7 +213,7 @@ def test_only_cards_that_did_not_come_through_are_tried_again() -> None:
 
 
 def test_no_second_try() -> None:
-    """Not for one card, not where all went well, not where TensorFlow does not even start."""
+    """Not for one GPU, not where all went well, not where TensorFlow does not even start."""
     assert places_to_try_alone(run(record(failed("context", 0)))) == ()
     assert places_to_try_alone(run(record(*whole(0, 1), cards=_TWO))) == ()
     assert places_to_try_alone(run(record(failed("start"), cards=_TWO))) == ()

@@ -65,7 +65,7 @@ def test_too_late_asks_who_imports_tensorflow() -> None:
 
 
 def test_wrong_numbers() -> None:
-    """They are the card's fault, and the numbers are told."""
+    """They are the GPU's fault, and the numbers are told."""
     error = StepError("WrongResultError", "3 of 9 numbers are wrong")
     reason = reason_of(FailedStep("matmul", error, record()))
     assert "wrong numbers" in reason.summary

@@ -1,4 +1,4 @@
-"""The probe with real PyTorch and JAX on the simulated card, which has none of their kernels."""
+"""The probe with real PyTorch and JAX on the simulated GPU, which has none of their kernels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_memory_is_taken_and_the_limit_holds(tmp_path: Path) -> None:
     assert set(found) == {name for name in LIVE_CHECKS if name.startswith(("live.t", "live.j"))}
     for name, finding in found.items():
         assert finding.status == ("skip" if name.endswith("matmul") else "ok"), finding
-    assert "a simulated card has no kernels of PyTorch" in found["live.torch.matmul"].summary
+    assert "a simulated GPU has no kernels of PyTorch" in found["live.torch.matmul"].summary
     for name in ("torch", "jax"):
         assert "450 MiB beside its limit of 7884 MiB" in found[f"live.{name}.headroom"].summary
     assert [run.framework for run in report.runs] == ["torch", "jax"]

@@ -16,7 +16,7 @@ from tests.programs.processes import Nvml
 
 pytestmark = pytest.mark.slow(seconds=20)
 
-# What the simulated card has no kernels for: trying algorithms, and graphs of launches.
+# What the simulated GPU has no kernels for: trying algorithms, and graphs of launches.
 _XLA_FLAGS = "--xla_gpu_autotune_level=0 --xla_gpu_enable_command_buffer="
 _MODELS = """
 import keras
@@ -118,7 +118,7 @@ def test_command(tmp_path: Path, nvml: Nvml) -> None:
     assert "; the largest batch that fits 64 MiB is " in said
     assert "float32, compiled by XLA; jax 0." in said
     assert "64.0 MiB  JAX may use (--limit)" in said
-    assert "without a limit JAX takes 75 % of the card" in said
+    assert "without a limit JAX takes 75 % of the GPU" in said
     assert "XLA for this machine's GPU, compute capability 11.0 with 8192 MiB" in said
     assert "compiled as for compute capability 10.3, the nearest that gpuconf knows" in said
     assert "a workspace that cuDNN chooses on the GPU: it is not in these figures" in said

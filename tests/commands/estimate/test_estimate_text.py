@@ -204,7 +204,7 @@ def test_the_card_is_a_sum_of_its_own() -> None:
     text = told(estimate())
     assert CONTEXT_BYTES == 450 * MIB
     assert "+   450.0 MiB  the CUDA context, about (300 to 600 MB)" in text
-    assert "=  1474.0 MiB  needed free on the card" in text
+    assert "=  1474.0 MiB  needed free on the GPU" in text
     assert "reserves another 500 to 1800 MiB (by its generation)" in text
     known = told(estimate(), budget=Budget(gpu=CARD))
     assert "reserves another 1536 MiB (compute capability 8.6)" in known

@@ -36,7 +36,7 @@ class Conditional(layers.Layer):  # type: ignore[misc]
         return tf.cond(tf.reduce_sum(x) > 0, lambda: tf.matmul(x, self.weight), lambda: x)
 
 
-class Unlabelled(keras.Model):  # type: ignore[misc]
+class Unlabeled(keras.Model):  # type: ignore[misc]
     """Its own step leaves the labels aside."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Unlabelled(keras.Model):  # type: ignore[misc]
 def check_a_compiled_step_against_the_allocator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keras's default on the simulated card: the estimate is within 5 % of the process's peak."""
+    """Keras's default on the simulated GPU: the estimate is within 5 % of the process's peak."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     keras.utils.clear_session()  # names layers as in a process of its own
     model = compiled_steps.compiled()
@@ -126,7 +126,7 @@ def check_a_weight_in_a_branch_is_compiled() -> None:
 
 def check_labels_that_nobody_reads() -> None:
     """A compiled step takes them to the GPU; assumed ones cost nothing."""
-    model = Unlabelled()
+    model = Unlabeled()
     model.compile("adam", "mse")
     x, narrow, wide = np.zeros([4, 4]), np.zeros([4, 1]), np.zeros([4, 1 << 18])
     for jit, least, most in ((True, 4, 5), (False, 0, 0)):

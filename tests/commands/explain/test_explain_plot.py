@@ -19,7 +19,7 @@ SIMULATED = Path(__file__).parent / "simulated"
 
 
 def diagnosis_of(name: str) -> Diagnosis:
-    """The diagnosis of a log that was made on the simulated card."""
+    """The diagnosis of a log that was made on the simulated GPU."""
     return explain((SIMULATED / name).read_bytes())
 
 
@@ -56,10 +56,10 @@ def test_what_the_card_did_not_give(tmp_path: Path) -> None:
     """Is hatched, and the picture says so."""
     (title,) = (
         text
-        for text in drawn(diagnosis_of("logs/startup-neighbour.log"), tmp_path)
+        for text in drawn(diagnosis_of("logs/startup-neighbor.log"), tmp_path)
         if "limit" in text
     )
-    assert title.endswith("; hatched: not claimed from the card")
+    assert title.endswith("; hatched: not claimed from the GPU")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Logs that we made ourselves on the simulated card: cause, severity, and the facts of each.
+"""Logs that we made ourselves on the simulated GPU: cause, severity, and the facts of each.
 
 `simulated/make_logs.py --list` shows the command that made each of them.
 """

@@ -31,7 +31,7 @@ def text(holdings: Holdings, width: int | None = None) -> list[str]:
 
 
 def holdings_of(*processes: Holding) -> Holdings:
-    """One card with these on it."""
+    """One GPU with these on it."""
     return Holdings(TODAY, (CARD._replace(processes=processes),), ledger=LEDGER)
 
 
@@ -77,7 +77,7 @@ def test_others_are_summed_up() -> None:
 
 
 def test_memory_that_no_listed_process_holds() -> None:
-    """A card that is full of it is not called empty; what a driver itself takes does not count."""
+    """A GPU that is full of it is not called empty; what a driver itself takes does not count."""
     full = CARD._replace(bar=LeaseBar(7 * GIB, 0, 0, GIB), unlisted_bytes=7 * GIB)
     (line,) = text(holdings_of()._replace(cards=(full,)))[:1]
     assert "the driver lists no process, but 7168 MiB are in use" in line

@@ -149,7 +149,7 @@ def test_cells_in_a_kernel_of_another_python(tmp_path: Path) -> None:
     verdict = verdict_of(done)
     assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
     assert verdict.because == "the script itself failed in cell 8, line 2: KeyError: 'key'"
-    # IPython's own traceback, without the colours of a terminal.
+    # IPython's own traceback, without the colors of a terminal.
     assert "ZeroDivisionError: division by zero" in done.stderr
     assert "\x1b[" not in done.stderr
 

@@ -128,7 +128,7 @@ def test_a_profile_that_helps() -> None:
     """The most generous one that holds what was needed, as a command; never a refusing one."""
     best = allowances(CARD)[0]
     assert best == Allowance("small-laptop", 2099 * MIB)  # 4096 - 1228 - 768, in whole MiB
-    assert "dedicated" not in {each.profile for each in allowances(CARD)}, "which refuses this card"
+    assert "dedicated" not in {each.profile for each in allowances(CARD)}, "which refuses this GPU"
     command = "gpuconf rehearse --card 4GiB --used 1.2GiB --profile small-laptop -- python train.py"
     assert f"profile    small-laptop allows 2099 MiB, not tried: {command}" in text_of(rehearsal())
     assert "profile  " not in text_of(rehearsal(orders=Orders(profile="small-laptop")))

@@ -60,7 +60,7 @@ sys.exit(subprocess.call([sys.executable, "reads_limit.py"]))
 """
 
 
-# Makes its devices while the other one is there, pinned to the card of its rank or not.
+# Makes its devices while the other one is there, pinned to the GPU of its rank or not.
 PINS = """
 import os, sys, time
 import tensorflow as tf
@@ -130,7 +130,7 @@ def other_environment(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def card() -> Iterator[Card]:
-    """The story's card."""
+    """The story's GPU."""
     with simulated_card(STORY) as made:
         yield made
 
@@ -148,7 +148,7 @@ def run_on(card: Card, folder: Path, *words: str, options: tuple[str, ...] = ())
 
 @pytest.fixture(scope="module")
 def run(card: Card, folder: Path) -> Run:
-    """Run words on the story's card."""
+    """Run words on the story's GPU."""
     return functools.partial(run_on, card, folder)
 
 
@@ -205,7 +205,7 @@ def test_a_launcher_and_its_processes(run: Run) -> None:
 
 
 def test_each_process_is_counted_on_the_cards_it_uses(folder: Path) -> None:
-    """Two that pin themselves to a card each run beside each other; two that do not do not."""
+    """Two that pin themselves to a GPU each run beside each other; two that do not do not."""
     (folder / "pins.py").write_text(PINS)
     with simulated_card(STORY._replace(count=2)) as cards:
         pinned = run_on(cards, folder, PYTHON, "launches.py", "2", "pins.py", "pins")

@@ -42,7 +42,7 @@ CUT = (
     ],
 )
 def test_the_decision(overrides: dict[str, object], gpus: tuple[Gpu, ...], says: str) -> None:
-    """Each card's limit, what is reserved, and a memory_limit that could not be given."""
+    """Each GPU's limit, what is reserved, and a memory_limit that could not be given."""
     given = overrides if "gpus" in overrides else {"memory": {"reserve": None, **overrides}}
     profile = load_profile("notebook", overrides=given, environ={})
     plan = make_plan(profile, Inventory(gpus), environ={})

@@ -248,7 +248,7 @@ def test_a_run_inside_a_run_carries_its_plan(card: Card, tmp_path: Path) -> None
 
 
 def test_commands_inside_a_run_know_its_plan(card: Card, tmp_path: Path) -> None:
-    """Its own lease is no shortage, for plan and doctor; a simulated card within it has no plan."""
+    """Its own lease is no shortage, for plan and doctor; a simulated GPU within it has no plan."""
     python = f"{sys.executable} -m"
     script = (
         f"{python} gpuconf plan && {python} gpuconf doctor profile.plan -v && "
@@ -263,7 +263,7 @@ def test_commands_inside_a_run_know_its_plan(card: Card, tmp_path: Path) -> None
 
 
 def test_a_limit_that_other_rules_cut_is_said(card: Card, tmp_path: Path) -> None:
-    """Whoever asks for 9 GiB and gets 0.35 of the card learns that, and nobody else does."""
+    """Whoever asks for 9 GiB and gets 0.35 of the GPU learns that, and nobody else does."""
     words = [*RUN[:-1], "--set", "memory.memory_limit=9GiB", "--", "true"]
     cut = run(words, tmp_path, environ=environ(card))
     assert "limit 3942 MiB on GPU 0" in cut.stderr

@@ -36,7 +36,7 @@ alias hi='echo from an al''ias'
 
 @pytest.fixture
 def environ(card: Card, tmp_path: Path) -> dict[str, str]:
-    """What makes a program see the card, and a home of its own."""
+    """What makes a program see the GPU, and a home of its own."""
     (tmp_path / "temporary").mkdir()
     return {**on_card.environ(card), "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "temporary")}
 

@@ -22,7 +22,7 @@ NAME = "py\x1b[2J(x) y"
 
 
 def test_a_name_from_proc_holds_no_control_characters(tmp_path: Path) -> None:
-    """ESC in a process's name becomes visible; in a container the name is still recognised."""
+    """ESC in a process's name becomes visible; in a container the name is still recognized."""
     root = str(machine(tmp_path, **process(4242, NAME)))
     held = Inventory((Gpu(0, processes=(GpuProcess(4242, GIB, printable(NAME)),)),))
     for in_container in (False, True):
@@ -111,7 +111,7 @@ def test_the_holders_of_a_card_as_the_driver_lists_them(tmp_path: Path, nvml: Nv
         standin.Process(2**22 + 1, "graphics", 100 * MIB, "Xorg"),
     )
     card = standin.Card(
-        standin.uuid(0), "A card", total=8 * GIB, reserved=0, used=2 * GIB, processes=listed
+        standin.uuid(0), "A GPU", total=8 * GIB, reserved=0, used=2 * GIB, processes=listed
     )
     program = """
 from gpuconf.machine.cards import read_inventory

@@ -134,7 +134,7 @@ LISTED: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("scenario", LISTED)
 def test_what_a_card_tells(scenario: str, read: Read) -> None:
-    """A card that takes one process says so, and one that takes none is not exclusive.
+    """A GPU that takes one process says so, and one that takes none is not exclusive.
 
     NVML's NOT_AVAILABLE is not 16 EiB; a hidden name, and one that is no text, are None; clients of
     MPS, which are in a list of their own, are listed.  MIG that is on with nothing cut, or off, has
@@ -194,7 +194,7 @@ def test_processes_can_be_left_out(read: Read) -> None:
 
 
 def test_no_process_is_an_empty_list(read: Read) -> None:
-    """Nobody on the card is known, unlike nothing known of the card."""
+    """Nobody on the GPU is known, unlike nothing known of the GPU."""
     assert [gpu.processes for gpu in read("two_cards").gpus] == [(), ()]
 
 
@@ -204,14 +204,14 @@ def test_no_process_is_an_empty_list(read: Read) -> None:
 def test_a_card_that_cannot_be_asked_stays_in_the_list(
     scenario: str, lost: int, read: Read
 ) -> None:
-    """A lost or forbidden GPU keeps its place with unknown fields; its neighbours are whole."""
+    """A lost or forbidden GPU keeps its place with unknown fields; its neighbors are whole."""
     for gpu in read(scenario).gpus:
         assert (gpu == Gpu(gpu.index)) == (gpu.index == lost)
         assert (gpu.total_bytes is None) == (gpu.index == lost)
 
 
 def test_mig_instances_are_listed_under_their_card(read: Read) -> None:
-    """Each instance has its own UUID and memory, its ids, and the card's index."""
+    """Each instance has its own UUID and memory, its ids, and the GPU's index."""
     card, whole = read("mig").gpus
     assert card.mig_enabled
     assert not whole.mig_enabled
@@ -238,7 +238,7 @@ def test_nvml_is_shut_down(scenario: str, directory: Path, tmp_path: Path) -> No
 
 
 def test_who_holds_memory_is_asked_before_how_much_is_free(directory: Path, tmp_path: Path) -> None:
-    """On every card and MIG instance; the other order leaves used memory that nobody holds.
+    """On every GPU and MIG instance; the other order leaves used memory that nobody holds.
 
     And after it as well: what a holder gives back in between would be free and its own at once.
     """

@@ -126,7 +126,7 @@ def test_ctrl_c_comes_through_while_waiting(nvml: Nvml) -> None:
 
 
 def test_the_doctors_question_is_bounded_too(nvml: Nvml) -> None:
-    """A card's health comes with the same patience."""
+    """A GPU's health comes with the same patience."""
     program = """
 from gpuconf.machine.cards.health import read_inventory_and_health
 inventory, health = read_inventory_and_health()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow(seconds=30)
 
 PROGRAM = Path(__file__).with_name("grower.py")
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
-# One program may take all but the other's context: PyTorch has none on the simulated card.
+# One program may take all but the other's context: PyTorch has none on the simulated GPU.
 RULES = """
 extends: shared-desktop
 memory: {hold: %s, keep_free: 0B, per_process_gpu_memory_fraction: 1, context: 500MiB}

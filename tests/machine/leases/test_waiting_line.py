@@ -70,7 +70,7 @@ with child(asks(8192)) as a:
 
 
 def test_a_line_for_several_cards(tmp_path: Path, nvml: Nvml) -> None:
-    """Who would take any card waits for all, takes the first, and leaves the other lines."""
+    """Who would take any GPU waits for all, takes the first, and leaves the other lines."""
     program = """
 most_free = "{pick: most-free}"
 with child(asks(8192, gpus=most_free)) as a, child(asks(8192, WAITS, gpus=most_free)) as b:

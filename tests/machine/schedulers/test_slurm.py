@@ -18,7 +18,7 @@ from gpuconf.profile.model import SlurmRules
 
 _JOBS = json.loads((Path(__file__).parent / "slurm_environments.json").read_text())["jobs"]
 _SHARDS = _JOBS["shard, step"]
-# By the name of the job; a whole card, or none, is not a share.
+# By the name of the job; a whole GPU, or none, is not a share.
 _PARTS = {
     "gpu": None,
     "no gres": None,
@@ -36,7 +36,7 @@ _NODE = """NodeName=vm Arch=x86_64 CoresPerSocket=8
 
 @pytest.mark.parametrize(("name", "part"), _PARTS.items())
 def test_the_part_of_a_card(name: str, part: float | None) -> None:
-    """Shards by the card's number of them; MPS by its percentage."""
+    """Shards by the GPU's number of them; MPS by its percentage."""
     found = on_slurm.assigned(SlurmRules(), {**_JOBS[name], "GPUCONF_SHARDS_PER_GPU": "8"})
     assert (found and found.part) == part
 

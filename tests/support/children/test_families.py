@@ -33,7 +33,7 @@ Begin = Callable[[str], Program]
 
 @pytest.fixture
 def environ(nvml: Nvml, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A machine with a card and a stand-in TensorFlow; afterwards nothing is left of the test."""
+    """A machine with a GPU and a stand-in TensorFlow; afterwards nothing is left of the test."""
     write_package(tmp_path, {"standin/tensorflow/__init__.py": STANDIN, "hard.sh": HARD})
     more = {
         **nvml("desktop"),

@@ -105,8 +105,7 @@ def test_nothing_survives_what_is_fatal(fatal: str) -> None:
 
 SOFT = {
     "driver-mismatch": "Found cuDNN version 8600, but JAX was built against version 8907",
-    "compute-capability": "GPU card with sm_120 is not compatible with the current PyTorch "
-    "installation",
+    "compute-capability": "GPU with sm_120 is not compatible with the current PyTorch installation",
     "missing-libs": "Could not load library libcudnn_ops.so.9. Error: no such file",
 }
 
@@ -147,7 +146,7 @@ def test_gpuconfs_own_errors() -> None:
 
 
 def test_one_old_card_beside_a_new_one() -> None:
-    """A card that is left out is no fall back to the CPU where another one is used."""
+    """A GPU that is left out is no fall back to the CPU where another one is used."""
     ignored = (
         "Ignoring visible gpu device (device: 1, name: GeForce GT 730) with Cuda compute "
         "capability 3.0. The minimum required Cuda capability is 3.5."
@@ -182,7 +181,7 @@ def test_what_is_not_known_is_not_vouched_for(text: str, headline: str) -> None:
 
 
 def test_a_full_card_at_the_start_by_its_figures() -> None:
-    """After epochs an out-of-memory is the tensors', unless the card was full from the start."""
+    """After epochs an out-of-memory is the tensors', unless the GPU was full from the start."""
     late = f"{EPOCHS}\nfailed call: CUDA_ERROR_OUT_OF_MEMORY: out of memory"
     assert explain(late).cause == "oom-device-tensor"
     full = "totalMemory: 8.00GiB freeMemory: 0.50GiB"

@@ -108,7 +108,7 @@ def _install(facts: Facts) -> str:
 
 def _what_tells_of_a_gpu(facts: Facts) -> list[str]:
     system = facts.system
-    found = [f"NVIDIA card on the PCI bus: {address}" for address in system.pci_cards or ()]
+    found = [f"NVIDIA GPU on the PCI bus: {address}" for address in system.pci_cards or ()]
     if system.module_version:
         found.append(f"kernel module {system.module_version} is loaded")
     return found

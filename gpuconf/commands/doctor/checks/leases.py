@@ -134,7 +134,7 @@ def _mode(ledger: LedgerFacts, _: Facts) -> Finding:
         paths = " ".join(shlex.quote(each.path) for each in ledger.card_faults)
         return warn(
             "; ".join(each.sentence for each in ledger.card_faults[:_MOST_SHOWN]),
-            "on such a card nothing is leased, or not by everybody",
+            "on such a GPU nothing is leased, or not by everybody",
             fix=f"ls -ld {paths}   # then: sudo rm -r what is not a folder"
             if "no_folder" in codes
             else _OPEN.format(paths),
@@ -146,7 +146,7 @@ def _mode(ledger: LedgerFacts, _: Facts) -> Finding:
         )
     if not ledger.is_open:
         return ok(f"{ledger.path} is {ledger.mode}: the programs of one user share it")
-    return ok(f"{ledger.path} is {ledger.mode}, and the folders of cards are open too")
+    return ok(f"{ledger.path} is {ledger.mode}, and the folders of GPUs are open too")
 
 
 def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:

@@ -1,4 +1,4 @@
-"""The installed packages: whether they are compatible with each other and with the card."""
+"""The installed packages: whether they are compatible with each other and with the GPU."""
 
 from __future__ import annotations
 

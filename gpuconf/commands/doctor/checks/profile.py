@@ -54,7 +54,7 @@ def _plan(facts: Facts) -> Finding:
             return warn(
                 f"programs have to wait with this profile right now: {lines[0]}",
                 *[line.strip() for line in lines[1:]],
-                fix="gpuconf ps   # shows who holds the card, and who waits",
+                fix="gpuconf ps   # shows who holds the GPU, and who waits",
             )
         fix = f"gpuconf plan {shlex.quote(profile.wanted)}"
         if isinstance(error, ShortageError):
@@ -98,7 +98,7 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
             )
         return ok(f"under profile {name} programs run on the CPU", *plan.notes)
     if not plan.gpus:
-        return skip(f"profile {name}: no card reports its memory", *plan.notes)
+        return skip(f"profile {name}: no GPU reports its memory", *plan.notes)
     shares = [
         f"GPU {gpu.gpu.index} {'no limit' if gpu.limit_bytes is None else sized(gpu.limit_bytes)}"
         for gpu in plan.gpus

@@ -1,4 +1,4 @@
-"""The probe's runs -> findings, including the headroom of a card that passed.  Pure.
+"""The probe's runs -> findings, including the headroom of a GPU that passed.  Pure.
 
 Too little headroom leads to CUDNN_STATUS_ALLOC_FAILED: a framework grows to its limit, and the
 driver refuses the next handle or workspace that cuDNN requests, hours into a training.
@@ -48,7 +48,7 @@ _LEAST_SPARE = 128 * MIB
 
 
 def findings_of(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
-    """The findings of one framework's runs; the first run had all cards, the others one each."""
+    """The findings of one framework's runs; the first run had all GPUs, the others one each."""
     prefix = runs[0].record.framework.prefix
     return tuple(each._replace(id=f"{prefix}.{each.id}") for each in _unprefixed(runs))
 
@@ -76,7 +76,7 @@ def _unprefixed(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
 
 
 def _skipped(skip: Skip) -> Finding:
-    """Nothing to probe; a warning if the profile uses none of the cards that are present."""
+    """Nothing to probe; a warning if the profile uses none of the GPUs that are present."""
     if skip.is_calm:
         return Finding("start", "skip", skip.reason, skip.detail)
     return Finding("start", "warn", skip.reason, skip.detail, "nvidia-smi; gpuconf plan")
@@ -95,7 +95,7 @@ def _not_reached(trouble: Trouble, steps: Sequence[str]) -> list[Finding]:
 
 
 def _start(run: ChildRun) -> Finding:
-    """The framework has started; a warning if it lists fewer cards than the profile uses."""
+    """The framework has started; a warning if it lists fewer GPUs than the profile uses."""
     record = run.record
     listed, wanted = record.fact("listed") or "?", len(record.cards)
     framework = f"{record.framework.title} {record.fact('version')}"
@@ -117,7 +117,7 @@ def _start(run: ChildRun) -> Finding:
 
 
 def _of_step(name: str, cards: Sequence[CardOutcome], record: LiveRecord) -> list[Finding]:
-    """One finding for all cards that passed a step, and one for each that failed."""
+    """One finding for all GPUs that passed a step, and one for each that failed."""
     if record.fact("untried") == name:
         return [Finding(name, "skip", f"not tried: {record.fact('why_untried')}")]
     made: list[Finding] = []
@@ -140,7 +140,7 @@ def _of_step(name: str, cards: Sequence[CardOutcome], record: LiveRecord) -> lis
 
 
 def _only_together(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
-    """Cards that pass alone but fail together; reported once."""
+    """GPUs that pass alone but fail together; reported once."""
     if any(card.trouble is not None for card in cards):
         return []
     found = [card.together for card in cards if card.together and card.together.step == name]
@@ -169,7 +169,7 @@ def _gpus(count: int) -> str:
 
 
 def _measured(outcome: CardOutcome, step: LiveStep) -> str:
-    """The time and memory of one step on one card, as far as known."""
+    """The time and memory of one step on one GPU, as far as known."""
     place = outcome.card.place
     number = step.cards.index(place)
     before = step.before[number] if number < len(step.before) else CardMemory()
@@ -177,7 +177,7 @@ def _measured(outcome: CardOutcome, step: LiveStep) -> str:
     parts = [f"{step.seconds or 0:.2f} s"]
     if before.used_bytes is not None and after.used_bytes is not None:
         parts.append(
-            f"in use on the card {sized(before.used_bytes)}, then {sized(after.used_bytes)}"
+            f"in use on the GPU {sized(before.used_bytes)}, then {sized(after.used_bytes)}"
         )
     if after.own_bytes is not None:
         parts.append(f"of which this process {sized(after.own_bytes)}")
@@ -187,7 +187,7 @@ def _measured(outcome: CardOutcome, step: LiveStep) -> str:
 
 
 class _Headroom(NamedTuple):
-    """The memory that a process needs beyond its limit, and what the card has left.
+    """The memory that a process needs beyond its limit, and what the GPU has left.
 
     ``overhead_bytes``: the CUDA context, and without growth also the handles.  ``spare_bytes``:
     what is left when the process uses its whole limit; if negative, it cannot get there.
@@ -198,7 +198,7 @@ class _Headroom(NamedTuple):
 
 
 def _headroom_on(card: ProbedCard, record: LiveRecord) -> _Headroom | None:
-    """The headroom on a card that passed all steps; None if figures are missing."""
+    """The headroom on a GPU that passed all steps; None if figures are missing."""
     overhead = _overhead_bytes(card, record)
     if overhead is None or card.limit_bytes is None or card.free_bytes is None:
         return None
@@ -248,7 +248,7 @@ def _overhead_bytes(card: ProbedCard, record: LiveRecord) -> int | None:
 
 
 def _held_bytes(card: ProbedCard, after: tuple[CardMemory, ...], number: int) -> int | None:
-    """The process's memory on the card: by NVML, otherwise by the decrease of free memory."""
+    """The process's memory on the GPU: by NVML, otherwise by the decrease of free memory."""
     memory = after[number] if number < len(after) else CardMemory()
     if memory.own_bytes is not None:
         return memory.own_bytes

@@ -1,8 +1,8 @@
-"""The probe's child takes a card through its steps: ``gpuconf.commands.doctor.live.program``.
+"""The probe's child takes a GPU through its steps: ``gpuconf.commands.doctor.live.program``.
 
 As in a user's script, `import gpuconf.auto` comes before the framework, and $GPUCONF_PROFILE says
 which profile.  The record goes to the descriptor ``--record`` (by hand: to stdout).  ``--only 1``
-lets the framework use the second of the plan's cards alone: the plan stays as it is with all.
+lets the framework use the second of the plan's GPUs alone: the plan stays as it is with all.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _probe(recorder: Recorder, framework: ProbedFramework, only: int | None) -> 
         bench.list_cards(only)
     bench.make_contexts()
     for place in bench.places:
-        with suppress(StepFailed):  # the next card may pass
+        with suppress(StepFailed):  # the next GPU may pass
             bench.try_card(place)
 
 
@@ -83,7 +83,7 @@ def _bench(
 
 
 def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] | None:
-    """Apply the profile; return the cards that it uses, or None if there is nothing to probe."""
+    """Apply the profile; return the GPUs that it uses, or None if there is nothing to probe."""
     import gpuconf
 
     # Reports a shortage immediately; the framework's import would wait for memory.
@@ -113,7 +113,7 @@ def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] 
 
 
 def _without_plan(inventory: Inventory) -> list[GpuPlan]:
-    """With GPUCONF_DISABLE: the cards that CUDA shows, under the framework's own rules."""
+    """With GPUCONF_DISABLE: the GPUs that CUDA shows, under the framework's own rules."""
     seen = resolve(
         os.environ.get("CUDA_VISIBLE_DEVICES"),
         inventory.gpus,
@@ -137,7 +137,7 @@ def _profile_facts(plan: Plan | None) -> dict[str, str]:
 
 
 def _hidden(plan: Plan) -> dict[str, Any]:
-    """Why the plan shows no GPU; calm, unless a present card has too little memory."""
+    """Why the plan shows no GPU; calm, unless a present GPU has too little memory."""
     if plan.profile.gpus.kind == "none":
         return {"reason": f"profile {plan.profile.name} uses no GPU", "detail": plan.notes}
     if not plan.visible:

@@ -56,7 +56,7 @@ class LiveRecord(NamedTuple):
 class ChildRun(NamedTuple):
     """A child that ended or was killed.
 
-    ``only`` is the place of its single card, None if it had all.  ``code`` is its exit code,
+    ``only`` is the place of its single GPU, None if it had all.  ``code`` is its exit code,
     negative for a signal, and None if it was killed after its time limit ``timeout_s``.  ``output``
     is its stdout and stderr; a long output lacks its middle.  ``is_stuck`` is True if even SIGKILL
     did not end it.
@@ -71,7 +71,7 @@ class ChildRun(NamedTuple):
 
 
 class _Cards(NamedTuple):
-    """The line that lists the cards."""
+    """The line that lists the GPUs."""
 
     cards: tuple[ProbedCard, ...] = ()
 

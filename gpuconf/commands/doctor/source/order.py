@@ -25,7 +25,7 @@ _SETTINGS = {
     SETS_VISIBLE: "set_visible_devices",
 }
 _MAKERS = {"TensorFlow": makers.TENSORFLOW, "PyTorch": makers.TORCH_STARTS, "JAX": makers.JAX}
-# The behaviour of gpuconf/backends/torch if PyTorch has already started CUDA.
+# The behavior of gpuconf/backends/torch if PyTorch has already started CUDA.
 _CAPPED_LATE = (
     "PyTorch is capped only from here on, and where it sees other GPUs or holds more than the "
     "limit, TooLateError is raised"

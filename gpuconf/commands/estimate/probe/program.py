@@ -1,7 +1,7 @@
 """The probe's child: ``python -m gpuconf.commands.estimate.probe.program ORDER --record FD``.
 
 ORDER is an `Order` as JSON; what is found goes to the descriptor, by default stdout.  As in a
-user's script, `import gpuconf.auto` comes before TensorFlow: on a shared card the probe keeps to
+user's script, `import gpuconf.auto` comes before TensorFlow: on a shared GPU the probe keeps to
 $GPUCONF_PROFILE.
 """
 

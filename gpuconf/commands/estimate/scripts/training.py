@@ -172,7 +172,7 @@ def refused(why: str, where: str) -> UsageError:
     """Return the error for a training that cannot be estimated."""
     return UsageError(
         f"the training of {where} cannot be estimated: {why}",
-        hint="run a few steps of it on a simulated card: gpuconf rehearse --card 8GiB -- python …",
+        hint="run a few steps of it on a simulated GPU: gpuconf rehearse --card 8GiB -- python …",
     )
 
 

@@ -1,4 +1,4 @@
-"""Compile for a described GPU with TensorFlow's XLA, in a child process on a simulated card."""
+"""Compile for a described GPU with TensorFlow's XLA, in a child process on a simulated GPU."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Compiler:
         self._context.close()
 
     def _card_environment(self) -> dict[str, str]:
-        """The environment of a simulated card like the target, for TensorFlow's XLA."""
+        """The environment of a simulated GPU like the target, for TensorFlow's XLA."""
         check_platform()
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:

@@ -86,7 +86,7 @@ class Ending:
         os._exit(0)
 
     def refuse(self, kind: str, message: str) -> NoReturn:
-        """End a program that must not start: the profile refuses the card in its current state."""
+        """End a program that must not start: the profile refuses the GPU in its current state."""
         self._record.append("errors", {"type": kind, "message": message, "steps": 0})
         self._record.update(ended=kind)
         print(f"gpuconf: error: {message}", file=sys.stderr, flush=True)

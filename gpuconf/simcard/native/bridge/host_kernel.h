@@ -9,7 +9,7 @@
 namespace gpuconf {
 
 // Makes a GPU kernel that has the CPU kernel for the operation under construction do its work.
-// Device memory on a simulated card is host memory, so it computes there, and what it allocates
+// Device memory on a simulated GPU is host memory, so it computes there, and what it allocates
 // comes from the GPU's allocator.  Returns null with the status set in `construction` where there
 // can be none.
 tensorflow::OpKernel* MakeHostKernel(tensorflow::OpKernelConstruction* construction);

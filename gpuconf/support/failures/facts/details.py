@@ -29,7 +29,7 @@ class Details(TypedDict, total=False):
     operation: str
     """The operation that runs only on a GPU."""
     multiprocessors: str
-    """The number of multiprocessors on the card that TensorFlow ignores."""
+    """The number of multiprocessors on the GPU that TensorFlow ignores."""
     status: str
     """The status of CUDA, cuDNN or cuBLAS, for example CUDA_ERROR_OUT_OF_MEMORY."""
     matrices: str
@@ -55,7 +55,7 @@ class Details(TypedDict, total=False):
     pool_limit: str
     """The limit of CuPy's memory pool."""
     card_lost: str
-    """The phrase that shows that the card or its memory is failing."""
+    """The phrase that shows that the GPU or its memory is failing."""
     needed_by_library: str
     """The missing library that a library needs which was found."""
     map_location: str
@@ -97,7 +97,7 @@ class Details(TypedDict, total=False):
     unknown_error: str
     """PyTorch's phrase for CUDA_ERROR_UNKNOWN."""
     half_type: str
-    """The type that the card's compute capability lacks."""
+    """The type that the GPU's compute capability lacks."""
     cuda_build: str
     """The phrase for a first call of CUDA, which a build for the CPU does not make."""
     newest_capability: str
@@ -138,7 +138,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("kernel_driver", re.compile(r"kernel version (\d[\d.]{0,20}\d)")),
     ("library_driver", re.compile(r"DSO version (\d[\d.]{0,20}\d)")),
     ("minimum_capability", re.compile(r"minimum required Cuda capability is (\d\.\d)")),
-    ("operation", re.compile(r"a simulated card cannot compute (\w{1,80})")),
+    ("operation", re.compile(r"a simulated GPU cannot compute (\w{1,80})")),
     ("operation", re.compile(
         r"\b(\w{1,40})(?: [oO]p)?(?: is)?(?: currently)? only supports? "
         r".{0,50}?(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)")),

@@ -1,4 +1,4 @@
-"""Make the logs anew: run each program of `recipes` on a simulated card, keep what it printed.
+"""Make the logs anew: run each program of `recipes` on a simulated GPU, keep what it printed.
 
     python -m tests.commands.explain.simulated.make_logs [OPTIONS] [NAME...]
 
@@ -37,7 +37,7 @@ CUBLAS_MAJOR = 12
 NEUTRAL_FOLDER = "/home/me"
 NEUTRAL_PACKAGES = "/home/me/venv/lib/python3.11"
 LAUNCHER = "ipykernel_launcher.py"  # a notebook's program goes by the name of Jupyter's
-# What the simulated card says of itself, which no real card says.
+# What the simulated GPU says of itself, which no real GPU says.
 OWN_LINES = re.compile(rb"^gpuconf: .*\n", re.MULTILINE)
 
 
@@ -88,7 +88,7 @@ def lay_out(recipe: Recipe, folder: Path) -> None:
 def clean_environment(environ: Mapping[str, str], python: str) -> dict[str, str]:
     """An environment without settings of TensorFlow, in which stdout and stderr keep their order.
 
-    The compiler's and the cache's variables stay, which the simulated card needs.
+    The compiler's and the cache's variables stay, which the simulated GPU needs.
     """
     kept = ("HOME", "LANG", "XDG_CACHE_HOME", "CC", "CXX", "TMPDIR")
     environment = {name: environ[name] for name in kept if name in environ}
@@ -132,7 +132,7 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> b
 
 
 def neutral(printed: bytes, folder: Path, python: str) -> bytes:
-    """What was printed, with paths, user and host of no one, and without the card's own lines."""
+    """What was printed, with paths, user and host of no one, and without the GPU's own lines."""
     for found, replacement in replacements(folder, python):
         printed = printed.replace(found.encode(), replacement.encode())
     return OWN_LINES.sub(b"", printed)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 
 class Recipe(NamedTuple):
-    """How one log is made: a program as ``train.py``, on a simulated card or without one."""
+    """How one log is made: a program as ``train.py``, on a simulated GPU or without one."""
 
     name: str
     program: str
-    card: tuple[str, ...] = ("--total", "2GiB")  # options of `gpuconf.simcard run`; () for no card
+    card: tuple[str, ...] = ("--total", "2GiB")  # options of `gpuconf.simcard run`; () for no GPU
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = {}
     extra: tuple[str, ...] = ()  # further programs next to train.py
@@ -21,7 +21,7 @@ class Recipe(NamedTuple):
 
 
 RECIPES = (
-    # Memory that a tensor wants and the card has not.
+    # Memory that a tensor wants and the GPU has not.
     Recipe("oom-eager", "oom_eager"),
     Recipe("oom-fit", "oom_fit"),
     Recipe("oom-session-report", "oom_session_report", ("--total", "3GiB")),
@@ -36,13 +36,13 @@ RECIPES = (
     Recipe("oom-caught", "caught_oom"),
     Recipe("oom-retried", "retry_oom"),
     Recipe("fragmentation", "fragmentation", ("--total", "4GiB")),
-    # A whole array, not a batch of it, sent to the card.
+    # A whole array, not a batch of it, sent to the GPU.
     Recipe("whole-array-fit", "whole_array_fit"),
     Recipe("whole-array-evaluate", "whole_array_evaluate"),
     Recipe("whole-array-tf215", "whole_array_fit", tensorflow="2.15"),
-    # A card that others hold.
+    # A GPU that others hold.
     Recipe(
-        "startup-neighbour",
+        "startup-neighbor",
         "beside_evaluator",
         ("--total", "4GiB"),
         arguments=("4000",),
@@ -78,7 +78,7 @@ RECIPES = (
         tensorflow="2.15",
     ),
     Recipe("cublas-handle", "product", ("--total", "4GiB", "--no-bridge"), preload="cublas"),
-    # Not the card's fault.
+    # Not the GPU's fault.
     Recipe("host-oom", "host_oom", ("--total", "4GiB")),
     Recipe("full-tmpdir", "full_tmpdir", ("--total", "2GiB", "--xla"), extra=("small_disk",)),
     Recipe("full-checkpoints", "full_checkpoints", extra=("small_disk",)),

@@ -35,7 +35,7 @@ class Compiler(CachingCompiler):
 
 
 class Kernel(InteractiveShell):
-    """IPython that keeps an error's coloured traceback instead of printing it."""
+    """IPython that keeps an error's colored traceback instead of printing it."""
 
     compiler_class = Compiler
     failure = None
@@ -68,7 +68,7 @@ def captured(outputs):
                 file.seek(0)
                 text = file.read()
             lines = text.splitlines(keepends=True)
-            lines = [line for line in lines if not line.startswith("gpuconf: ")]  # the card's own
+            lines = [line for line in lines if not line.startswith("gpuconf: ")]  # the GPU's own
             if lines:
                 outputs.append({"output_type": "stream", "name": name, "text": lines})
 
