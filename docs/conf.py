@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fences import marked_for_readers  # beside this file, which no package holds
+from fences import marked_for_readers  # next to this file, which no package holds
 
 from gpuconf import __version__
 

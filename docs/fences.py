@@ -149,7 +149,7 @@ def _mark(line: str) -> Mark | None:
 
 
 def _prompted(lines: Sequence[str]) -> Iterator[Command]:
-    """The commands behind prompts; one whose quotes are open goes on in the next line."""
+    """The commands behind prompts; one whose quotes are open continues in the next line."""
     place = 0
     while place < len(lines):
         if not lines[place].startswith(_PROMPT):

@@ -20,7 +20,7 @@ from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.reporting.problems import ErrorDocument
 
 sys.path.insert(0, str(Path(__file__).parent))
-import cause_pages  # beside this file, which no package holds
+import cause_pages  # next to this file, which no package holds
 import command_pages
 from key_tables import key_reference
 from profile_schema import build_schema
@@ -51,7 +51,7 @@ DOCUMENTS: dict[str, tuple[type, ...]] = {
 
 
 def page_text(current: str) -> str:
-    """The page with its generated part anew."""
+    """The page with its generated part again."""
     written_by_hand = current.partition(MARK)[0].rstrip()
     return f"{written_by_hand}\n\n{MARK}\n{key_reference().strip()}\n"
 

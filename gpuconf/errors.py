@@ -97,11 +97,11 @@ class TooLateError(GpuconfError, RuntimeError):
 
 
 class ShortageError(GpuconfError, RuntimeError):
-    """A GPU has less free memory than the profile asks for.
+    """A GPU has less free memory than the profile requests.
 
     ``shortage`` is a short description of what is missing.  ``wait_s`` is the number of seconds
     that the profile allows waiting for it; None if it forbids waiting or waiting cannot help.
-    ``held_by`` describes who holds the GPU, ``restart`` who should use gpuconf; "" if unknown.
+    ``held_by`` describes who uses the GPU, ``restart`` who should use gpuconf; "" if unknown.
     ``wanted`` maps the UUIDs of acceptable GPUs to the bytes to lease at least, 0 if never enough.
     """
 
@@ -154,7 +154,7 @@ def refuse_on_windows(what: str) -> None:
 
 
 def is_debugging(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether ``GPUCONF_LOG=debug`` asks for what only gpuconf's developers need."""
+    """Whether ``GPUCONF_LOG=debug`` requests what only gpuconf's developers need."""
     return environ.get("GPUCONF_LOG", "").lower() == "debug"
 
 

@@ -55,7 +55,7 @@ _HEAD = (
 
 
 class Row(NamedTuple):
-    """A training on the CPU, on the GPU, and for some rows on a CPU with its defaults."""
+    """A training run on the CPU, on the GPU, and for some rows on a CPU with its defaults."""
 
     training: Training
     on_cpu: Result

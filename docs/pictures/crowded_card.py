@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import matplotlib
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures.plots import SETTINGS, for_both  # beside this file, in a folder no package holds
+from pictures.plots import SETTINGS, for_both  # next to this file, in a folder no package holds
 from transcripts import environment
 
 import gpuconf.commands.demo
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 ABOUT = (
     "A crowded GPU as two bars. Without gpuconf the first training takes nearly all that the "
-    "desktop leaves, and the second dies. With gpuconf each leases its own part, and both train."
+    "desktop leaves, and the second fails. With gpuconf each leases its own part, and both train."
 )
 # The first three are dark enough for pale words on light and on dark pages.
 _DESKTOP, _FIRST, _SECOND, _FREE = "#5f6b77", "#26678f", "#47764a", "#e3e7ea"
 _ON_COLOR = "#f8fafc"
 _HEIGHT = 0.5
-_NARROWEST = 0.08  # of the GPU; what is narrower has its label beside it
+_NARROWEST = 0.08  # of the GPU; what is narrower has its label next to it
 
 
 class Part(NamedTuple):
@@ -166,7 +166,7 @@ def _end(run: ScriptRun) -> str:
     if learned(run):
         return "trains"
     error = end_lines(run)[-1].strip().partition(":")[0]
-    return f"gets {limits_of(run)} and dies: {error}"
+    return f"gets {limits_of(run)} and fails: {error}"
 
 
 def _outcome(axes: Axes, place: int, ends: tuple[str, bool]) -> None:

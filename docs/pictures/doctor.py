@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures.terminal import printed  # beside this file, in a folder that no package holds
+from pictures.terminal import printed  # next to this file, in a folder that no package holds
 from transcripts import environment
 
 from gpuconf.basics.units import MIB

@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages anew: `make pictures`, or `python docs/pictures/draw.py NAME …`.
+"""Draw the pictures of the pages again: `make pictures`, or `python docs/pictures/draw.py NAME …`.
 
 Each runs the real command, on a simulated GPU where it needs one; no figure is typed.
 """
@@ -10,7 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures import crowded_card, doctor, ps  # beside this file, in a folder that no package holds
+from pictures import (
+    crowded_card,
+    doctor,
+    ps,
+)  # next to this file, in a folder that no package holds
 from pictures.plots import plotted
 from pictures.terminal import picture
 

@@ -19,7 +19,7 @@ def labeled(svg: str, about: str) -> str:
 
 
 def texts_of(svg: str) -> list[str]:
-    """The texts of a picture from above to below; those at one height are one line."""
+    """The texts of a plot from above to below; those at one height are one line."""
     lines: dict[str, list[str]] = defaultdict(list)
     for place, element in enumerate(ElementTree.fromstring(svg).iter(_TEXT)):
         height = element.get("y", f"element {place}")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures.labels import labeled  # beside this file, in a folder that no package holds
+from pictures.labels import labeled  # next to this file, in a folder that no package holds
 from transcripts import ROOT, environment
 
 # Texts as texts, which are small and can be read by programs; the same names in every run.

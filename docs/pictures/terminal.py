@@ -19,7 +19,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures.labels import labeled  # beside this file, in a folder that no package holds
+from pictures.labels import labeled  # next to this file, in a folder that no package holds
 from transcripts import HOME
 
 COLUMNS, ROWS = 100, 60

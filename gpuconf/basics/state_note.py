@@ -45,7 +45,7 @@ class StateNote(NamedTuple):
     """What a process passes on to its children.
 
     ``profile`` is an absolute path, or a name if ``origin`` is ``shipped``; both are empty if no
-    profile was in force.  ``asked`` is the GPUCONF_PROFILE of that process, "" if there was none.
+    profile was active.  ``asked`` is the GPUCONF_PROFILE of that process, "" if there was none.
     ``gpus`` are the UUIDs of the planned GPUs, empty until there is a plan.
     """
 

@@ -168,7 +168,7 @@ def _read_ahead(data: Any, count: int, workers: int) -> Iterator[Any]:
 
 
 def _length_of(data: Any) -> int | None:
-    """The length; Keras 3 asks for ``num_batches``, which defaults to the length."""
+    """The length; Keras 3 requests ``num_batches``, which defaults to the length."""
     if hasattr(data, "num_batches"):
         return None if data.num_batches is None else int(data.num_batches)
     return len(data) if hasattr(data, "__len__") else None

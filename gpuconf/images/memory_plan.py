@@ -108,7 +108,8 @@ class MemoryPlan(NamedTuple):
             ),
             (self.alone_bytes, f"one larger image, up to {_megapixels(self.alone_bytes)}"),
         ]
-        lines = [f"host memory: {sized(self.host_limit_bytes)} beside the interpreter's own"]
+        limit = sized(self.host_limit_bytes)
+        lines = [f"host memory: {limit} in addition to the interpreter's own"]
         figures = mib_figures([size for size, _ in rows])
         shown = [(figure, what) for figure, (size, what) in zip(figures, rows, strict=True) if size]
         shown.append((mib_figure(self.held_bytes), "at most, together"))

@@ -123,7 +123,7 @@ def _ended(path, name):
     # type: (str, str) -> NoPlaceError
     return NoPlaceError(
         "the lease of this run on %s has ended: %s has gone, or may not be written\n"
-        "  hint: start the whole program anew: `gpuconf run -- ...`" % (name, path)
+        "  hint: start the whole program again: `gpuconf run -- ...`" % (name, path)
     )
 
 

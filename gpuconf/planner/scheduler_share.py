@@ -60,7 +60,7 @@ def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
         return None
     part = f"{math.ceil(100 * needed / together) / 100:g}"
     return (
-        f"{share.scheduler}'s share is smaller than a CUDA context; ask for a larger one: "
+        f"{share.scheduler}'s share is smaller than a CUDA context; request a larger one: "
         f"{_ASKING[share.scheduler].format(part=part)} at least"
     )
 

@@ -1,4 +1,4 @@
-"""Select the visible GPUs that a profile asks for, and the rules for each."""
+"""Select the visible GPUs that a profile requests, and the rules for each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def select(
     inherited: Inherited | None = None,
     quota: GpuQuota | None = None,
 ) -> Selection:
-    """Select the GPUs of ``visible`` that the profile asks for, within a parent's choice.
+    """Select the GPUs of ``visible`` that the profile requests, within a parent's choice.
 
     Raises ShortageError if ``quota`` does not allow a GPU that the profile names, or any GPU.
     """

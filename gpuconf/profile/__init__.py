@@ -1,4 +1,4 @@
-"""Profiles: what a user asks for; found, read from YAML and checked.
+"""Profiles: what a user requests; found, read from YAML and checked.
 
     load_profile("half-card")             a name: see ``gpuconf.profile.search`` for the order
     load_profile("./team.yaml", overrides={"memory": {"memory_limit": "4GiB"}})

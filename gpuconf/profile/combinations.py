@@ -87,12 +87,12 @@ def _devices_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
     limit = scope.memory.memory_limit.size_bytes if scope.memory.memory_limit else None
     if round(shares, 9) > 1 or (shares == 1 and sizes):
         more = " and sizes in addition" if sizes else ""
-        message = f"the devices ask for {shares * 100:.10g}%{more} of the GPU's limit"
+        message = f"the devices request {shares * 100:.10g}%{more} of the GPU's limit"
         hint = "write shares that come to 100% or less, such as [50%, 50%]"
         yield scope.refuse(message, hint, "virtual_devices")
     elif limit is not None and sizes + int(shares * limit) > limit:
         asked = exact_size(sizes + int(shares * limit))
-        message = f"the devices ask for {asked} together, memory_limit is {exact_size(limit)}"
+        message = f"the devices request {asked} together, memory_limit is {exact_size(limit)}"
         hint = f"write smaller devices, or `memory_limit: {asked}`"
         yield scope.refuse(message, hint, "virtual_devices", "memory.memory_limit")
 

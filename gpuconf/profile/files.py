@@ -78,7 +78,7 @@ def _refusal(message: str, hint: str, path: str) -> ProfileError:
 
 
 def shipped_folder() -> str:
-    """Return the folder of the shipped profiles: inside the package, or beside it in a checkout."""
+    """Return the folder of the shipped profiles: in the package, or next to it in a checkout."""
     package = os.path.abspath(_PACKAGE)
     inside = os.path.join(package, "configs")
     beside = os.path.join(os.path.dirname(package), "configs")
@@ -110,7 +110,7 @@ def missing_shipped_hint() -> str:
     """Return the hint for an installation without any shipped profile."""
     if getattr(sys, "frozen", False):
         return (
-            "the program was frozen without them. Freeze it anew: "
+            "the program was frozen without them. Freeze it again: "
             "pyinstaller --collect-data gpuconf SCRIPT"
         )
     if not os.path.isdir(_PACKAGE):

@@ -1,4 +1,4 @@
-"""A checked profile as plain values: what the user asked for, independent of any GPU."""
+"""A checked profile as plain values: what the user requested, independent of any GPU."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Profile(NamedTuple):
     ``origin`` is how it was reached: shipped, user, project or path.  ``notes`` are lines for
     stderr.
 
-    Two profiles are equal if they ask for the same, whatever they are called and wherever they are.
+    Two profiles are equal if they request the same, whatever they are called and wherever they are.
     """
 
     name: str

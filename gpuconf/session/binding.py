@@ -11,7 +11,7 @@ There are three steps, each later and more certain than the previous one:
 This process never plans again after that: its own memory would count as another program's.
 
 Each step decides first and writes then.  Reading files, asking NVML and waiting for memory change
-nothing, so an interrupt there leaves everything as it was; the plan is put in force by one short
+nothing, so an interrupt there leaves everything as it was; the plan is applied by one short
 function, :meth:`Binding._put`.
 """
 
@@ -49,7 +49,7 @@ class _State(NamedTuple):
     """What changes as a process moves through the three steps.
 
     ``choice`` is the profile as children see it.  ``load`` returns the profile that the program
-    asks for now, and ``named`` is the GPUCONF_PROFILE that it was loaded with.  ``watched`` holds
+    requests now, and ``named`` is the GPUCONF_PROFILE that it was loaded with.  ``watched`` holds
     the values of the variables that a plan depends on, after ours were set.  ``planned_at`` is the
     clock time when the figures were read, and ``pid`` is the process that read them.  ``bound_pid``
     is the process that bound the plan, and ``is_leased`` says whether it also holds its leases.
@@ -77,7 +77,7 @@ def _state_of(profile: Profile, load: Callable[[], Profile]) -> _State:
 
 
 class Binding:
-    """The profile in force in this process, and its plan.  ``clock`` is in seconds."""
+    """The active profile in this process, and its plan.  ``clock`` is in seconds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -89,7 +89,7 @@ class Binding:
         self._said: set[str] = set()
 
     def join(self, run: RunPlan) -> None:
-        """Make this process's plans from the figures of ``run``, before a profile is in force.
+        """Make this process's plans from the figures of ``run``, before a profile is active.
 
         They take no leases: the run holds leases for all its processes, and each takes one place.
         """
@@ -97,12 +97,12 @@ class Binding:
 
     @property
     def activation(self) -> Activation | None:
-        """The report of the profile in force; None if there is none."""
+        """The report of the active profile; None if there is none."""
         return None if self._state is None else self._state.activation
 
     @property
     def profile(self) -> Profile | None:
-        """The profile in force."""
+        """The active profile."""
         return None if self._state is None else self._state.profile
 
     @property
@@ -116,7 +116,7 @@ class Binding:
         return self._state is not None and self._state.is_bound
 
     def record(self, setting: Setting) -> None:
-        """Add a setting's outcome to the activation in force."""
+        """Add a setting's outcome to the current activation."""
         if self._state is not None:
             self._state.activation.record(setting)
 
@@ -130,10 +130,10 @@ class Binding:
         then: Callable[[], None],
         undo: Callable[[bool], None],
     ) -> Activation:
-        """Put ``profile`` in force, call ``then``, and return the report.
+        """Apply ``profile``, call ``then``, and return the report.
 
-        If that raises, the previous profile stays in force and ``undo(is_first)`` reverts what
-        ``then`` did.  ``load`` returns the profile that the program asks for at the time of the
+        If that raises, the previous profile stays active and ``undo(is_first)`` reverts what
+        ``then`` did.  ``load`` returns the profile that the program requests at the time of the
         call.
         """
         with self._lock:
@@ -269,10 +269,10 @@ class Binding:
         plan = state.activation.plan  # without NVML's figures there is nothing to lease
         return wants_leases(state.profile) and (plan is None or plan.unknown_gpu is None)
 
-    # --- making the plan, and putting it in force -----------------------------------------------
+    # --- making the plan, and applying it -----------------------------------------------
 
     def _plan_to_bind(self, state: _State, *, only_lists: bool) -> None:
-        """Make the plan that binds, if the one in force is not it, and take its leases."""
+        """Make the plan that binds, if the active one is not it, and take its leases."""
         bound = state.activation.plan if state.is_bound else None
         if not state.is_bound:
             state = self._wanted(state)
@@ -317,7 +317,7 @@ class Binding:
         return self._leases
 
     def _put(self, state: _State, plan: Plan | None) -> _State:
-        """Put ``state`` in force with ``plan``, or with what needs no figures; return it as it is
+        """Apply ``state`` with ``plan``, or with what needs no figures; return it as it is
         then.
         """
         profile = state.profile
@@ -344,7 +344,7 @@ class Binding:
             self._leases.release()
 
     def _print_limits(self, plan: Plan) -> None:
-        """Log the limits now in force, once per process, if debug output is on."""
+        """Log the limits that apply now, once per process, if debug output is on."""
         for gpu in plan.gpus:
             limit = "none" if gpu.limit_bytes is None else sized(gpu.limit_bytes, cut=True)
             text = f"profile {plan.profile.name}: limit of GPU {gpu.gpu.index}: {limit}"

@@ -107,7 +107,7 @@ def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> 
 
 
 def plan_in_force() -> Plan:
-    """Return the plan of the profile in force in this process; without one, that of `plan()`."""
+    """Return the plan of the active profile in this process; without one, that of `plan()`."""
     return plan() if _binding.profile is None else _plan_of(_binding.profile, _join_run())
 
 

@@ -45,7 +45,7 @@ class OwnLeases:
         self._ledger: Ledger | None = None
 
     def plan(self, make: Make, *, profile: str) -> Plan:
-        """Return the plan from ``make``; take the leases that it asks for, in place of those held.
+        """Return the plan from ``make``; take the leases that it requests, in place of those held.
 
         ``make`` receives a function that reads the GPUs with the leases on them, and raises
         ShortageError if they have too little memory; if the profile allows, this waits.  An

@@ -298,7 +298,7 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     add("--unified", action="store_true", default=None,
         help="NVML reports no memory, as on machines whose GPU shares the host's")  # fmt: skip
     add("--xla", action="store_true",
-        help="what jit_compile asks for is compiled, and takes the memory that XLA assigns "
+        help="what jit_compile requests is compiled, and takes the memory that XLA assigns "
         "(default: it runs op by op)")  # fmt: skip
     add("--no-bridge", action="store_true",
         help="leave the kernel bridge out: memory works, numbers do not")  # fmt: skip

@@ -87,7 +87,7 @@ def compiler_version(compiler: tuple[str, ...]) -> str:
 def build_once(folder: Path, names: Collection[str], build: Callable[[Path], None]) -> Path:
     """Return ``folder``; if it lacks ``names``, build it by calling ``build`` with an empty folder.
 
-    The build runs beside the final folder and is renamed, so that an incomplete folder is never
+    The build runs next to the final folder and is renamed, so that an incomplete folder is never
     seen.  A second process waits for the first; without locks (on some network file systems) both
     build, and the later one discards its work.  A folder from which a file was removed (by a cache
     cleaner) is rebuilt.  Raises BackendError if the cache cannot be written.

@@ -48,7 +48,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether a process holds the GPU of that folder, or another user owns it."""
+    """Whether a process uses the GPU of that folder, or another user owns it."""
     if folder.stat().st_uid != os.getuid():
         return True
     card = Card(folder / "card")

@@ -169,7 +169,7 @@ def file_to_write(option: str, path: str, suffixes: Iterable[str], rule: str, hi
 
 
 def check_picture(path: str) -> None:
-    """Check before anything runs that ``--plot`` can write a picture to ``path``.
+    """Check before anything runs that ``--plot`` can write a plot to ``path``.
 
     Raises UsageError for a wrong suffix or a folder that is missing or not writable, and
     MissingDependencyError without matplotlib.

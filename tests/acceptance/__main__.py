@@ -74,7 +74,7 @@ def table_of(make_stages: Sequence[MakeStage], run: Callable[[Stage], list[Row]]
 
 
 def framework_tables(python: str) -> Iterator[Table]:
-    """Of each framework that ``python`` has, what a real GPU shows beside simulated ones."""
+    """Of each framework that ``python`` has, what a real GPU shows next to simulated ones."""
     count = min(len(read_inventory().gpus), 2)
     for framework in framework_checks.TITLES:
         has = subprocess.run(

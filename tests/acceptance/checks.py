@@ -34,7 +34,7 @@ def _brief(text: str, stage: Stage) -> str:
 
 
 def without_us_the_second_dies(stage: Stage) -> list[Row]:
-    """Without gpuconf the first process takes all that is left and the second dies."""
+    """Without gpuconf the first process takes all that is left and the second fails."""
     free_before = stage.gpu().free_bytes or 0
     with stage.holding("hold_memory.py", MIB_NEEDED="256") as first:
         free_after = stage.gpu().free_bytes or 0
@@ -43,7 +43,7 @@ def without_us_the_second_dies(stage: Stage) -> list[Row]:
     return [
         Row("no limit: a first script that needs 256 MiB takes", "the GPU", f"{taken} MiB",
             first[0].code == 0 and free_after < 2048 * MIB),
-        Row("no limit: a second script beside it", "dies", _brief(second.last_error, stage),
+        Row("no limit: a second script next to it", "dies", _brief(second.last_error, stage),
             second.code != 0 and second.result is None),
     ]  # fmt: skip
 
@@ -69,7 +69,7 @@ def with_us_both_run(stage: Stage) -> list[Row]:
         second = stage.run("ninety_percent.py", profile="notebook")
     return [
         Row("notebook: the first script", "runs", _end(first[0]), first[0].code == 0),
-        Row("notebook: the one that asks for 90 %, beside it", "runs, sum right",
+        Row("notebook: the one that requests 90 %, next to it", "runs, sum right",
             f"{_end(second)}, {second.result}",
             second.code == 0 and (second.result or {}).get("total") == 256 * 1024 * 256),
     ]  # fmt: skip

@@ -237,7 +237,7 @@ def pod(proof: Proof) -> None:
             logs = ["podman", "logs", "--follow", "train-train"]
             running.append(Program(logs, environ=os.environ, folder=proof.engine.work))
             got = limit_of(running[1])
-            proof.check("a pod beside a program on the host", got == "2484 MiB", got)
+            proof.check("a pod next to a program on the host", got == "2484 MiB", got)
             proof.check_sum(2)
             proof.engine.output("kill", "train-train")
             proof.check_freed(1)

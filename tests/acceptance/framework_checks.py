@@ -1,4 +1,4 @@
-"""What gpuconf promises of PyTorch and of JAX, alone, under Keras and beside TensorFlow.
+"""What gpuconf promises of PyTorch and of JAX, alone, under Keras and next to TensorFlow.
 
 A check is a function of the stage and the framework's name, and returns rows as those of checks.py.
 """
@@ -28,9 +28,9 @@ _PROGRAM = "take_memory.py"
 
 
 def without_us_the_second_dies(stage: Stage, framework: str) -> list[Row]:
-    """Keras, and beside it a second program, want more than the GPU has: the second fails."""
+    """Keras, and next to it a second program, want more than the GPU has: the second fails."""
     free_mib = (stage.gpu().free_bytes or 0) // MIB
-    # PyTorch takes what it is asked for; JAX three quarters of the GPU with its first array.
+    # PyTorch takes what is requested; JAX three quarters of the GPU with its first array.
     needed = {"torch": str(free_mib * 55 // 100), "jax": "64"}[framework]
     much = str(free_mib * 55 // 100)
     with stage.holding(_PROGRAM, **_keras(framework), MIB_NEEDED=needed) as first:
@@ -67,7 +67,7 @@ def two_halves_run(stage: Stage, framework: str) -> list[Row]:
         Row(f"half-card: process 1 takes {half} MiB", "runs", _end(first[0]), _is_fine(first[0])),
         Row("half-card without growth: taken with the first array", at_once, f"{first_mib} MiB",
             good),
-        Row("half-card: process 2, beside it, asks for 1 MiB more than its limit",
+        Row("half-card: process 2, next to it, requests 1 MiB more than its limit",
             "out of memory", _end(second), _is_out_of_memory(framework, second)),
         *_read_back(framework, [gpu["limit_bytes"] for gpu in gpus], [first[0], second]),
     ]  # fmt: skip
@@ -115,7 +115,7 @@ def tensorflow_runs_beside(stage: Stage, framework: str) -> list[Row]:
     return [
         Row(f"half-card: TensorFlow holds {need} MiB", "runs", f"exit {first[0].code}",
             first[0].code == 0),
-        Row(f"half-card: {title} beside it takes {other} MiB", "runs", _end(second),
+        Row(f"half-card: {title} next to it takes {other} MiB", "runs", _end(second),
             _is_fine(second)),
     ]  # fmt: skip
 
@@ -153,7 +153,7 @@ def _limits(framework: str, plan: list[int]) -> list[int]:
 
 
 def _read_back(framework: str, plan: list[int], runs: list[ScriptRun]) -> list[Row]:
-    """The limits that the framework gives when it is asked, beside the plan's."""
+    """The limits that the framework gives when it is asked, next to the plan's."""
     expected = _limits(framework, plan)
     rows = []
     for number, run in enumerate(runs, start=1):

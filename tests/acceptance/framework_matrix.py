@@ -44,7 +44,7 @@ _COLUMNS = {
     "without_us_the_second_dies": "without gpuconf the second fails",
     "two_halves_run": "with it two halves run, caps exact",
     "growth_stops_at_the_cap": "growth, two caps, own out of memory",
-    "tensorflow_runs_beside": "TensorFlow beside it",
+    "tensorflow_runs_beside": "TensorFlow next to it",
 }
 _KERAS_ROW = "half-card: Keras runs on it"
 
@@ -84,7 +84,7 @@ def line_of(framework: str, version: str) -> Line:
 
 
 def _rows(check: Check, stage: Stage, framework: str) -> list[Row]:
-    """What a check found; a program that died before it held anything fails it."""
+    """What a check found; a program that failed before it held anything fails it."""
     try:
         return check(stage, framework)
     except (GpuconfError, RuntimeError) as error:

@@ -1,6 +1,6 @@
 """The failure that started this project, and its cure, on the stacks of its time: `make legacy`.
 
-A script that asks for 0.9 of the GPU runs on a simulated GPU of 8 GiB of which a desktop holds
+A script that requests 0.9 of the GPU runs on a simulated GPU of 8 GiB of which a desktop holds
 1 GiB: alone, and unmodified under `gpuconf run`.  A third program shows that such a GPU never
 passes off a number that it has not computed.  Prints a transcript in Markdown.
 """
@@ -218,7 +218,7 @@ def kernel_faults(step: Step) -> list[str]:
     """What of the program that launches a kernel did not go as promised."""
     faults = []
     if step.code == 0 or "RESULT" in step.output:
-        faults.append("no number was promised, and the program went on")
+        faults.append("no number was promised, and the program continued")
     if "gpuconf simulated GPU: the program launched the GPU kernel" not in step.output:
         faults.append("the kernel's name was promised, and it is not there")
     return faults

@@ -1,6 +1,6 @@
 """Every TensorFlow that gpuconf supports, each in its own virtual environment: `make matrix`.
 
-First all are asked for the private names that gpuconf leans on, then each runs the acceptance.
+First all are requested the private names that gpuconf leans on, then each runs the acceptance.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_under_run_it_must_be_capped_and_say_so(code: int, output: str, faults: 
     [(-6, REFUSED, 0), (0, REFUSED, 1), (-6, "", 1), (0, "RESULT [0. 0.]\n", 2)],
 )
 def test_a_kernel_must_be_refused_aloud(code: int, output: str, faults: int) -> None:
-    """A program that goes on, with or without a number, and one that ends without a word."""
+    """A program that continues, with or without a number, and one that ends silently."""
     assert len(legacy.kernel_faults(Step(code, output))) == faults
 
 

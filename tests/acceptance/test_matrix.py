@@ -54,7 +54,7 @@ def test_the_part_about_other_frameworks_is_whole() -> None:
 
 
 def test_the_part_about_xla_is_whole() -> None:
-    """A row for each TensorFlow of the matrix; every step compiles, and what died is named."""
+    """A row for each TensorFlow of the matrix; every step compiles, and what failed is named."""
     part = part_of(WRITTEN.read_text(encoding="utf-8"), xla_matrix.HEAD)
     versions = re.findall(r"\n\| TensorFlow (\d+\.\d+)\.\d+ \|", part)
     assert versions == list(TRIED_VERSIONS)
@@ -68,7 +68,7 @@ def test_the_part_about_xla_is_whole() -> None:
 
 
 def test_a_row_about_xla_shows_what_failed() -> None:
-    """A step that did not compile, one that took other memory, one that the process died over."""
+    """A step that did not compile, one that took other memory, one that the process failed over."""
     facts: list[dict[str, Any]] = [
         {"version": "2.15.1", "model": "mlp", "what": "compile_step", "predicted_bytes": 1},
         {"version": "2.15.1", "model": "mlp", "what": "run_steps",

@@ -63,7 +63,7 @@ def predicted_bytes(assignment: str, in_use_bytes: int) -> int:
 
 
 def run_version(python: str) -> list[dict[str, Any]]:
-    """All facts of one Python's TensorFlow; a model over which the process died has an error."""
+    """All facts of one Python's TensorFlow; a model over which the process failed has an error."""
     facts: list[dict[str, Any]] = []
     left = [*COMPILED, RECURRENT]
     while left:
@@ -150,7 +150,7 @@ def main() -> int:
     """Run, print and write; exit 1 if a cell is not as it should be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", nargs="+", metavar="PATH", help="these; nothing is written")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write it there all the same")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write it there anyway")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each fact")
     options = parser.parse_args()
     try:

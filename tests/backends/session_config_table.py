@@ -32,7 +32,7 @@ def plan(*gpus: GpuPlan) -> Plan:
 def config(
     fraction: float = 0.0, virtual: tuple[tuple[int, ...], ...] = (), visible: str = ""
 ) -> Any:
-    """What a script asks for."""
+    """What a script requests."""
     made = tf.compat.v1.ConfigProto()
     made.gpu_options.per_process_gpu_memory_fraction = fraction
     made.gpu_options.visible_device_list = visible

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("binding_children.py")
 TOTAL = 11264
-# What the desktop holds, in MiB: as the program starts; and when each child makes its devices.
+# What the desktop holds, in MiB: as the program starts; and when each child initializes its GPUs.
 AT_START = 1945
 STATES = {"room": 5000, "full": 10900, "full, then free": 7000}
 # What is free then, less the 512 MiB of keep_free and the 640 MiB of a context.

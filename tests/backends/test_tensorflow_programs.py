@@ -64,7 +64,7 @@ report(again=shell.user_ns["again"], error=f"{type(error).__name__}: {error}")
 
 
 def test_a_notebook_that_imported_us_too_late(run_on_card: RunOnCard) -> None:
-    """The cell that made the devices is named, by number and text."""
+    """The cell that initialized the GPUs is named, by number and text."""
     outcome = run_on_card(
         """
 from IPython.core.interactiveshell import InteractiveShell

@@ -18,7 +18,7 @@ def limits():
 
 @pytest.mark.parametrize("listed", ["", "tf.config.list_physical_devices('GPU')"])
 def test_every_pair_of_profiles(listed: str, run_on_card: RunOnCard) -> None:
-    """Until devices exist another profile may be put in force, also after the GPUs were listed."""
+    """Until devices exist another profile may be put active, also after the GPUs were listed."""
     outcome = run_on_card(
         f"""
 import itertools, os, gpuconf
@@ -270,7 +270,7 @@ if __name__ == "__main__":
 
 
 def test_a_tensorflow_without_the_functions_we_wrap(run_on_card: RunOnCard) -> None:
-    """Names of a future TensorFlow gone: the plan holds all the same, and the report says so."""
+    """Names of a future TensorFlow gone: the plan holds anyway, and the report says so."""
     outcome = run_on_card(
         f"""
 import tensorflow as tf, sys

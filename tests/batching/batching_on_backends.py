@@ -1,6 +1,6 @@
 """A program for ``test_batching_on_backends``: Keras on PyTorch or JAX, whole and in parts.
 
-The model computes on the CPU; a layer of its own holds memory of the simulated GPU, so that the
+The model computes on the CPU; a layer of its own uses memory of the simulated GPU, so that the
 framework's real allocator refuses large batches.  Reports what Keras gives and what we give.
 """
 
@@ -145,7 +145,7 @@ def furthest(ours: Any, theirs: Any) -> float:
 
 
 def greedy(is_greedy: bool) -> None:
-    """From here on the layer holds memory, or does not; no size is remembered."""
+    """From here on the layer uses memory, or does not; no size is remembered."""
     Greedy.is_greedy = is_greedy
     held.clear()
     batching.forget()

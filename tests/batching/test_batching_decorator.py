@@ -49,7 +49,7 @@ def test_all_samples_in_order(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_options_are_kept_and_the_size_is_remembered() -> None:
-    """Keywords reach the function; the next call begins with what ran, and other shapes anew."""
+    """Keywords reach the function; the next call begins with what ran, and other shapes again."""
     seen: list[int] = []
     safe = oom_safe(batch_size=8)(limited(3, seen))
     assert safe.__name__ == "double"

@@ -67,7 +67,7 @@ def test_the_cpu_stands_for_a_card_where_there_is_none(on_cpu: bool, may_help: b
 
 
 def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The diagnosis beside the user's error is not the one that sends people to gpuconf."""
+    """The diagnosis next to the user's error is not the one that sends people to gpuconf."""
     words = "OOM when allocating tensor with shape[10000,28,28,32] and type float on /device:GPU:0"
     error = RuntimeError(f"{words} by allocator GPU_0_bfc")
     assert "gpuconf.evaluate(model, x, y)" in str(explain(error))

@@ -90,7 +90,7 @@ def test_no_doubling_where_there_is_no_room() -> None:
 
 
 def test_the_size_is_remembered_for_this_key_alone() -> None:
-    """The next call begins with what ran; another shape, GPU or limit begins anew."""
+    """The next call begins with what ran; another shape, GPU or limit begins again."""
     taken(sized(100), 100, fits=30)
     assert known_size(KEY) == KnownSize(25, 50)
     again = sized(100)

@@ -32,7 +32,7 @@ _MOST_BYTES = 60_000
 
 
 def _lines(name: str) -> list[str]:
-    """The texts of a picture, a line for each height."""
+    """The texts of a plot, a line for each height."""
     lines: list[str] = LABELS.texts_of((FOLDER / f"{name}.svg").read_text("utf-8"))
     return lines
 
@@ -85,7 +85,7 @@ def test_ps_is_as_drawn() -> None:
 
 
 def test_the_page_has_the_text_of_ps() -> None:
-    """Below the picture, for copying and searching, word for word."""
+    """Below the plot, for copying and searching, word for word."""
     fences = docs_module("fences").fences(ROOT / "docs" / "sharing.md")
     (shown,) = [each.lines for each in fences if each.lines[:1] == (f"$ {PS.PROMPT}",)]
     _title, *drawn = " ".join(_lines("ps")).split()

@@ -56,7 +56,7 @@ def packages(framework: str, version: str) -> Sequence[str]:
     if framework == "torch":
         # With == pip prefers 2.13.0+cpu where the index has it too.
         return (f"torch==={version}", *_OF_TORCH)
-    if framework == "accelerate":  # goes beside torch
+    if framework == "accelerate":  # goes next to torch
         return (f"accelerate=={version}", *_OF_ACCELERATE)
     parts = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt")
     return (*(f"{part}=={version}" for part in parts), *_OF_JAX)

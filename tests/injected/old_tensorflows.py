@@ -27,7 +27,7 @@ _SHARE = 0.25  # of the GPU, as a session's options have it
 
 
 class Stack(NamedTuple):
-    """What is installed on which Python, and the ways to make devices beside the common ones."""
+    """What is installed on which Python, and the ways to make devices next to the common ones."""
 
     python: str
     packages: tuple[str, ...]

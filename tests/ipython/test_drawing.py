@@ -76,7 +76,7 @@ HARMS = {
 
 
 def html(value: object) -> str:
-    """As IPython asks for it."""
+    """As IPython requests it."""
     made: str = value._repr_html_()  # type: ignore[attr-defined]
     return made
 

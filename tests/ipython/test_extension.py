@@ -61,7 +61,7 @@ def test_ipython_tells_below_the_traceback(tmp_path: Path) -> None:
 
 
 def test_ipython_may_be_loaded_by_hand_and_again(tmp_path: Path) -> None:
-    """Twice by hand is once; %reload_ext goes on; unloading what is not loaded is nothing."""
+    """Twice by hand is once; %reload_ext continues; unloading what is not loaded is nothing."""
     by_hand = "import gpuconf as g; g.load_ipython_extension(get_ipython())"
     shown = cells(
         tmp_path,
@@ -86,7 +86,7 @@ def test_a_diagnosis_is_shown_as_text(tmp_path: Path) -> None:
 
 
 def test_a_notebook_gets_a_picture(tmp_path: Path) -> None:
-    """The diagnosis is drawn, names the cell in place of a file, and can be asked for again."""
+    """The diagnosis is drawn, names the cell in place of a file, and can be requested again."""
     _, failed, slip, explained, document = run_cells(
         tmp_path,
         FAILURE,

@@ -92,7 +92,7 @@ def test_help_lists_what_there_is(cells: dict[str, Cell]) -> None:
 def test_a_profile_is_shown_and_chosen(cells: dict[str, Cell]) -> None:
     """Before: what would apply, and which there are. After: the activation, with the change."""
     before = Outline(cells["nothing chosen"].html).text
-    assert "no profile is in force in this kernel" in before
+    assert "no profile is active in this kernel" in before
     assert "half-card" in before
     for shown in cells["chosen"], cells["shown"]:
         assert "profile half-card" in Outline(shown.html).text

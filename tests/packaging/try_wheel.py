@@ -1,4 +1,4 @@
-"""Install a wheel beside nothing else, and try it: ``python3.X try_wheel.py WHEEL``.
+"""Install a wheel next to nothing else, and try it: ``python3.X try_wheel.py WHEEL``.
 
 The Python that runs this is the one that is tried; it needs its standard library alone, so that a
 bare machine or a container can run this file without the checkout.

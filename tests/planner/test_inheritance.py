@@ -113,7 +113,7 @@ def test_a_parent_that_hides_every_gpu_hides_them_from_its_children(
 
 
 def test_a_parents_card_that_is_gone_leaves_no_gpu() -> None:
-    """When the parent's GPU has died the others stay closed to its child, and a note says why."""
+    """When the parent's GPU has failed the others stay closed to its child, and a note says why."""
     made = plan(EVERYTHING, *FOUR[:3], chosen_by_parent=uuid(3))
     assert (made.hides_gpus, made.cuda_visible_devices) == (True, "-1")
     (note,) = made.notes

@@ -1,4 +1,4 @@
-"""What others have leased of a GPU, what it leaves, and the lease that a plan asks for."""
+"""What others have leased of a GPU, what it leaves, and the lease that a plan requests."""
 
 from __future__ import annotations
 

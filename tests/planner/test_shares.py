@@ -38,7 +38,7 @@ def test_a_share_below_a_context_says_what_to_ask_for(scheduler: str, ask: str) 
     text = str(caught.value)
     assert "0.05 × (8192 MiB total - 1024 MiB held by others - 512 MiB keep_free)" in text
     assert (
-        f"{scheduler}'s share is smaller than a CUDA context; ask for a larger one: {ask}" in text
+        f"{scheduler}'s share is smaller than a CUDA context; request a larger one: {ask}" in text
     )
     assert "at_least: null" not in text
     (enough,) = make_plan(profile(), shared(scheduler, 0.1), environ={}).gpus

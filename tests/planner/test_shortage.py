@@ -16,7 +16,7 @@ FULL, EMPTY = card(0, free=1012), card(1, free=11000)  # of which 512 are for th
 
 
 def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
-    """The error has the whole arithmetic, who holds the GPU, and the next step."""
+    """The error has the whole arithmetic, who uses the GPU, and the next step."""
     holders = (GpuProcess(4242, 2048 * MIB, "python3"), GpuProcess(900, None, None))
     with pytest.raises(ShortageError) as caught:
         plan(asking(4096), FULL._replace(processes=holders))

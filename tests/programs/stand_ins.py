@@ -53,7 +53,7 @@ TORCH = {
             torch._C._cuda_setMemoryFraction(fraction, device)
         """,
 }
-# A JAX that has made its devices.
+# A JAX that has initialized its GPUs.
 JAX_WITH_DEVICES = {
     "jax/__init__.py": "__version__ = '0.7'\nfrom jax._src import xla_bridge\n",
     "jax/_src/__init__.py": "",

@@ -39,7 +39,7 @@ import numba.cuda  # no shortage any more: nothing is planned again
 
 
 def test_debugging_shows_the_limit_once(tmp_path: Path, nvml: Nvml) -> None:
-    """Where the plan binds, however often it is asked for; and no word of it otherwise."""
+    """Where the plan binds, however often it is requested; and no word of it otherwise."""
     program = f"{START}\nimport cupy\nassert bind() == bind() == 7884\n"
     for value, count in (("debug", 1), ("", 0)):
         environ = {**nvml(ROOMY), "GPUCONF_LOG": value}

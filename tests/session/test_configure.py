@@ -126,7 +126,7 @@ def test_what_is_wrong_stops_the_program_and_changes_nothing(
         {
             "bad.yaml": "memory:\n  keep_fre: 1GiB\n",
             "third.yaml": "gpus: [2]\n",
-            "train.py": "import gpuconf.auto\nimport cupy\nprint('went on without limits')\n",
+            "train.py": "import gpuconf.auto\nimport cupy\nprint('continued without limits')\n",
         },
     )
     environ = {**nvml(machine), "GPUCONF_PROFILE": profile}
@@ -268,7 +268,7 @@ def test_worker_processes_get_the_same(method: str, tmp_path: Path, nvml: Nvml) 
 
 
 def test_a_worker_on_a_full_card_lives(tmp_path: Path, nvml: Nvml) -> None:
-    """The parent holds the GPU: a worker that only loads data must not die of the shortage."""
+    """The parent uses the GPU: a worker that only loads data must not die of the shortage."""
     between = f"os.environ['STANDIN_NVML'] = {nvml(FULL)['STANDIN_NVML']!r}"
     after = "assert plan is None and 'CUDA_VISIBLE_DEVICES' not in theirs"
     run_python(_spawning("spawn", between, after), tmp_path, environ=nvml(STORY))

@@ -81,7 +81,7 @@ assert bind() == {limit} and len(sizes()) == {int(lease is not None)}
 
 
 def test_a_program_without_leases_makes_no_ledger(tmp_path: Path, nvml: Nvml) -> None:
-    """Neither as it starts others, nor as it makes its devices."""
+    """Neither as it starts others, nor as it initializes its GPUs."""
     program = """
 os.system("true")
 assert bind() == 7884

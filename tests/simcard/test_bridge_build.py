@@ -36,7 +36,7 @@ def _environ(cache: Path, **changes: str) -> dict[str, str]:
 
 
 def _compiler(path: Path) -> Path:
-    """A compiler that makes what it is asked for: the last word after -o."""
+    """A compiler that makes what is requested: the last word after -o."""
     lines = ['while [ "$1" != -o ]; do [ -n "$1" ] || exit 0; shift; done', 'echo built > "$2"']
     return _script(path, "#!/bin/sh\n" + "\n".join(lines) + "\n")
 

@@ -94,7 +94,7 @@ def test_another_source_is_another_build(tmp_path: Path) -> None:
 @needs_compiler
 @pytest.mark.nightly
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
-    """Builders that race all get the same whole folder, and leave nothing beside it."""
+    """Builders that race all get the same whole folder, and leave nothing next to it."""
     environ = _environ(tmp_path, PYTHONPATH=":".join(sys.path))
     code = "from gpuconf.simcard import build_libraries; print(build_libraries())"
 
@@ -119,7 +119,7 @@ def test_a_compile_error_shows_the_compilers_last_lines(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_sonames_are_those_asked_for(libraries: Path) -> None:
-    """The dynamic linker knows each library by the name that TensorFlow asks for."""
+    """The dynamic linker knows each library by the name that TensorFlow requests."""
     for library in LIBRARIES:
         assert library.soname.encode() + b"\0" in (libraries / library.soname).read_bytes()
 

@@ -98,7 +98,7 @@ print(seen)
 
 
 def test_memory_is_accounted_to_the_byte(card: Card, run_client: RunClient) -> None:
-    """What is free is what is asked for and no byte more, and a free gives it back."""
+    """What is free is what is requested and no byte more, and a free gives it back."""
     code = f"""
 cuda.enter()
 print(cuda.memory() == ({FREE}, {11264 * MIB}))

@@ -199,7 +199,7 @@ def test_a_cap_with_growth_ends_in_a_true_out_of_memory_error(
     card: Card, run_tensorflow: RunClient
 ) -> None:
     """A logical device with TF_FORCE_GPU_ALLOW_GROWTH=true grows up to its limit and no further;
-    the error is TensorFlow's own, and the program goes on."""
+    the error is TensorFlow's own, and the program continues."""
     done = run_tensorflow(
         card,
         _NVML

@@ -74,7 +74,7 @@ def _on_the_host() -> Any:
 
 
 def _masked_with_holes() -> Any:
-    """In a graph; eagerly Keras goes on without cuDNN."""
+    """In a graph; eagerly Keras continues without cuDNN."""
     layer = keras.layers.LSTM(3)
     mask = tf.constant([[True, False, True], [True] * 3])
     return tf.function(lambda x: layer(x, mask=mask))(tf.ones([2, 3, 4])).numpy()

@@ -40,7 +40,7 @@ def test_an_operation_and_its_gradient(operations: BothSides, name: str) -> None
 
 
 def test_every_tolerance_has_a_reason() -> None:
-    """A table in which anything goes proves nothing: most cases ask for equal bits."""
+    """A table in which anything goes proves nothing: most cases request equal bits."""
     lenient = [case for case in OPERATIONS.values() if case.tolerance]
     assert all(case.reason for case in lenient)
     assert len(lenient) < len(OPERATIONS) / 5
@@ -65,7 +65,7 @@ def test_a_training(trainings: BothSides, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_bridged_is_refused_by_name(refusals: dict[str, Result], name: str) -> None:
-    """Never a wrong number, never an end without a word: an error that names the operation or
+    """Never a wrong number, never a silent end: an error that names the operation or
     the reason, and the process lives on."""
     error = refusals[name].error
     assert error is not None, "it came back, with whatever numbers"

@@ -37,7 +37,7 @@ def card_side() -> Iterator[Stage]:
 def operations(
     card_side: Stage, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> BothSides:
-    """The operations that this run asks for."""
+    """The operations that this run requests."""
     names, program = _wanted(request, OPERATIONS), _HERE / "run_operations.py"
     return _on_both(card_side, program, names, tmp_path_factory.mktemp("operations"))
 
@@ -46,7 +46,7 @@ def operations(
 def trainings(
     card_side: Stage, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> BothSides:
-    """Those of ``TRAINED`` that this run asks for."""
+    """Those of ``TRAINED`` that this run requests."""
     names, program = _wanted(request, TRAINED), _HERE / "run_trainings.py"
     return _on_both(card_side, program, names, tmp_path_factory.mktemp("trainings"))
 

@@ -50,7 +50,7 @@ _caps: dict[int, Cap] = {}
 def put(torch: Any, plan: Plan, record: Record) -> None:
     """Cap torch's caching allocator on every planned GPU; CUDA is already initialized.
 
-    A smaller fraction already in force is kept, for example from PYTORCH_ALLOC_CONF.
+    A smaller fraction already active is kept, for example from PYTORCH_ALLOC_CONF.
     """
     earlier = dict(_caps)
     _caps.clear()

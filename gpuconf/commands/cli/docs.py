@@ -84,7 +84,7 @@ def _spaced(size: str) -> str:
 
 
 def pages() -> dict[str, Path]:
-    """Return the pages by name, from the package or from the checkout beside it."""
+    """Return the pages by name, from the package or from the checkout next to it."""
     package = Path(gpuconf.__file__).parent
     for folder in (package / "docs", package.parent / "docs"):
         found = sorted(folder.rglob("*.md"), key=lambda page: (len(page.parts), page))

@@ -27,8 +27,8 @@ _NO_LOGS = (
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc {0} | gpuconf explain -"),
     (b"BZh", "compressed with bzip2", "bzip2 -dc {0} | gpuconf explain -"),
     (b"PK\x03\x04", "a zip archive", "unzip -p {0} | gpuconf explain -"),
-    (b"\x89PNG", "a picture", "copy the text instead"),
-    (b"\xff\xd8\xff", "a picture", "copy the text instead"),
+    (b"\x89PNG", "an image", "copy the text instead"),
+    (b"\xff\xd8\xff", "an image", "copy the text instead"),
     (b"%PDF", "a PDF", "pdftotext {0} - | gpuconf explain -"),
 )
 _SAMPLE_BYTES = 4096
@@ -195,6 +195,6 @@ def _drawn(diagnosis: Diagnosis, path: str | None) -> Drawn:
     from gpuconf.commands.explain import plot
 
     if path is not None and not plot.has_picture(diagnosis.facts):
-        said = "no picture was drawn: the log has no dump of the allocator "
+        said = "no plot was drawn: the log has no dump of the allocator "
         return Drawn(said=f"{said}(TF_CPP_MIN_LOG_LEVEL=0 lets TensorFlow write one)")
     return drawn(plot.draw, diagnosis, path)

@@ -114,7 +114,7 @@ def propose(inventory: Inventory) -> ProfileProposal:
 def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
     """Choose for larger GPUs without a display, by how much memory others hold."""
     if any(gpu.processes or gpu.leases for gpu in gpus):
-        return ProfileProposal("half-card", "other programs hold memory on a GPU now")
+        return ProfileProposal("half-card", "other programs use memory on a GPU now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
     if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbors
         return ProfileProposal(
@@ -150,7 +150,7 @@ def render(proposal: ProfileProposal, inventory: Inventory) -> str:
             f"extends: {extends}    # because {proposal.because}",
             "",
             "# Rules of your own; take the # away from those you want. `gpuconf profiles show",
-            "# project` lists all that are in force, `gpuconf profiles check gpuconf.yaml` checks.",
+            "# project` lists all that are active, `gpuconf profiles check gpuconf.yaml` checks.",
             '# gpus: {pick: most-free, count: 1}    # or all, none, [0], ["GPU-8f6c"]',
             "memory:",
             f"  # memory_limit: {half}    # never more than this on a GPU",
@@ -189,7 +189,7 @@ def _describe(gpu: Gpu) -> str:
 
 
 def _write(path: str, text: str, *, overwrite: bool) -> None:
-    """Write to a temporary file beside ``path``, check it as a profile, then rename it."""
+    """Write to a temporary file next to ``path``, check it as a profile, then rename it."""
     temporary = f"{path}.{os.getpid()}.tmp.yaml"
     if os.path.lexists(path) and not overwrite:
         raise GpuconfError(

@@ -50,7 +50,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _run(arguments: Sequence[str], output: Output) -> int:
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions
+    if "_ARGCOMPLETE" in os.environ:  # the shell requests completions
         line = os.environ.get("COMP_LINE", "").split()
         importlib.import_module("gpuconf.commands.cli.completion").complete(
             build_parser(at_once=line)

@@ -279,12 +279,12 @@ class Drawn(NamedTuple):
 
 
 def drawn(draw: Callable[[_Drawable, str], None], what: _Drawable, path: str | None) -> Drawn:
-    """Draw ``what`` into ``path``; do nothing if no picture was requested."""
+    """Draw ``what`` into ``path``; do nothing if no plot was requested."""
     if path is None:
         return Drawn()
     try:
         draw(what, path)
     except OSError as error:
         reason = error.strerror or error
-        return Drawn(None, f"gpuconf: error: --plot {path}: {reason}; no picture", 1)
+        return Drawn(None, f"gpuconf: error: --plot {path}: {reason}; no plot", 1)
     return Drawn(path, f"wrote {path}")

@@ -96,12 +96,12 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
     output.table(Table(("NAME", "FROM", "WHAT FOR"), rows))
     choice = chosen_profile()
     missing = "" if _can_be_found() else ", but there is no such profile"
-    output.note(f"in force here: {choice.profile}, because {choice.because}{missing}")
+    output.note(f"active here: {choice.profile}, because {choice.because}{missing}")
     return 0
 
 
 def _can_be_found() -> bool:
-    """Whether the profile in force exists."""
+    """Whether the active profile exists."""
     try:
         location = find_profile()
         return location.origin == "shipped" or os.path.exists(location.path)

@@ -1,4 +1,4 @@
-"""``gpuconf ps``: show which processes hold memory on each GPU, and which are waiting."""
+"""``gpuconf ps``: show which processes use memory on each GPU, and which are waiting."""
 
 from __future__ import annotations
 

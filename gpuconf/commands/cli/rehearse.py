@@ -1,4 +1,4 @@
-"""``gpuconf rehearse``: check whether a training fits on a GPU that is not installed here."""
+"""``gpuconf rehearse``: check whether a training run fits on a GPU that is not installed here."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 def _drawn(done: Rehearsal, path: str | None) -> Drawn:
     if path is not None and not done.devices:
-        return Drawn(said="no picture was drawn: the run left no trace of GPU memory")
+        return Drawn(said="no plot was drawn: the run left no trace of GPU memory")
     return drawn(plot.draw, done, path)
 
 

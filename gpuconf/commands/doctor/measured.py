@@ -9,7 +9,7 @@ from gpuconf.basics.units import sized
 
 
 class MeasuredHolder(NamedTuple):
-    """A process that holds memory on a GPU, or a lease.  None means unknown."""
+    """A process that uses memory on a GPU, or a lease.  None means unknown."""
 
     pid: int
     """Its process ID."""

@@ -122,7 +122,7 @@ class EstimateDocument(NamedTuple):
     notes: tuple[str, ...]
     """Assumptions and omissions."""
     plot: str | None
-    """The path of the picture; None if none was drawn."""
+    """The path of the plot; None if none was drawn."""
 
 
 def document_of(

@@ -71,7 +71,7 @@ def _lines(
     yield from _layers(estimate, width, verbose=verbose)
     yield from _budget(estimate, budget)
     if estimate.advice:
-        yield from _headed("what would save memory, each traced anew")
+        yield from _headed("what would save memory, each traced again")
         for advice in estimate.advice:
             yield from _advice(advice)
     if estimate.notes:

@@ -1,4 +1,4 @@
-"""Who holds memory of each GPU, and who waits, as plain values for the text and the JSON."""
+"""Who uses memory of each GPU, and who waits, as plain values for the text and the JSON."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LeaseBar(NamedTuple):
 
 
 class CardHoldings(NamedTuple):
-    """A GPU or a MIG instance, and who holds its memory.  Unknown is None."""
+    """A GPU or a MIG instance, and who uses its memory.  Unknown is None."""
 
     label: str
     """Its name in the tables: nvidia-smi's number, or 0.1 for the second MIG instance of GPU 0."""
@@ -146,7 +146,7 @@ class LedgerState(NamedTuple):
 @shown_in_notebooks
 @json_shape(renamed={"cards": "gpus"})
 class Holdings(NamedTuple):
-    """Who holds memory of each GPU, and who waits."""
+    """Who uses memory of each GPU, and who waits."""
 
     made_at: str
     """When this was made; ISO 8601 with time zone."""

@@ -1,4 +1,4 @@
-"""Combine the ledger with NVML and /proc: who holds memory of each GPU.  Read-only."""
+"""Combine the ledger with NVML and /proc: who uses memory of each GPU.  Read-only."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
 
 
 def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
-    """Yield the leases, then the processes that hold memory without one."""
+    """Yield the leases, then the processes that use memory without one."""
     for lease in gpu.leases:
         yield _leased(lease._replace(used_bytes=None) if lease in gpu.estimated else lease)
     yield from map(_unleased, holders_of(gpu._replace(processes=gpu.unleased), known) or ())

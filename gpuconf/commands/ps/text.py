@@ -1,4 +1,4 @@
-"""Holdings as lines: GPUs as bars, who holds memory, who waits, what is unknown.  Pure."""
+"""Holdings as lines: GPUs as bars, who uses memory, who waits, what is unknown.  Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def bar_row(card: CardHoldings) -> BarRow:
             "the driver does not say which of them uses how much"
         )
     elif card.index is not None and not card.lists_processes:
-        remarks.append("the driver does not say which processes hold memory")
+        remarks.append("the driver does not say which processes use memory")
     return BarRow(card.label, name, card.bar, ("; ".join(remarks),) if remarks else ())
 
 
@@ -116,7 +116,7 @@ def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
 def _nobody(holdings: Holdings) -> str:
     taken = [card.unlisted_bytes or 0 for card in holdings.cards]
     if not any(each > _OVERHEAD_BYTES for each in taken):
-        return "no process holds memory or a lease"
+        return "no process uses memory or a lease"
     return (
         f"no leases; the driver lists no process, but {sized(sum(taken))} are in use: by a "
         "display, or by programs in another container or virtual machine"
@@ -162,7 +162,7 @@ def _user(each: UserHoldings, card: CardHoldings) -> tuple[str, ...]:
 def _line(holdings: Holdings, width: int | None) -> Iterator[Line]:
     """Yield the table of waiting programs."""
     if holdings.waiting:
-        yield Line("waiting in line", "bold", 0)
+        yield Line("waiting in the queue", "bold", 0)
         rows = [_waiting(each, holdings.made_at[:10]) for each in holdings.waiting]
         yield from column_lines(_table(_WAITING, rows), width)
 

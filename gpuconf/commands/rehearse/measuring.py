@@ -68,7 +68,7 @@ def find_batch(
     if used is None or device is None or batch.get("kind") not in _CHANGEABLE:
         return (), Suggestion(None, _why_unchangeable(batch, first.trainer.get("steps", 0)))
     if verdict.phase is not None and verdict.phase.kind not in (BUILD, TRAIN, VALIDATE):
-        return (), Suggestion(None, f"it failed in {verdict.phase.place}, not in a training")
+        return (), Suggestion(None, f"it failed in {verdict.phase.place}, not in a training run")
     # fit() put whole arrays on the GPU, which no batch size can change.
     if verdict.failure is not None and verdict.failure.node == "_EagerConst":
         return (), Suggestion(None, "it failed on the data as a whole, not on a batch")

@@ -1,7 +1,7 @@
 """Run a notebook's cells in its kernel, like `Run all`; a separate program.
 
 The rehearsal starts it in place of a script.  Outputs are printed as they arrive.  The exit code is
-that of a script: 0, 1 if a cell failed, or the kernel's own if it died.  The file is only read.
+that of a script: 0, 1 if a cell failed, or the kernel's own if it failed.  The file is only read.
 """
 
 from __future__ import annotations

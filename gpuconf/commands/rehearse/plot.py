@@ -1,4 +1,4 @@
-"""A picture of memory over time: the memory in use, the memory held, the limit, the phases."""
+"""A plot of memory over time: the memory in use, the memory held, the limit, the phases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
     device, tape = tightest(rehearsal.devices), rehearsal.first.tape
     if device is None or tape is None:
         raise UsageError(
-            "there is no picture: the run left no trace of GPU memory",
+            "there is no plot: the run left no trace of GPU memory",
             hint="leave --plot out to see the report alone",
         )
     usage = next(usage for usage in tape.usages if usage.index == device.index)
@@ -49,7 +49,7 @@ class Clock(NamedTuple):
     """Maps moments to the axis: each phase has its own width.
 
     On one scale, the steps would be a sliver next to the import of data and the tracing of the
-    first step, although they are the subject of the picture.  Within a phase, time is linear.
+    first step, although they are the subject of the plot.  Within a phase, time is linear.
     """
 
     phases: tuple[tuple[str, int, int], ...]

@@ -167,7 +167,7 @@ def _left_out(trainer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shows_training(rehearsal: Rehearsal) -> bool:
-    """Whether the peak is that of a training: not of a script that failed before it."""
+    """Whether the peak is that of a training run: not of a script that failed before it."""
     failure = rehearsal.verdict.failure
     is_oom = failure is not None and failure.kind == "gpu_memory"
     return is_oom or what_ran(phases_of(rehearsal.first)) is not None or _has_steps(rehearsal)

@@ -132,7 +132,7 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
 
 
 def _merge(into: dict[str, Any], path: Sequence[str], value: object) -> None:
-    """Set ``value`` at ``path``; of a mapping, each key, so that earlier changes beside it stay."""
+    """Set ``value`` at ``path``; of a mapping, each key, so that earlier changes stay."""
     if isinstance(value, nodes.Mapping) and value.entries:
         for name, entry in value.entries.items():
             _merge(into, (*path, name), entry.value)

@@ -68,7 +68,7 @@ class Holder(NamedTuple):
 
 
 def holders_of(gpu: Gpu, processes: Mapping[int, Process]) -> tuple[Holder, ...] | None:
-    """Return who holds memory on ``gpu``, largest first; None if the driver does not say."""
+    """Return who uses memory on ``gpu``, largest first; None if the driver does not say."""
     if gpu.processes is None:
         return None
     found = []

@@ -26,7 +26,7 @@ class NvmlProblem(NamedTuple):
 
 
 class GpuProcess(NamedTuple):
-    """A process that holds memory on a GPU, as far as the driver knows."""
+    """A process that uses memory on a GPU, as far as the driver knows."""
 
     pid: int
     used_bytes: int | None = None
@@ -96,7 +96,7 @@ RAY, SLURM = "ray", "slurm"
 class Scheduler(NamedTuple):
     """A scheduler that assigns parts of GPUs.
 
-    ``name`` is for people.  ``asking`` is how a job asks for ``{part}`` of a GPU, and ``title`` a
+    ``name`` is for people.  ``asking`` is how a job requests ``{part}`` of a GPU, and ``title`` a
     pattern of the first word on the command line of the processes that it starts.
     """
 
@@ -180,7 +180,7 @@ class Gpu(NamedTuple):
 
     @property
     def unleased(self) -> tuple[GpuProcess, ...]:
-        """The processes that hold memory without a lease.
+        """The processes that use memory without a lease.
 
         Where a holder's processes are unknown, a nameless one in the driver's list may be it.
         """

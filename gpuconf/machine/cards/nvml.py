@@ -313,7 +313,7 @@ def _read_mig_instances(
 
 
 def _read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...] | None:
-    """Return who holds memory on the device, each process once; None if the driver does not say.
+    """Return who uses memory on the device, each process once; None if the driver does not say.
 
     A program that both computes and draws is in two lists, and counts as compute.
     """

@@ -118,7 +118,7 @@ class Ledger:
         return [each for each in granted if self._lives(each, sweep=sweep)]
 
     def waiting(self, card: str, before: int | None = None, *, sweep: bool = False) -> list[Lease]:
-        """Return the queue for ``card``, first in line first, without known dead ones at its end.
+        """Return the queue for ``card``, its first first, without known dead ones at its end.
 
         With ``before``, only those with a lower ticket.  Those ahead of the last live one are not
         checked: a thousand waiting programs need not all check each other.  A stopped program (^Z)

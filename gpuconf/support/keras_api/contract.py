@@ -254,7 +254,7 @@ _OF_KERAS_3 = (
          "on PyTorch and JAX, evaluate and fit need a model that is built", KERAS_3, since="3.8"),
     Name("<variable>", "_value", ("keras_api.variables",), _NO_ESTIMATE, KERAS_3),
     Name("keras.src.backend.config", "backend", ("backends.keras_backend",),
-         "TensorFlow takes a GPU beside Keras on JAX", KERAS_3),
+         "TensorFlow takes a GPU next to Keras on JAX", KERAS_3),
     Name("keras.src.trainers.epoch_iterator:EpochIterator", "reset", ("images.sequences",),
          "an epoch counts as ended where Keras only begins", KERAS_3),
     Name("<keras>", "src.optimizers.multi_optimizer", ("keras_api.training",), _NO_STEPS, KERAS_3,

@@ -23,7 +23,7 @@ FIXTURE = ROOT / "tests" / "machine" / "schedulers" / "slurm_environments.json"
 def main() -> int:
     """Run every job; exit with 1 where a limit is not the one expected, with 2 without Slurm."""
     parser = argparse.ArgumentParser(prog="python -m tests.acceptance.slurm", description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {FIXTURE.name} anew")
+    parser.add_argument("--write", action="store_true", help=f"write {FIXTURE.name} again")
     options = parser.parse_args()
     reason = missing()
     if reason is not None:

@@ -65,7 +65,7 @@ SHARD_JOBS = (
 )
 MPS_JOBS = (
     Job(("srun", "--gres=mps:25"), {"mps": 0.25}, profile="memory: {share: slurm}"),
-    Job(("srun", "--gres=mps:25"), {"mps, not asked for": 1}),
+    Job(("srun", "--gres=mps:25"), {"mps, not requested": 1}),
 )
 
 

@@ -127,7 +127,7 @@ def test_verbose_has_what_the_short_report_leaves_out(folder: Path) -> None:
 
 
 def test_pictures(folder: Path) -> None:
-    """PNG and SVG, told on stderr, also beside a document; a log without a dump has none."""
+    """PNG and SVG, told on stderr, also next to a document; a log without a dump has none."""
     done = run_commands(
         folder,
         ["explain", "a.log", "--plot", "a.png"],
@@ -137,7 +137,7 @@ def test_pictures(folder: Path) -> None:
     assert [each.code for each in done] == [0, 0, 0]
     assert done[0].err == "wrote a.png\n"
     assert done[1].document["cause"] == "oom-device-tensor"
-    assert done[2].err.startswith("no picture was drawn: the log has no dump of the allocator")
+    assert done[2].err.startswith("no plot was drawn: the log has no dump of the allocator")
     assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "a.svg").read_text(encoding="utf-8")
     assert not (folder / "none.png").exists()
@@ -162,7 +162,7 @@ def test_a_terminal_that_knows_no_unicode(tmp_path: Path) -> None:
 
 
 def test_color(folder: Path) -> None:
-    """Where it is asked for; by itself, only a terminal gets it."""
+    """Where it is requested; by itself, only a terminal gets it."""
     auto, always, never = run_commands(
         folder,
         ["explain", "a.log"],

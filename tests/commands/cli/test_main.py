@@ -55,7 +55,7 @@ def test_help_of_every_command(tmp_path: Path) -> None:
 
 
 def test_usage_errors(tmp_path: Path) -> None:
-    """Exit code 2, one sentence and the help that explains it; JSON where it was asked for."""
+    """Exit code 2, one sentence and the help that explains it; JSON where it was requested."""
     results = run_commands(
         tmp_path,
         ["paln"],

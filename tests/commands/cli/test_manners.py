@@ -123,7 +123,7 @@ def test_tab(tmp_path: Path) -> None:
 
 
 def test_interrupted_while_it_starts(tmp_path: Path, start: Start) -> None:
-    """^C during the imports ends it without a word: no line of a traceback, exit code 130."""
+    """^C during the imports ends it silently: no line of a traceback, exit code 130."""
     (tmp_path / "shlex.py").write_text(
         "import os, pathlib, time\npathlib.Path('importing').touch()\ntime.sleep(60)\n"
     )

@@ -28,7 +28,7 @@ STORY = standin.Machine((CARD,))
 
 
 def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
-    """The whole sum, who holds the GPU, and the variables that would be set."""
+    """The whole sum, who uses the GPU, and the variables that would be set."""
     (done,) = run_commands(tmp_path, ["plan"], environ=nvml(STORY))
     assert done.code == 0
     assert done.err == ""

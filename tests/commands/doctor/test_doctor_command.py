@@ -246,7 +246,7 @@ def test_a_profile_of_the_environment_that_is_refused_is_a_finding(done: dict[st
 
 
 def test_a_probe_that_breaks_down_is_a_finding(done: dict[str, Done]) -> None:
-    """A file in /proc as no kernel writes it: exit 3, and every check ran all the same."""
+    """A file in /proc as no kernel writes it: exit 3, and every check ran anyway."""
     document = done["broken"].document
     assert done["broken"].code == 3
     assert troubles(document) == {"facts.processes": "crash"}
@@ -255,7 +255,7 @@ def test_a_probe_that_breaks_down_is_a_finding(done: dict[str, Done]) -> None:
 
 
 def test_a_script_is_read_along(done: dict[str, Done]) -> None:
-    """Its findings stand beside the machine's, or alone."""
+    """Its findings stand next to the machine's, or alone."""
     both, alone = done["with a script"].document, done["a script alone"].document
     assert {"driver", "source"} <= {each["id"].split(".")[0] for each in both["findings"]}
     assert {each["id"].split(".")[0] for each in alone["findings"]} == {"source"}
@@ -275,7 +275,7 @@ def test_the_page_tells_nothing_of_the_person(done: dict[str, Done]) -> None:
 
 
 def test_a_page_that_cannot_be_written_is_an_error(done: dict[str, Done]) -> None:
-    """There is one document all the same, and the exit code says that something failed."""
+    """There is one document anyway, and the exit code says that something failed."""
     assert done["no page"].code == 2
     assert "/proc" in done["no page"].err
     assert done["no page"].document

@@ -33,7 +33,7 @@ def report_of(*leases: CardLease, **changes: Any) -> CardReport:
 
 
 def test_leases_stand_with_the_processes() -> None:
-    """That of a listed process beside what it holds; one that has taken nothing by itself."""
+    """That of a listed process next to what it holds; one that has taken nothing by itself."""
     found = report_of(OF_A_HOLDER, IDLE, ELSEWHERE)
     assert [(each.pid, each.used_bytes, each.lease_bytes) for each in found.holders or ()] == [
         (4242, 3 * GIB, 4 * GIB),

@@ -1,4 +1,4 @@
-"""The probe's child as a real process that dies in every way, over a stand-in TensorFlow."""
+"""The probe's child as a real process that fails in every way, over a stand-in TensorFlow."""
 
 from __future__ import annotations
 

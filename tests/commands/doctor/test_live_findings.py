@@ -220,11 +220,11 @@ def test_no_second_try() -> None:
 
 
 def test_headroom_that_is_too_small() -> None:
-    """The limit and the context are nearly all that was free: a training will meet the wall."""
+    """The limit and the context are nearly all that was free: a training run will meet the wall."""
     tight = card(limit=9219 * MIB)
     (finding,) = by_id(run(record(*whole(0), cards=(tight,))))["live.headroom"]
     assert finding.status == "warn"
-    assert "450 MiB beside its limit of 9219 MiB, which leaves 0 MiB" in finding.summary
+    assert "450 MiB next to its limit of 9219 MiB, which leaves 0 MiB" in finding.summary
     assert "context: 2GiB" in (finding.fix or "")
 
 
@@ -233,7 +233,7 @@ def test_headroom_of_a_limit_that_was_taken_at_once() -> None:
     at_once = card(growth=False)
     (finding,) = by_id(run(record(*whole(0, own=8500 * MIB), cards=(at_once,))))["live.headroom"]
     assert finding.status == "ok"
-    assert "616 MiB beside its limit of 7884 MiB, and 819 MiB are left" in finding.summary
+    assert "616 MiB next to its limit of 7884 MiB, and 819 MiB are left" in finding.summary
 
 
 def test_headroom_without_a_limit() -> None:

@@ -58,7 +58,7 @@ def test_shared_desktop_passes(probe: Probe) -> None:
     assert {name: finding.status for name, finding in found.items()} == dict.fromkeys(
         TENSORFLOWS, "ok"
     )
-    assert "450 MiB beside its limit of 7884 MiB" in found["live.headroom"].summary
+    assert "450 MiB next to its limit of 7884 MiB" in found["live.headroom"].summary
     assert any("starting TensorFlow" in line for line in steps_shown)
     ((_, _, steps, _),) = report.runs
     before, after = steps[1].before[0], steps[1].after[0]

@@ -46,7 +46,7 @@ def probe(folder: Path, **variables: str) -> LiveReport:
 def test_memory_is_taken_and_the_limit_holds(tmp_path: Path) -> None:
     """All is ok but the matmul, which is not tried; contexts and arrays are measured.
 
-    PyTorch is asked for more than its limit, and refuses.
+    PyTorch is asked to allocate more than its limit, and refuses.
     """
     report = probe(tmp_path)
     found = by_id(report)
@@ -55,7 +55,7 @@ def test_memory_is_taken_and_the_limit_holds(tmp_path: Path) -> None:
         assert finding.status == ("skip" if name.endswith("matmul") else "ok"), finding
     assert "a simulated GPU has no kernels of PyTorch" in found["live.torch.matmul"].summary
     for name in ("torch", "jax"):
-        assert "450 MiB beside its limit of 7884 MiB" in found[f"live.{name}.headroom"].summary
+        assert "450 MiB next to its limit of 7884 MiB" in found[f"live.{name}.headroom"].summary
     assert [run.framework for run in report.runs] == ["torch", "jax"]
     for _, _, steps, _ in report.runs:
         assert [step.step for step in steps] == ["start", "context", "memory"]
@@ -67,7 +67,7 @@ def test_memory_is_taken_and_the_limit_holds(tmp_path: Path) -> None:
 @pytest.mark.nightly  # what a limit that does not hold looks like is below
 def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
     """A torch that does not cache takes more than its limit; a JAX with two fractions has no GPU,
-    and gpuconf says why, where JAX goes on with the processor."""
+    and gpuconf says why, where JAX continues with the processor."""
     report = probe(
         tmp_path,
         PYTORCH_NO_CUDA_MEMORY_CACHING="1",
@@ -139,5 +139,5 @@ def test_a_limit_that_differs_is_a_warning() -> None:
 def test_which_frameworks_are_probed(
     packages: Packages, ids: set[str] | None, expected: list[object]
 ) -> None:
-    """Those with CUDA whose checks were asked for; one that was asked for by name in any case."""
+    """Those with CUDA whose checks were requested; one that was requested by name in any case."""
     assert frameworks_to_probe(packages, None if ids is None else frozenset(ids)) == expected

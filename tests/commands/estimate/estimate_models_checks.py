@@ -72,7 +72,7 @@ def _of_metrics(model: Any) -> list[Any]:
 
 
 def check_mixed_precision_keeps_what_scales_the_loss() -> None:
-    """Variables of the optimizer that scales, around the one that was asked for."""
+    """Variables of the optimizer that scales, around the one that was requested."""
     keras.config.set_dtype_policy("mixed_float16")
     try:
         model = keras.Sequential([keras.Input((8,)), layers.Dense(4)])
@@ -167,7 +167,7 @@ def check_several_inputs_and_outputs() -> None:
 
 
 def check_open_dimensions() -> None:
-    """Pictures of any size: the size is asked for, and the right one is taken."""
+    """Pictures of any size: the size is requested, and the right one is taken."""
     model = keras.Sequential([keras.Input((None, None, 3)), layers.Conv2D(4, 3)])
     with refused("its size decides the cost", "input_shape="):
         op_by_op(model, BATCH)
@@ -204,7 +204,7 @@ def check_a_model_that_cannot_be_built() -> None:
 
 
 def check_where_building_takes_the_most_it_says_so() -> None:
-    """A large weight's random values, beside the weight: more than a step of one sample."""
+    """A large weight's random values, next to the weight: more than a step of one sample."""
     model = keras.Sequential([keras.Input((1024,)), layers.Dense(4096, use_bias=False)])
     made = op_by_op(model, 1, training=False)
     assert made.peak_bytes >= 2 * 1024 * 4096 * 4

@@ -59,7 +59,7 @@ def check(allocator: Allocator, live: dict[int, tuple[int, Chunk]], limit: int |
     for region in whole:
         for one, other in itertools.pairwise(region):
             assert one.address + one.size_bytes == other.address
-            assert one.in_use or other.in_use, "two free chunks beside each other"
+            assert one.in_use or other.in_use, "two free chunks next to each other"
             assert other.before is one
     used = [chunk for region in whole for chunk in region if chunk.in_use]
     assert sorted(map(id, used)) == sorted(map(id, chunks))

@@ -200,7 +200,7 @@ def test_the_limit_is_a_sum() -> None:
 
 
 def test_the_card_is_a_sum_of_its_own() -> None:
-    """The CUDA context and TensorFlow's reserve are beside the model, not in it."""
+    """The CUDA context and TensorFlow's reserve are next to the model, not in it."""
     text = told(estimate())
     assert CONTEXT_BYTES == 450 * MIB
     assert "+   450.0 MiB  the CUDA context, about (300 to 600 MB)" in text

@@ -276,7 +276,7 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
          "out of memory: InternalError", "nvidia-smi"),
         (ProbeRun(_AT, "", -signal.SIGKILL), SIMULATED_CARD, "want of host memory", "--probe"),
         (ProbeRun(_AT, "bad\n", -signal.SIGSEGV), GPU, "ended by SIGSEGV: bad", "--probe"),
-        (ProbeRun(_AT, "", 3), GPU, "ended with exit code 3: it said nothing", "--probe"),
+        (ProbeRun(_AT, "", 3), GPU, "ended with exit code 3: it printed nothing", "--probe"),
         (ProbeRun(_AT, "gpuconf simulated GPU: the program launched the GPU kernel\n  void f()\n",
                   -signal.SIGABRT), SIMULATED_CARD,
          "a simulated GPU cannot compute it: ", "a real GPU may"),

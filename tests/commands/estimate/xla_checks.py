@@ -1,4 +1,4 @@
-"""Checks of what XLA compiles: beside the real allocator, and where it cannot."""
+"""Checks of what XLA compiles: next to the real allocator, and where it cannot."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def check_a_compiled_step_at_other_batches() -> None:
 
 
 def check_what_xla_cannot_compile_stays_op_by_op() -> None:
-    """cuDNN's kernel: without a note, since Keras itself decides that; refused where asked for."""
+    """cuDNN's kernel: without a note, since Keras itself decides that; refused where requested."""
     start = [keras.Input((16, 8)), layers.LSTM(8), layers.Dense(1)]
     model = keras.Sequential(start)
     model.compile("sgd", "mse")
@@ -141,7 +141,7 @@ def check_labels_that_nobody_reads() -> None:
 def check_a_compiler_that_is_too_slow_or_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step is counted without XLA, and a note says why; an error where XLA is asked for."""
+    """The step is counted without XLA, and a note says why; an error where XLA is requested."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     model = keras.Sequential([keras.Input((8,)), layers.Dense(1)])
     model.compile("sgd", "mse")

@@ -24,7 +24,7 @@ def diagnosis_of(name: str) -> Diagnosis:
 
 
 def drawn(diagnosis: Diagnosis, folder: Path) -> list[str]:
-    """The texts in the picture."""
+    """The texts in the plot."""
     file = folder / "a.svg"
     plot.draw(diagnosis, str(file))
     return texts_of(file)
@@ -53,7 +53,7 @@ def test_layers(tmp_path: Path) -> None:
 
 
 def test_what_the_card_did_not_give(tmp_path: Path) -> None:
-    """Is hatched, and the picture says so."""
+    """Is hatched, and the plot says so."""
     (title,) = (
         text
         for text in drawn(diagnosis_of("logs/startup-neighbor.log"), tmp_path)

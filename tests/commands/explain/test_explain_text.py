@@ -102,7 +102,7 @@ def test_a_line_that_says_little_is_better_than_none() -> None:
 
 
 def test_one_harmless_line_is_one() -> None:
-    """English, for the commonest of numbers."""
+    """English, for the most common of numbers."""
     lines = lines_of(FULL._replace(notes=FULL.notes[1:]))
     assert "  harmless             1 warning hidden (-v shows it)" in lines
 

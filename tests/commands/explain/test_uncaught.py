@@ -170,7 +170,7 @@ def test_the_hook_that_was_there_is_called(tmp_path: Path) -> None:
 
 
 def test_a_hook_that_breaks_costs_no_diagnosis(tmp_path: Path) -> None:
-    """Python tells of both errors itself; the diagnosis stands beside them."""
+    """Python tells of both errors itself; the diagnosis stands next to them."""
     done = script(
         """
         import sys, gpuconf.commands.explain.uncaught as hooks

@@ -113,9 +113,9 @@ def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
     empty = CARD._replace(bar=LeaseBar(300 * MIB, 0, 0, 9 * GIB), unlisted_bytes=300 * MIB)
     lines = text(holdings_of()._replace(cards=(empty,), waiting=(waits,)))
     assert lines[:5] == [
-        "no process holds memory or a lease",
+        "no process uses memory or a lease",
         "",
-        "waiting in line",
+        "waiting in the queue",
         "GPU  PLACE  PID  USER  PROGRAM  PROFILE    AT LEAST  SINCE",
         "0,1    1,2   7*  anna  x.py     half-card  1024 MiB  14:02",
     ]

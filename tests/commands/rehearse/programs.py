@@ -1,4 +1,4 @@
-"""Scripts that are rehearsed on a simulated GPU, for the tests beside this file."""
+"""Scripts that are rehearsed on a simulated GPU, for the tests next to this file."""
 
 from __future__ import annotations
 

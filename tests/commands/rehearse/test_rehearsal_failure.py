@@ -157,7 +157,7 @@ VERDICTS: list[tuple[RunResult, str, int]] = [
     (run(0, steps=2, ended="exit", **TF), "fits", 0),
     (run(0, steps=3, ended="steps", **TF), "fits", 0),
     (run(None, steps=3, ended="steps", tape=Tape(), **TF), "no verdict", 4),
-    # Scratch memory of a device that a training on the CPU left alone.
+    # Scratch memory of a device that a training run on the CPU left alone.
     (run(None, steps=3, ended="steps", tape=tape(1280), model={"weights": [4096]}, **TF),
      "no verdict", 4),
     (run(None, steps=3, ended="steps", tape=tape(8192), model={"weights": [4096]}, **TF),

@@ -143,7 +143,7 @@ def test_every_way_to_train(
 
 
 def test_several_steps_in_one_call(stage: tuple[Path, Run]) -> None:
-    """steps_per_execution=2: three are asked for, four are done, and four are told."""
+    """steps_per_execution=2: three are requested, four are done, and four are told."""
     _, run = stage
     done = run("several", 32, Orders(steps=3, whole=False))
     assert done.trainer["steps"] == 4

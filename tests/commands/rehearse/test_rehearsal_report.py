@@ -37,7 +37,7 @@ LOG = (
 
 
 def rehearsal(**changes: Any) -> Rehearsal:
-    """One that ran out of memory at 870 of 881 MiB, asking for 32."""
+    """One that ran out of memory at 870 of 881 MiB, requesting 32."""
     log = LOG.format(in_use=870 * MIB)
     failure = failure_of({"type": "ResourceExhaustedError", "message": OOM}, log)
     row = Row("forward", "c1", "Conv2D", "[8,1024,1024]", 2, 64 * MIB)
@@ -88,7 +88,7 @@ def test_the_sum_of_the_limit() -> None:
 
 @pytest.mark.parametrize("written", [str(870 * MIB), "870.00MiB", "0.849609375GiB"])
 def test_what_it_came_to(written: str) -> None:
-    """In use and asked for, from the allocator's own log, bytes or (2.21) rounded; nothing where
+    """In use and requested, from the allocator's own log, bytes or (2.21) rounded; nothing where
     the log was hidden."""
     failure = failure_of(
         {"type": "ResourceExhaustedError", "message": OOM}, LOG.format(in_use=written)
@@ -103,7 +103,7 @@ def test_what_it_came_to(written: str) -> None:
 
 
 def test_fragmentation_is_called_that() -> None:
-    """Enough was free, and it failed all the same."""
+    """Enough was free, and it failed anyway."""
     log = LOG.format(in_use=700 * MIB)
     failure = failure_of({"type": "ResourceExhaustedError", "message": OOM}, log)
     assert "fragmentation" not in text_of(rehearsal())

@@ -65,7 +65,7 @@ def test_our_own_process_is_found_in_the_real_proc() -> None:
 
 
 def test_the_largest_comes_first_and_strangers_are_kept(tmp_path: Path) -> None:
-    """A process that /proc does not show is a holder all the same; unknown sizes come last."""
+    """A process that /proc does not show is a holder anyway; unknown sizes come last."""
     root = str(machine(tmp_path, **process(7, "python3", ticks=500)))
     listed = (GpuProcess(9, None, "Xorg", "graphics"), GpuProcess(7, GIB), GpuProcess(8, 2 * GIB))
     gpu = Gpu(0, processes=listed)

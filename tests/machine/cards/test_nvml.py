@@ -314,7 +314,7 @@ def test_an_old_binding_is_used_as_far_as_it_goes() -> None:
 
 
 def test_importing_hardware_does_not_import_the_binding() -> None:
-    """nvidia-ml-py, dataclasses, pathlib and logging stay out until the GPUs are asked for."""
+    """nvidia-ml-py, dataclasses, pathlib and logging stay out until the GPUs are requested."""
     program = """
 import sys
 import gpuconf.machine.cards

@@ -95,7 +95,7 @@ print(inventory.problem, len(inventory.gpus), threading.active_count())
 
 
 def test_a_forked_child_asks_for_itself(nvml: Nvml) -> None:
-    """The stuck thread is not in the child: it asks, waits its time and goes on."""
+    """The stuck thread is not in the child: it asks, waits its time and continues."""
     program = f"""{_READ}
 import warnings
 warnings.simplefilter("ignore")  # Python 3.12 warns of every fork beside a thread

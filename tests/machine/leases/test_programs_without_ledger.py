@@ -60,7 +60,7 @@ def made_ledger(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_mutex_that_another_program_keeps(tmp_path: Path, made_ledger: Path, nvml: Nvml) -> None:
-    """As one that hangs in the driver: the program waits its time, says so, and goes on."""
+    """As one that hangs in the driver: the program waits its time, says so, and continues."""
 
     def keep(self: Child) -> None:
         with Mutex(str(made_ledger)).held():

@@ -98,7 +98,7 @@ def test_of_two_dedicated_ones_the_second_is_refused(card: Card, begin: Begin) -
 
 
 def test_of_two_dedicated_ones_the_second_waits(card: Card, begin: Begin) -> None:
-    """It waits in line, says who is before it, and has the whole GPU once the first ends."""
+    """It waits in the queue, says who is before it, and has the whole GPU once the first ends."""
     programs = begin(card, "extends: dedicated\nmemory: {on_shortage: {wait: forever}}\n", 2)
     for program in programs:
         program.write_line()
@@ -175,7 +175,7 @@ def test_who_has_hidden_the_gpus_leases_none(rules: str, card: Card, begin: Begi
 
 
 def test_a_session_of_who_has_hidden_the_gpus_leases(card: Card, begin: Begin) -> None:
-    """It sees them all the same."""
+    """It sees them anyway."""
     rules = "memory: {memory_limit: 2GiB, context: 512MiB}\n"
     (hidden,) = begin(card, rules, 1, "lists", "hides", "session")
     hidden.write_line()
@@ -225,7 +225,7 @@ def test_two_half_cards_share_whatever_the_driver_says_of_processes(
     processes: str, begin: Begin, tmp_path: Path
 ) -> None:
     """README's story natively, under WSL2, in a container and in a vGPU guest: two run, a third
-    is refused, and when the first has ended there is room for one again, beside the second."""
+    is refused, and when the first has ended there is room for one again, next to the second."""
     spec = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, processes=processes)
     with simulated_card(spec) as card:
         programs = begin(card, "extends: half-card\n", 2)

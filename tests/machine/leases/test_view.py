@@ -140,7 +140,7 @@ def test_a_parents_memory_is_not_its_childs(family: tuple[int, int]) -> None:
 
 
 def test_the_readers_memory_is_not_of_its_parents_lease(family: tuple[int, int]) -> None:
-    """Nor is its children's: the parent may still take all of its lease beside them."""
+    """Nor is its children's: the parent may still take all of its lease next to them."""
     child, grandchild = family
     listed = (uses(child, 200), uses(grandchild, 3000))
     for reader in (HERE._replace(pid=child), HERE._replace(pid=grandchild)):

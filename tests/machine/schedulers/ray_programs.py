@@ -141,7 +141,7 @@ print(json.dumps(found))
 """
 )
 
-# A program outside Ray between two actors; the driver asks for every lease in the ledger.
+# A program outside Ray between two actors; the driver requests every lease in the ledger.
 OUTSIDER = (
     START
     + """

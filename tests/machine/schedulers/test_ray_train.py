@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples" / "ray"
 _WORKER = re.compile(r"worker (\d+): .*?limit (\d+) MiB")
 _HOOK = 'runtime_env={"worker_process_setup_hook": "gpuconf.ray.setup"}'
-# Without it there is no limit to ask for, and trials that hold 200 MiB meet on the GPU.
+# Without it there is no limit to request, and trials that hold 200 MiB meet on the GPU.
 _ASKS = "(device,) = tf.config.get_logical_device_configuration(gpu)"
 _NEVER = "device = tf.config.LogicalDeviceConfiguration(0)"
 _BEGINS = "    x = np.random"
@@ -58,7 +58,7 @@ def test_without_the_hook_trials_of_the_sweep_run_out_of_memory(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("example", "framework", "words"),
     [
-        # Not tf_keras, which TensorflowTrainer asks for.
+        # Not tf_keras, which TensorflowTrainer requests.
         ("train_keras.py", None, "worker 0: Keras 3."),
         ("train_jax.py", "jax", "MiB on cuda:0"),
         ("train_torch.py", "torch", ""),

@@ -144,7 +144,7 @@ def test_a_signal_that_others_swallow_ends_us_all_the_same(tmp_path: Path) -> No
         "                except SystemExit:\n"
         "                    if is_another:\n"
         "                        raise SystemError('a result with an exception set')\n"
-        "            print('went on')\n"
+        "            print('continued')\n"
         "        except SystemExit as stop:\n"
         "            print(stop.code)\n"
     )

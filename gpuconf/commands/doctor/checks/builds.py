@@ -244,7 +244,7 @@ def _kept_on_the_cpu(facts: Facts) -> tuple[str | None, str]:
 CHECKS = (
     Check("packages.cuda_libraries", "the CUDA libraries TensorFlow opens are found and open",
           _cuda_libraries),
-    Check("packages.jax_libraries", "the CUDA libraries that JAX asks for are found",
+    Check("packages.jax_libraries", "the CUDA libraries that JAX requests are found",
           _jax_libraries),
     Check("packages.cudnn", "cuDNN is as new as the one TensorFlow was compiled with", _cudnn),
     Check("packages.compute_capability", "TensorFlow has kernels for the GPUs",

@@ -64,7 +64,7 @@ def _memory(facts: Facts) -> Finding:
             return warn(
                 f"{free}, too little for profile {facts.profile.name}",
                 *lines,
-                fix="gpuconf ps   # shows who holds the GPU; then: gpuconf doctor profile",
+                fix="gpuconf ps   # shows who uses the GPU; then: gpuconf doctor profile",
             )
         return ok(free, *lines)
     pids = [str(p.pid) for gpu in known for p in gpu.processes or () if p.kind == "compute"]

@@ -49,8 +49,8 @@ def _leftover(facts: Facts) -> Finding:
         )
     known = any(gpu.processes is not None for gpu in facts.inventory.gpus)
     if not known:
-        return skip("the driver does not report who holds memory")
-    return ok("every process that holds memory is running")
+        return skip("the driver does not report who uses memory")
+    return ok("every process that uses memory is running")
 
 
 def _idle(facts: Facts) -> Iterator[_Idle]:
@@ -96,4 +96,4 @@ def _unexplained(facts: Facts, gpu: Gpu) -> int | None:
     return stray if stray >= _UNEXPLAINED_BYTES else None
 
 
-CHECKS = (Check("cards.leftover", "only running processes hold memory", _leftover),)
+CHECKS = (Check("cards.leftover", "only running processes use memory", _leftover),)

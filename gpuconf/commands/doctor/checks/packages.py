@@ -193,7 +193,7 @@ def _cuda_packages(facts: Facts) -> Finding:
             if not wish.allows(version) and not _is_newer(version, wish.least):
                 broken.append((package.name, wish))
     if not broken:
-        return ok("NVIDIA's pip packages are those that the frameworks ask for")
+        return ok("NVIDIA's pip packages are those that the frameworks request")
     apart = "frameworks that want different ones each need an environment of their own"
     lines = [_conflict(packages, name, wish) for name, wish in broken]
     fixes = " ".join(dict.fromkeys(_to_install(packages, name, wish) for name, wish in broken))

@@ -54,7 +54,7 @@ def _plan(facts: Facts) -> Finding:
             return warn(
                 f"programs have to wait with this profile right now: {lines[0]}",
                 *[line.strip() for line in lines[1:]],
-                fix="gpuconf ps   # shows who holds the GPU, and who waits",
+                fix="gpuconf ps   # shows who uses the GPU, and who waits",
             )
         fix = f"gpuconf plan {shlex.quote(profile.wanted)}"
         if isinstance(error, ShortageError):
@@ -121,10 +121,10 @@ def _environment(facts: Facts) -> Finding:
         return skip("there is no plan that variables could undo")
     undone = [setting for setting in profile.settings if setting.why_not is not None]
     if not undone:
-        return ok(f"no variable of yours undoes what profile {profile.name} asks for")
+        return ok(f"no variable of yours undoes what profile {profile.name} requests")
     variables = dict.fromkeys(each.variable for each in undone if each.variable is not None)
     return warn(
-        f"variables of yours undo what profile {profile.name} asks for: "
+        f"variables of yours undo what profile {profile.name} requests: "
         f"{', '.join(variables or [setting.name for setting in undone])}",
         *map(str, undone),
         fix=f"unset {' '.join(variables)}"
@@ -136,5 +136,5 @@ def _environment(facts: Facts) -> Finding:
 CHECKS = (
     Check("profile.choice", "the profile that applies, and why, is sound", _choice),
     Check("profile.plan", "the profile can be carried out on this machine now", _plan),
-    Check("profile.environment", "no variable undoes what the profile asks for", _environment),
+    Check("profile.environment", "no variable undoes what the profile requests", _environment),
 )

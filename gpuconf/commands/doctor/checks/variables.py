@@ -107,12 +107,12 @@ def _jax_platforms(facts: Facts, given: Mapping[str, str]) -> Finding | None:
 
 
 def _legacy_keras(facts: Facts, given: Mapping[str, str]) -> Finding | None:
-    """What it asks for must be installed."""
+    """What it requests must be installed."""
     ((name, value),) = given.items()
     version = facts.packages.version(tensorflow_name(facts.packages) or "")
     if value in ("true", "True", "1") and version and not facts.packages.version("tf-keras"):
         return fail(
-            f"{name}={value} asks for tf_keras, which is not installed",
+            f"{name}={value} requests tf_keras, which is not installed",
             fix=f"pip install 'tf_keras~={'.'.join(version.split('.')[:2])}.0'",
         )
     return None

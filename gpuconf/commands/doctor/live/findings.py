@@ -1,7 +1,7 @@
 """The probe's runs -> findings, including the headroom of a GPU that passed.  Pure.
 
 Too little headroom leads to CUDNN_STATUS_ALLOC_FAILED: a framework grows to its limit, and the
-driver refuses the next handle or workspace that cuDNN requests, hours into a training.
+driver refuses the next handle or workspace that cuDNN requests, hours into a training run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALLOCATING = {
     "context": "makes a CUDA context on each GPU",
     "memory": "keeps what is copied to each GPU, and its limit is the plan's",
     "matmul": "computes a matrix product that is right on each GPU (cuBLAS's handle)",
-    "headroom": "leaves room for its context beside its limit on each GPU",
+    "headroom": "leaves room for its context next to its limit on each GPU",
 }
 LIVE_CHECKS: dict[str, str] = {
     "live.start": "TensorFlow starts under the profile, and lists the GPUs that it should",
@@ -211,7 +211,7 @@ def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
     room = _headroom_on(card, record)
     if room is None or card.limit_bytes is None:
         return None
-    taken = f"{sized(room.overhead_bytes)} beside its limit of {sized(card.limit_bytes)}"
+    taken = f"{sized(room.overhead_bytes)} next to its limit of {sized(card.limit_bytes)}"
     if room.spare_bytes >= _LEAST_SPARE:
         summary = f"{card.label}: a process takes {taken}, and {sized(room.spare_bytes)} are left"
         return Finding("headroom", "ok", summary)
@@ -222,7 +222,7 @@ def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
         f"{card.label}: a process takes {taken}, which leaves {left} for cuDNN",
         (
             *fixes.memory_lines(card),
-            "a training that grows to its limit fails with CUDNN_STATUS_ALLOC_FAILED or "
+            "a training run that grows to its limit fails with CUDNN_STATUS_ALLOC_FAILED or "
             "CUDA_ERROR_OUT_OF_MEMORY",
         ),
         fixes.leave_more_room(record, room.overhead_bytes + 512 * MIB),

@@ -11,7 +11,7 @@ from gpuconf.commands.doctor.live.record import LiveRecord
 from gpuconf.commands.doctor.measured import ProbedCard
 
 AGAIN = "gpuconf doctor --probe"
-SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it goes on"
+SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it continues"
 
 _LEAST_CONTEXT = 1536 * MIB
 

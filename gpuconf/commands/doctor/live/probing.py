@@ -38,7 +38,7 @@ def measure(
     environ: Mapping[str, str] = os.environ,
     python: str = sys.executable,
 ) -> LiveReport:
-    """Have child processes do the work of a training on every GPU that ``profile`` uses.
+    """Have child processes do the work of a training run on every GPU that ``profile`` uses.
 
     ``profile`` is a name or a path; None means the one that applies anyway.  The probe ends within
     ``timeout_s`` seconds, plus about five if the driver blocks a child; it leaves no process

@@ -91,7 +91,7 @@ def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] 
     import gpuconf.auto
 
     if plan is not None and any(each.preallocated_bytes for each in plan.gpus):
-        # What is in use beside the tensors shall be the context, not the reserve.
+        # What is in use next to the tensors shall be the context, not the reserve.
         gpuconf.configure(memory={"hold": False})
     inventory = read_inventory()
     planned = _without_plan(inventory) if plan is None else list(plan.gpus)
@@ -163,7 +163,7 @@ def _card(place: int, planned: GpuPlan, framework: ProbedFramework) -> dict[str,
 
 
 def _holders(gpu: Gpu) -> Iterator[dict[str, object]]:
-    """The processes that hold memory, then lease holders that the driver does not list."""
+    """The processes that use memory, then lease holders that the driver does not list."""
     for process, lease in gpu.holders:
         size = None if lease is None else lease.lease_bytes
         if process is not None:

@@ -1,6 +1,6 @@
 """The probe child's output, one JSON object per line, and its parser.
 
-Pure.  The child may die in the middle of a line, and a framework may print anything anywhere, so
+Pure.  The child may fail in the middle of a line, and a framework may print anything anywhere, so
 other lines are ignored, and missing values are None.
 """
 
@@ -49,7 +49,7 @@ class LiveRecord(NamedTuple):
 
     @property
     def unfinished(self) -> LiveStep | None:
-        """The step that the child is running, or in which it died."""
+        """The step that the child is running, or in which it failed."""
         return next((step for step in self.steps if step.seconds is None), None)
 
 

@@ -75,7 +75,7 @@ def _one_tensor(script: Script, call: ast.Call) -> ScriptProblem:
         "warn",
         call,
         f"{_quoted(call)} copies a whole data set to the GPU",
-        ("it stays there beside the model and the activations as long as the tensor is used",),
+        ("it stays there next to the model and the activations as long as the tensor is used",),
         f'with {script.tf}.device("CPU"):  # kept in host memory, from which batches are copied\n'
         f"    {ast.unparse(whole)}\n"
         "# or leave the array: gpuconf.fit, evaluate and predict hand over a batch of it at a time",

@@ -131,7 +131,7 @@ def early_devices(script: Script) -> Iterator[ScriptProblem]:
 def _too_late(script: Script, node: ast.AST, maker: ast.AST, setting: str) -> ScriptProblem:
     made_by = script.names.of(maker.func) if isinstance(maker, ast.Call) else ""
     is_silent = made_by in makers.TENSORFLOW_SILENT
-    outcome = "is ignored without a word" if is_silent else "raises RuntimeError"
+    outcome = "is ignored silently" if is_silent else "raises RuntimeError"
     where = f"{script.place(maker)} ({_short(maker)})"
     return ScriptProblem(
         "source.devices_early",

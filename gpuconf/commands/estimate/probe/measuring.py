@@ -99,7 +99,7 @@ def measure(
 ) -> CardProbe:
     """Run two steps at each batch of the order in a child, and return the measurements.
 
-    The child uses this machine's GPU under ``profile`` (None: the profile in force) if TensorFlow
+    The child uses this machine's GPU under ``profile`` (None: the active profile) if TensorFlow
     can use one, else a simulated GPU of ``card_bytes`` (None: what this machine's memory allows).
     ``environ`` is the user's own environment.  ``progress`` receives status lines.  All temporary
     files are removed.
@@ -207,7 +207,7 @@ def _death(done: ProbeRun, failure: Failure) -> str:
     if code == -signal.SIGKILL:
         return "its process was killed, most likely for want of host memory (SIGKILL)"
     how = f"by {signal_name(-code)}" if code < 0 else f"with exit code {code}"
-    return f"its process ended {how}: {failure.message or 'it said nothing'}"
+    return f"its process ended {how}: {failure.message or 'it printed nothing'}"
 
 
 def _words(failure: Failure) -> str:
@@ -222,7 +222,7 @@ def _words(failure: Failure) -> str:
 
 def _advice(failure: Failure, tier: str) -> str:
     if failure.kind == "gpu_memory" and tier == GPU:
-        return "`nvidia-smi` shows who holds the GPU"
+        return "`nvidia-smi` shows who uses the GPU"
     if failure.kind in ("gpu_memory", "host_memory"):
         return "a simulated GPU uses this machine's RAM, which `free -h` shows"
     if failure.kind in ("kernel", "bridge"):

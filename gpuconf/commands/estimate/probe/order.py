@@ -1,6 +1,6 @@
 """The request to the probe's child and its records: JSON, one object per line.  Pure.
 
-The child may die in the middle of a line, so lines that cannot be parsed are skipped.
+The child may fail in the middle of a line, so lines that cannot be parsed are skipped.
 """
 
 from __future__ import annotations

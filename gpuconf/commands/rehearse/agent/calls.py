@@ -139,7 +139,7 @@ class Calls:
 
 
 class _Stop(KerasHooks):
-    """A callback that stops a training normally once its steps are done."""
+    """A callback that stops a training run normally once its steps are done."""
 
     def __init__(self, model: Any, phase: Phase, phases: Phases, most: int) -> None:
         self._model = model

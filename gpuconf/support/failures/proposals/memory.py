@@ -13,7 +13,7 @@ _LEAST_UNITS, _LEAST_ROWS = 100, 20_000
 _HUGE = 2 * GIB
 # TensorFlow does not use GPUs with less; a smaller limit means that other processes were there.
 _TINY_LIMIT = GIB
-# No program asks for less on purpose.
+# No program requests less on purpose.
 _MINUTE_LIMIT = 256 * MIB
 # A limit below this share of a GPU is low, if no other process uses the GPU.
 _LOW_SHARE = 0.35

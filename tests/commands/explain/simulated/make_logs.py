@@ -1,4 +1,4 @@
-"""Make the logs anew: run each program of `recipes` on a simulated GPU, keep what it printed.
+"""Make the logs again: run each program of `recipes` on a simulated GPU, keep what it printed.
 
     python -m tests.commands.explain.simulated.make_logs [OPTIONS] [NAME...]
 
@@ -78,7 +78,7 @@ def make(recipe: Recipe, python: str) -> Path:
 
 
 def lay_out(recipe: Recipe, folder: Path) -> None:
-    """Copy the program as ``train.py``, whose name then tells nothing, and those beside it."""
+    """Copy the program as ``train.py``, whose name then tells nothing, and those next to it."""
     train = LAUNCHER if recipe.notebook else "train.py"
     shutil.copyfile(PROGRAMS / f"{recipe.program}.py", folder / train)
     for name in recipe.extra:
@@ -98,7 +98,7 @@ def clean_environment(environ: Mapping[str, str], python: str) -> dict[str, str]
 
 
 def library_name(recipe: Recipe) -> str:
-    """The name by which TensorFlow asks for the library that a recipe preloads."""
+    """The name by which TensorFlow requests the library that a recipe preloads."""
     major = CUDNN_MAJOR[recipe.tensorflow] if recipe.preload == "cudnn" else CUBLAS_MAJOR
     return f"lib{recipe.preload}.so.{major}"
 

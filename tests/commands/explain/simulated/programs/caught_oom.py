@@ -1,4 +1,4 @@
-"""The batch is halved until a forward pass fits, and training goes on to its end."""
+"""The batch is halved until a forward pass fits, and training continues to its end."""
 
 import gc
 
