@@ -113,7 +113,7 @@ def test_answers_are_drawn(cells: dict[str, Cell]) -> None:
 
 def test_ps_and_doctor_print(cells: dict[str, Cell]) -> None:
     """What another process prints, in colors, which notebooks show."""
-    for name, words in (("ps", "GPU  CARD"), ("doctor", "driver.")):
+    for name, words in (("ps", "GPU  NAME"), ("doctor", "driver.")):
         assert words in cells[name].out.replace("\x1b[1m", "")
         assert "\x1b[1m" in cells[name].out
         assert (cells[name].err, cells[name].displays, cells[name].error) == ("", [], "")
@@ -155,7 +155,7 @@ def test_a_terminal_gets_text(tmp_path: Path, environ: dict[str, str]) -> None:
     lines = ("%gpuconf ps", "%gpuconf plan half-card", "%gpuconf explain train.log",
              "%gpuconf profile half-card", "import gpuconf; gpuconf.plan()")  # fmt: skip
     ps, plan, log, profile, value = run_cells(tmp_path, *lines, environ=environ, is_terminal=True)
-    assert "GPU  CARD" in ps.out
+    assert "GPU  NAME" in ps.out
     assert "limit = min(" in plan.out
     assert "cudnn-handle-alloc" in log.out
     assert "profile half-card" in profile.out

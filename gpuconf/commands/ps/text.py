@@ -17,8 +17,8 @@ from gpuconf.support.reporting.columns import Column, column_lines
 from gpuconf.support.reporting.lines import Line, broken
 from gpuconf.support.reporting.memory_bars import BarLayout, BarRow, bar_lines
 
-_PARTS = ("others", "yours", "leased", "free")
-MEANINGS = ("others", "yours", "leased, not taken yet", "free")
+_PARTS = ("others", "yours", "unused", "free")
+MEANINGS = ("others", "yours", "reserved, unused", "free")
 _OVERHEAD_BYTES = 512 << 20  # memory that a driver may use without a process
 _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -212,7 +212,7 @@ def remark_lines(holdings: Holdings) -> Iterator[Line]:
     unsaid = [each.lease_bytes for c in cards for each in c.processes if each.used_bytes is None]
     unsaid += [each.lease_bytes for c in cards for each in c.others if each.used_bytes is None]
     if unsaid:
-        whole = ", and the whole reservation under LEASED" if any(unsaid) else ""
+        whole = ", and the whole reservation under UNUSED" if any(unsaid) else ""
         counted = f": the bar counts it under OTHERS{whole}" if any(c.bar for c in cards) else ""
         yield Line(_UNSAID + counted, "dim", 2)
     if any(each.is_estimate and each.used_bytes is not None for each in rows):

@@ -60,8 +60,8 @@ def bar_lines(
     bar_width = min(room, _LONGEST_BAR)
     is_tall = bar_width < _SHORTEST_BAR
     numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *parts))
-    head = f"{'GPU':<5}{'CARD':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
-    yield Line("GPU  CARD" if is_tall else head, "bold", None)
+    head = f"{'GPU':<5}{'NAME':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
+    yield Line("GPU  NAME" if is_tall else head, "bold", None)
     for row in rows:
         if is_tall:
             yield from _tall_row(row, parts, layout)

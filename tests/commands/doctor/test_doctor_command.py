@@ -161,7 +161,7 @@ def test_a_sound_desktop(cuda: str, tmp_path: Path, nvml: Nvml) -> None:
     text, verbose, document = run_jobs(tmp_path, *jobs, environ=environ)
     assert troubles(document.document) == {}
     assert (text.code, document.code) == (0, 0)
-    assert text.out.startswith("No problems found.\n\nGPU  CARD")
+    assert text.out.startswith("No problems found.\n\nGPU  NAME")
     assert "GeForce RTX 3060" in text.out
     assert "pid 4242 python3 holds 2048 MiB" in text.out
     assert text.out.splitlines()[-1].startswith("profile shared-desktop (nothing else is set); ")
@@ -179,7 +179,7 @@ def test_problems_first_each_with_its_fix(done: dict[str, Done]) -> None:
     fix = lines.index("       fix: export TF_FORCE_GPU_ALLOW_GROWTH=true")
     assert lines[fix - 2].startswith("WARN   environment.growth  TF_FORCE_GPU_ALLOW_GROWTH=1")
     assert fix < next(place for place, line in enumerate(lines) if line.startswith("OK"))
-    assert not any(line.startswith("GPU  CARD") for line in lines)
+    assert not any(line.startswith("GPU  NAME") for line in lines)
 
 
 def test_checks_by_id_and_by_their_first_part(done: dict[str, Done]) -> None:

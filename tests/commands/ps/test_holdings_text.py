@@ -94,7 +94,7 @@ def test_an_estimated_use_is_marked() -> None:
 def test_an_unknown_use_is_said_to_count_where_it_does() -> None:
     """With the reservation, if there is one; several estimated uses are one sum."""
     silent = OURS._replace(used_bytes=None)
-    whole = ": the bar counts it under OTHERS, and the whole reservation under LEASED"
+    whole = ": the bar counts it under OTHERS, and the whole reservation under UNUSED"
     assert text(holdings_of(silent))[-1].endswith(whole)
     assert "reservation" not in text(holdings_of(silent._replace(lease_bytes=None)))[-1]
     undrawn = CARD._replace(bar=None, processes=(silent,))
