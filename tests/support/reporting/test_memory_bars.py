@@ -42,5 +42,5 @@ def test_figures_add_up_and_below_stands_what_is_to_be_said() -> None:
     assert first.text.split()[-5:] == ["8", "0", "1", "3", "4"]
     assert remark.text == "     drives the display"
     assert second.text == "1    other"
-    assert legend.text == "     # others  + yours  = leased  . free"
+    assert legend.text == "     # others  + yours  = unused  . free"
     assert list(bar_lines([], PARTS, PARTS, BarLayout())) == []
