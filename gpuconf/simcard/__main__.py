@@ -44,7 +44,7 @@ _EXAMPLES = """\
 examples:
   python -m gpuconf.simcard run --total 11264MiB --used 1945MiB -- python x.py
   python -m gpuconf.simcard run --card /tmp/card -- python x.py
-      (in two terminals: two programs on one card)
+      (in two terminals: two programs on one GPU)
   eval "$(python -m gpuconf.simcard env --total 8GiB --card /tmp/card)"
   python -m gpuconf.simcard show /tmp/card"""
 
