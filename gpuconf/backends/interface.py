@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gpuconf.basics.setting import Setting
-from gpuconf.planner import Plan
+from gpuconf.planner import GpuPlan, Plan
 
 
 class PlanSource(Protocol):
@@ -26,3 +26,10 @@ class PlanSource(Protocol):
 
     def record(self, setting: Setting) -> None:
         """Record a setting's outcome."""
+
+    def claim_reserve(self, gpu: GpuPlan, framework: str, *, again: bool = False) -> bool:
+        """Whether ``framework`` allocates the reserve of ``gpu`` now: the first to ask does, once.
+
+        With ``again`` it has a new allocator, and so allocates what it had before.
+        """
+        ...

@@ -29,7 +29,7 @@ from gpuconf.basics.terminal import debug, say
 from gpuconf.basics.units import sized
 from gpuconf.basics.worker_process import is_worker
 from gpuconf.errors import ShortageError, with_short_tracebacks
-from gpuconf.planner import Plan, wants_leases
+from gpuconf.planner import GpuPlan, Plan, wants_leases
 from gpuconf.profile import ParentChoice, Profile, choice_of
 from gpuconf.session.activation import Activation
 from gpuconf.session.environment import PROFILE_VARIABLE, OwnEnvironment, environment_for
@@ -87,6 +87,7 @@ class Binding:
         self._leases: OwnLeases | None = None
         self._run: RunPlan | None = None
         self._said: set[str] = set()
+        self._reserves: dict[object, str] = {}  # a GPU's identity -> the framework that has it
 
     def join(self, run: RunPlan) -> None:
         """Make this process's plans from the figures of ``run``, before a profile is in force.
@@ -227,9 +228,23 @@ class Binding:
                 if self._state is not None:
                     self._state = self._state._replace(is_leased=False)
 
+    def claim_reserve(self, gpu: GpuPlan, framework: str, *, again: bool = False) -> bool:
+        """Whether ``framework`` allocates the reserve of ``gpu`` now: the first in this process.
+
+        The process has one lease, however many frameworks it uses.  With ``again``, the framework
+        that has the reserve allocates it again, because it has a new allocator.
+        """
+        if not gpu.preallocated_bytes or os.environ.get("GPUCONF_REHEARSAL"):
+            return False
+        owner = self._reserves.get(gpu.gpu.identity)
+        if owner is None:
+            self._reserves[gpu.gpu.identity] = framework
+        return owner is None or (again and owner == framework)
+
     def after_fork(self) -> None:
         """Reset the state in a forked child, which holds no leases and not the parent's lock."""
         self._lock = RLock()
+        self._reserves = {}
         if self._leases is not None:
             self._leases.after_fork()
 

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Any
 
 from gpuconf.backends import reserve
+from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.tensorflow import readback
-from gpuconf.backends.tensorflow.devices import Record
 from gpuconf.basics.units import MIB
 from gpuconf.planner import GpuPlan
 
@@ -18,11 +18,11 @@ def take_reserve(
     limits: Mapping[str, int],
     config: Any,
     gpus: Sequence[GpuPlan | None],
-    record: Record,
+    source: PlanSource,
     *,
     in_session: bool,
 ) -> None:
-    """Take the reserve of each GPU, for its logical devices in proportion to their limits.
+    """Take the reserve of each GPU, once, for its logical devices in proportion to their limits.
 
     ``config`` is the ConfigProto that the devices in ``limits`` were created with.  TensorFlow
     would wait 10 s for memory above a limit, and then print its allocator's state.
@@ -40,15 +40,18 @@ def take_reserve(
         with closing(tf.compat.v1.Session(graph=graph, config=config)) as session:
             session.run(operation)
 
-    for group, gpu in readback.groups(limits, config.gpu_options, gpus):
-        if gpu is None or not reserve.is_due(gpu, "tensorflow"):
-            continue
+    due = [
+        (group, gpu)
+        for group, gpu in readback.groups(limits, config.gpu_options, gpus)
+        if gpu is not None and source.claim_reserve(gpu, "tensorflow")
+    ]
+    for group, gpu in due:
         total = sum(limits[name] for name in group)
         size = min(gpu.preallocated_bytes, total - len(group) * reserve.FIRST_REGION_BYTES)
         for name in group:
             short = name.rpartition("device:")[2]
             sizes = reserve.region_sizes(size * limits[name] // total)
-            reserve.take(short, sizes, allocate, record)
+            reserve.take(short, sizes, allocate, source.record)
 
 
 def _empty(tf: Any, size_bytes: int) -> Any:
