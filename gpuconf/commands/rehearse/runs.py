@@ -24,7 +24,7 @@ from gpuconf.commands.rehearse.trace import Tape, read_tapes
 from gpuconf.errors import BackendError
 from gpuconf.injected import with_site
 from gpuconf.simcard import Card
-from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.family import AdoptingFamily
 from gpuconf.support.children.starting import failed_start
 
 FOLDER_VARIABLE = "GPUCONF_REHEARSAL"
@@ -105,7 +105,7 @@ def run_once(
     started = time.monotonic()
     passthrough = Passthrough(is_shown=is_shown, stdout_to_stderr=stdout_to_stderr)
     with passthrough as sinks, _folder(orders) as folder:
-        with ProcessFamily() as family:
+        with AdoptingFamily() as family:
             child = _start(family, command, _with_agent(environ, folder), sinks)
             watch = _Watch(folder, card)
             while child.poll() is None and not watch.is_over():
@@ -227,7 +227,7 @@ def _cannot_write(error: OSError) -> BackendError:
 
 
 def _start(
-    family: ProcessFamily, command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough
+    family: AdoptingFamily, command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough
 ) -> subprocess.Popen[bytes]:
     try:
         child = family.start(
