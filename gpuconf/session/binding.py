@@ -24,6 +24,7 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import debug, say
 from gpuconf.basics.units import sized
@@ -234,7 +235,7 @@ class Binding:
         The process has one lease, however many frameworks it uses.  With ``again``, the framework
         that has the reserve allocates it again, because it has a new allocator.
         """
-        if not gpu.preallocated_bytes or os.environ.get("GPUCONF_REHEARSAL"):
+        if not gpu.preallocated_bytes or os.environ.get(NO_RESERVE_VARIABLE):
             return False
         owner = self._reserves.get(gpu.gpu.identity)
         if owner is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpuconf
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE
 from gpuconf.basics.json_shape import json_shape
 from gpuconf.basics.json_values import plain
 from gpuconf.commands.rehearse.agent.record import WRITABLE
@@ -197,7 +198,8 @@ def _progress(report: dict[str, Any]) -> str:
 
 def _with_agent(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
     path = with_site(environ.get("PYTHONPATH"))
-    return {**environ, "PYTHONPATH": path, FOLDER_VARIABLE: str(folder)}
+    ours = {"PYTHONPATH": path, FOLDER_VARIABLE: str(folder), NO_RESERVE_VARIABLE: "1"}
+    return {**environ, **ours}
 
 
 @contextmanager
