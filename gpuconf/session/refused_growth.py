@@ -15,7 +15,7 @@ from gpuconf.basics.units import sized
 from gpuconf.machine.cards import Gpu
 from gpuconf.machine.leases.view import read_with_leases
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.planner.other_leases import holder
+from gpuconf.planner.other_leases import held_by
 from gpuconf.planner.plan import label
 
 _Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
@@ -61,18 +61,11 @@ def line_about(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
         return None
     if gpu.free_bytes >= plan.most_bytes - own:
         return None
-    others = [
-        f"{holder(each)} uses {sized(each.used_bytes)}, {sized(each.lease_bytes)} of it reserved"
-        for each in gpu.leases
-        if each.used_bytes is not None and each.used_bytes > each.lease_bytes
-    ]
-    others += [
-        f"pid {each.pid} ({each.name or 'name unknown'}) uses {sized(each.used_bytes)}"
-        for each in gpu.unleased
-        if each.used_bytes and each.pid != pid
-    ]
+    leases = [each for each in gpu.leases if (each.used_bytes or 0) > each.lease_bytes]
+    processes = [each for each in gpu.unleased if each.used_bytes and each.pid != pid]
+    others = held_by(leases, processes) or "other processes"
     return (
-        f"{label(gpu)} has {sized(gpu.free_bytes)} free: {'; '.join(others) or 'others use it'}. "
+        f"{label(gpu)} has {sized(gpu.free_bytes)} free; used or reserved by {others}. "
         f"This process uses {sized(own)} and has reserved {sized(plan.lease_bytes or 0)}; "
         "memory above a reservation goes to the process that allocates it first"
     )
