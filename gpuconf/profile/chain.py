@@ -8,7 +8,7 @@ from collections.abc import Mapping as Environment
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import powers, reading, search
 from gpuconf.profile.document import decode, parse
-from gpuconf.profile.files import read_bytes, read_shipped
+from gpuconf.profile.files import read_bytes
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem
@@ -58,7 +58,7 @@ def _without_description(root: Mapping) -> Mapping:
 def _read_link(location: search.Location, before: list[Link]) -> Link:
     """Read the file at ``location`` without checking its keys; its level is the chain's lowest."""
     path = location.path
-    data = read_shipped(path) if location.origin == "shipped" else read_bytes(path)
+    data = read_bytes(path)
     level = powers.level_of(location)
     if before:
         level = powers.lower(level, before[-1].level)

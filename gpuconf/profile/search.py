@@ -26,12 +26,7 @@ from typing import NamedTuple
 from gpuconf.basics.state_note import read_note
 from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileNotFoundError
-from gpuconf.profile.files import (
-    is_shipped,
-    missing_shipped_hint,
-    shipped_files,
-    shipped_folder,
-)
+from gpuconf.profile.files import missing_shipped_hint, shipped_folder
 from gpuconf.profile.folders import project_folders, user_folder
 from gpuconf.profile.nodes import Mark
 
@@ -117,7 +112,7 @@ def choose(environ: Mapping[str, str], searched: tuple[ProfileFolder, ...]) -> P
     if parent is not None:
         return ProfileChoice(parent.profile, BY_PARENT, _chosen_by_parent(parent))
     for place in searched:
-        for path in _with_suffix(place, place.own_file) if place.own_file else ():
+        for path in _with_suffix(place.own_file) if place.own_file else ():
             whose = "the project's" if place.origin == "project" else "your"
             location = Location(place.origin, path, place.origin)
             return ProfileChoice(path, f"it is {whose} own file", location)
@@ -151,13 +146,12 @@ def candidates(name: str, searched: tuple[ProfileFolder, ...]) -> Iterator[Locat
 
 
 def _locations(place: ProfileFolder, name: str, stem: str) -> list[Location]:
-    return [Location(name, path, place.origin) for path in _with_suffix(place, stem)]
+    return [Location(name, path, place.origin) for path in _with_suffix(stem)]
 
 
-def _with_suffix(place: ProfileFolder, stem: str) -> list[str]:
+def _with_suffix(stem: str) -> list[str]:
     # lexists: report a broken link or a folder of that name as an error instead of skipping it.
-    is_there = is_shipped if place.origin == "shipped" else os.path.lexists
-    return [stem + suffix for suffix in _SUFFIXES if is_there(stem + suffix)]
+    return [stem + suffix for suffix in _SUFFIXES if os.path.lexists(stem + suffix)]
 
 
 def _name_of(path: str, origin: str) -> str:
@@ -217,8 +211,6 @@ def all_locations(searched: tuple[ProfileFolder, ...]) -> list[Location]:
 
 
 def _listed(place: ProfileFolder) -> list[str]:
-    if place.origin == "shipped":
-        return shipped_files()
     try:
         return sorted(os.listdir(place.folder))
     except OSError:
