@@ -25,10 +25,10 @@ from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.basics.environment import NO_RESERVE_VARIABLE
+from gpuconf.basics.processes import is_worker
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import debug, say
 from gpuconf.basics.units import sized
-from gpuconf.basics.worker_process import is_worker
 from gpuconf.errors import ShortageError, with_short_tracebacks
 from gpuconf.planner import GpuPlan, Plan, wants_leases
 from gpuconf.profile import ParentChoice, Profile, choice_of

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from gpuconf.basics import environment
 from gpuconf.basics.callsite import main_script_folder
+from gpuconf.basics.processes import is_worker
 from gpuconf.basics.state_note import STATE_VARIABLE, encode
 from gpuconf.basics.terminal import say
-from gpuconf.basics.worker_process import is_worker
 from gpuconf.errors import BackendError, with_short_tracebacks
 from gpuconf.planner import Plan
 from gpuconf.profile import Profile, load_profile
