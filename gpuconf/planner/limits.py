@@ -7,9 +7,6 @@ The rule is the one in docs/profiles.md::
                 a scheduler's share × (total - held by others - keep_free) - context)
     lease = processes × (min(limit, reserve) + context); without reserve, the whole limit
 
-Memory between the lease and the limit is for whoever allocates it first.  On machines whose GPU
-shares the host's memory, a tenth of the total stays for the host.
-
 With several processes the limit applies to each: they share the free memory equally, and the lease
 covers all of them.  A term whose figures are unknown is dropped (and a line says so).  The limit is
 rounded down to whole MiB because TensorFlow's ``memory_limit`` is an integer number of MiB.

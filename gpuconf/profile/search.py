@@ -1,20 +1,9 @@
 """Where profiles are found, and which one applies.
 
-A *name* has no slash and does not end in ``.yaml``; everything else is a path, relative to the
-directory where the search starts.  The first of these applies:
-
-1. an argument, or ``$GPUCONF_PROFILE``;
-2. the parent process's choice;
-3. the project's ``gpuconf.yaml``: from the main script's folder upwards, then from the working
-   directory upwards.  Each search ends at the root of the repository (the folder with ``.git``, see
-   ``folders``).  Without a repository it ends below the home folder, which is not searched; outside
-   the home folder only the starting folder is searched;
-4. the user's ``$XDG_CONFIG_HOME/gpuconf/gpuconf.yaml``, else ``~/.config/gpuconf/gpuconf.yaml``;
-5. ``shared-desktop``.
-
-A name is looked up in the same folders: as ``.gpuconf/NAME.yaml`` in the project's, as
-``NAME.yaml`` in the user's, and then among the shipped profiles.  ``project`` and ``user`` are the
-names of the two ``gpuconf.yaml`` files.  ``.yml`` also works; if both exist, ``.yaml`` is used.
+docs/profiles.md has the order, and the folders in which a name is looked up.  A *name* has no slash
+and does not end in ``.yaml``; everything else is a path, relative to the directory where the search
+starts.  ``project`` and ``user`` are the names of the two ``gpuconf.yaml`` files.  ``.yml`` also
+works; if both exist, ``.yaml`` is used.
 """
 
 from __future__ import annotations

@@ -8,12 +8,7 @@ two things:
 - A framework is loaded but its hook was not called, because something loaded it without any finder
   or another thread was importing it when we were loaded: its hook is called now.
 
-The alternative, wrapping every device-creating function from the start, would have to import the
-framework.  Checking our finder's position on every import fails once another finder answers first.
-
-The cost is one set lookup for each of Python's events, most of which do not concern us.  Importing
-TensorFlow causes some 170,000 events, a step of Keras's fit two (counted by an audit hook, on
-2.21).
+docs/design.md has what it costs, and the alternatives that were rejected.
 """
 
 from __future__ import annotations

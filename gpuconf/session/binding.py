@@ -1,18 +1,8 @@
 """When a plan binds: one profile per process, planned on demand, bound when devices are created.
 
-There are three steps, each later and more certain than the previous one:
-
-1. :meth:`Binding.take`, at ``import gpuconf.auto``: sets what needs no measurements, without NVML.
-2. :meth:`Binding.prepare`, when a framework's import starts: makes the plan and sets the rest of
-   the environment, so that CUDA and child processes see it.
-3. :meth:`Binding.bind`, when a framework lists or creates its devices: sets the final limit.  The
-   plan is made again if the card, the process or the variables have changed since.
-
-This process never plans again after that: its own memory would count as another program's.
-
-Each step decides first and writes then.  Reading files, asking NVML and waiting for memory change
-nothing, so an interrupt there leaves everything as it was; the plan is put in force by one short
-function, :meth:`Binding._put`.
+docs/design.md has the three steps: `Binding.take`, `prepare` and `bind`.  Each decides first and
+writes then.  Reading files, asking NVML and waiting for memory change nothing, so an interrupt
+there leaves everything as it was; the plan is put in force by one short function, `Binding._put`.
 """
 
 from __future__ import annotations

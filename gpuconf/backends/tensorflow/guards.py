@@ -1,22 +1,12 @@
 """Wrappers that route every way of creating TensorFlow GPU devices through the plan.
 
 tf.config alone does not keep a script within a plan (tests/backends and tests/acceptance show each
-case):
-
-- ``device_lib.list_local_devices``, and with it ``tf.test.gpu_device_name`` and
-  ``tf.test.is_gpu_available``, create the devices with default options, and the first caller wins;
-- ``tf.compat.v1.Session(config=…)`` has its own GPU options, and ``tf.distribute.Server`` has
-  default ones;
-- ``set_memory_growth``, which half of all scripts call, raises ValueError on a device with a
-  memory limit;
-- a script's own ``set_logical_device_configuration`` replaces the plan's.
-
-So the functions below are wrapped.  Each wrapper applies the plan and reports what it changed; the
-actual limit of the device is read back afterwards.
+case): ``list_local_devices``, sessions and servers create devices with their own options, the first
+caller wins, and ``set_memory_growth`` raises ValueError on a device with a memory limit.  Each
+wrapper applies the plan and reports what it changed; the actual limit is read back afterwards.
 
 The plan is bound and applied to tf.config when TensorFlow first lists its GPUs, in the process that
-lists them.  Listing initializes CUDA, and a process that has initialized CUDA cannot fork workers
-that use it.
+lists them, because a process that has initialized CUDA cannot fork workers that use it.
 """
 
 from __future__ import annotations
@@ -32,8 +22,9 @@ from gpuconf.backends import keras_backend
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.tensorflow import devices, readback
 from gpuconf.backends.tensorflow.environment import GROWTH
-from gpuconf.backends.tensorflow.made_devices import MadeDevices, ReadLimits
+from gpuconf.backends.tensorflow.made_devices import MadeDevices
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
+from gpuconf.backends.tensorflow.reserve import take_reserve
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
 from gpuconf.basics.callsite import user_call_site
 from gpuconf.basics.setting import Setting
@@ -208,8 +199,9 @@ class Guards:
         result = original(context)
         read_limits = functools.partial(readback.of_context, context)
         self._made_devices(read_limits, context.config.gpu_options)
-        if self._tensorflow.compat.v1.executing_eagerly_outside_functions():
-            self._take_reserve(read_limits, context.config)
+        tf, source = self._tensorflow, self.source
+        if source is not None and tf.compat.v1.executing_eagerly_outside_functions():
+            take_reserve(tf, read_limits, context.config, self._planned(), source)
         return result
 
     def _session_init(
@@ -234,7 +226,9 @@ class Guards:
         if not target:  # devices on another machine do not concern us
             read_limits = functools.partial(readback.of_session, session)
             self._made_devices(read_limits, config.gpu_options)
-            self._take_reserve(read_limits, config, in_session=True)
+            if self.source is not None:
+                gpus, tf = self._planned(), self._tensorflow
+                take_reserve(tf, read_limits, config, gpus, self.source, in_session=True)
         return result
 
     def _list_devices(self, original: Callable[..., Any], serialized: Any = None) -> Any:
@@ -364,16 +358,9 @@ class Guards:
         if not self._has(plan):
             self.plan, self.physical = plan, []
 
-    def _made_devices(self, read_limits: ReadLimits, options: Any) -> None:
+    def _made_devices(self, read_limits: Callable[[], dict[str, int]], options: Any) -> None:
         if self.plan is not None and self.source is not None:
             self.devices.check(read_limits, options, self._planned(), self.source)
-
-    def _take_reserve(
-        self, read_limits: ReadLimits, config: Any, *, in_session: bool = False
-    ) -> None:
-        if self.source is not None:
-            gpus = self._planned()
-            self.devices.take_reserve(read_limits, config, gpus, self.source, in_session=in_session)
 
     def _say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
         """Report and record what the script asked ``function`` for and did not get."""

@@ -1,4 +1,4 @@
-"""What is done once TensorFlow's GPU devices exist: limits are read back, the reserve is taken."""
+"""What is known of TensorFlow's GPU devices once they exist: by which line, and their limits."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from typing import Any
 
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.tensorflow import readback
-from gpuconf.backends.tensorflow.reserve import take_reserve
 from gpuconf.basics.callsite import CallSite, user_call_site
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
 from gpuconf.planner import GpuPlan
-
-ReadLimits = Callable[[], dict[str, int]]
 
 
 class MadeDevices:
@@ -44,7 +41,7 @@ class MadeDevices:
 
     def check(
         self,
-        read_limits: ReadLimits,
+        read_limits: Callable[[], dict[str, int]],
         options: Any,
         gpus: Sequence[GpuPlan | None],
         source: PlanSource,
@@ -71,21 +68,3 @@ class MadeDevices:
             source.record(setting)
             if setting.why_not is not None:
                 say(str(setting))
-
-    def take_reserve(
-        self,
-        read_limits: ReadLimits,
-        config: Any,
-        gpus: Sequence[GpuPlan | None],
-        source: PlanSource,
-        *,
-        in_session: bool = False,
-    ) -> None:
-        """Allocate the plan's reserve; ``config`` is the ConfigProto of the devices or session."""
-        if not any(gpu and gpu.preallocated_bytes for gpu in gpus):
-            return
-        try:
-            limits = read_limits()
-            take_reserve(self._tensorflow, limits, config, gpus, source, in_session=in_session)
-        except Exception as error:  # what we read must never end the user's program
-            source.record(Setting("reserve", "yes", "no", f"{type(error).__name__}: {error}"))

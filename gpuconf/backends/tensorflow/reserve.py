@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from gpuconf.backends import reserve
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.tensorflow import readback
+from gpuconf.basics.setting import Setting
 from gpuconf.basics.units import MIB
 from gpuconf.planner import GpuPlan
 
 
 def take_reserve(
+    tf: Any,
+    read_limits: Callable[[], Mapping[str, int]],
+    config: Any,
+    gpus: Sequence[GpuPlan | None],
+    source: PlanSource,
+    *,
+    in_session: bool = False,
+) -> None:
+    """Take the reserve of each GPU, once, for its logical devices in proportion to their limits.
+
+    ``config`` is the ConfigProto that the devices were created with.  TensorFlow would wait 10 s
+    for memory above a limit, and then print its allocator's state.
+    """
+    if not any(gpu and gpu.preallocated_bytes for gpu in gpus):
+        return
+    try:
+        _take(tf, read_limits(), config, gpus, source, in_session=in_session)
+    except Exception as error:  # what we read must never end the user's program
+        source.record(Setting("reserve", "yes", "no", f"{type(error).__name__}: {error}"))
+
+
+def _take(
     tf: Any,
     limits: Mapping[str, int],
     config: Any,
@@ -22,11 +45,6 @@ def take_reserve(
     *,
     in_session: bool,
 ) -> None:
-    """Take the reserve of each GPU, once, for its logical devices in proportion to their limits.
-
-    ``config`` is the ConfigProto that the devices in ``limits`` were created with.  TensorFlow
-    would wait 10 s for memory above a limit, and then print its allocator's state.
-    """
 
     def allocate(size_bytes: int) -> None:
         if not in_session:

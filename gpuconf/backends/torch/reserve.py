@@ -56,7 +56,11 @@ def _why_not(torch: Any) -> str | None:
     return voided_cap(os.environ)
 
 
-def unused_bytes(torch: Any, index: int) -> int:
-    """Return the part of the reserve that torch has taken and no tensor uses."""
-    cached = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
-    return int(min(_taken.get(index, 0), cached))
+def free_within(torch: Any, index: int, free_bytes: int, limit_bytes: int) -> int:
+    """Return what tensors may still take of ``free_bytes`` on the device, within ``limit_bytes``.
+
+    The driver counts the unused part of the reserve as used.
+    """
+    reserved = int(torch.cuda.memory_reserved(index))
+    unused = int(min(_taken.get(index, 0), reserved - torch.cuda.memory_allocated(index)))
+    return min(free_bytes + unused, max(0, limit_bytes - reserved + unused))

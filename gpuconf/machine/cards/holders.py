@@ -1,12 +1,4 @@
-"""Who holds a GPU's memory: the driver's process list, and what /proc knows about each process.
-
-    inventory = read_inventory()
-    processes = read_processes(inventory)
-    for gpu in inventory.gpus:
-        holders_of(gpu, processes)
-
-`import gpuconf.auto` does not load this module.
-"""
+"""Who holds a GPU's memory: the driver's process list, and what /proc knows about each process."""
 
 from __future__ import annotations
 
