@@ -97,9 +97,14 @@ def for_ipython(text: str) -> str:
     return _SHELL.sub(line_of, text)
 
 
+def is_debugging(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether ``GPUCONF_LOG=debug`` asks for what only gpuconf's developers need."""
+    return environ.get("GPUCONF_LOG", "").lower() == "debug"
+
+
 def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:
     """Print ``text`` if ``GPUCONF_LOG=debug`` is set."""
-    if environ.get("GPUCONF_LOG", "").lower() == "debug":
+    if is_debugging(environ):
         say(text)
 
 

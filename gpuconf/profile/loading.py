@@ -68,13 +68,12 @@ def find_profile(
     *,
     environ: Mapping[str, str] = os.environ,
     directory: PathOrName | None = None,
-    script_folder: str | None = None,
 ) -> search.Location:
     """Return the location of the profile; raise ProfileNotFoundError for an unknown name.
 
     A file given by its path is not opened.
     """
-    return _find(name_or_path, environ, directory, script_folder).location
+    return _find(name_or_path, environ, directory).location
 
 
 def chosen_profile(

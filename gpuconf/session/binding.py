@@ -68,7 +68,11 @@ def _state_of(profile: Profile, load: Callable[[], Profile]) -> _State:
 
 
 class Binding:
-    """The profile in force in this process, and its plan.  ``clock`` is in seconds."""
+    """The profile in force in this process, and its plan.  ``clock`` is in seconds.
+
+    ``run`` is the `gpuconf run` that this process belongs to.  Its figures make this process's
+    plans, which take no leases: it has leases for all its processes, and each takes one place.
+    """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -76,16 +80,9 @@ class Binding:
         self._state: _State | None = None
         self._environment = OwnEnvironment()
         self._leases: OwnLeases | None = None
-        self._run: RunPlan | None = None
+        self.run: RunPlan | None = None
         self._said: set[str] = set()
         self._reserves: dict[object, str] = {}  # a GPU's identity -> the framework that has it
-
-    def join(self, run: RunPlan) -> None:
-        """Make this process's plans from the figures of ``run``, before a profile is in force.
-
-        They take no leases: the run holds leases for all its processes, and each takes one place.
-        """
-        self._run = run
 
     @property
     def activation(self) -> Activation | None:
@@ -203,14 +200,14 @@ class Binding:
 
         Raises ShortageError if its `gpuconf run` has no place left for it.
         """
-        if self._run is not None:
+        if self.run is not None:
             with self._lock:
-                _take_places(self._run, uuids)
+                _take_places(self.run, uuids)
 
     def release(self) -> None:
         """Release this process's leases, or its place in a run, because it uses no GPU."""
         with self._lock:
-            if self._run is not None:
+            if self.run is not None:
                 from gpuconf.injected.places import leave_places  # with fcntl, not on Windows
 
                 leave_places()
@@ -263,14 +260,14 @@ class Binding:
         return bool(changed) or is_reassigned(state.profile, state.activation.plan)
 
     def _is_old(self, state: _State) -> bool:
-        does_age = self._run is None and state.profile.gpus.kind != "none"
+        does_age = self.run is None and state.profile.gpus.kind != "none"
         if state.planned_at is None or not does_age:
             return False
         return self._clock() - state.planned_at > FRESH_S
 
     def _is_leasing(self, state: _State, *, only_lists: bool) -> bool:
         """Whether leases are due now and have not been taken."""
-        if only_lists or self._run is not None or (state.is_bound and state.is_leased):
+        if only_lists or self.run is not None or (state.is_bound and state.is_leased):
             return False
         plan = state.activation.plan  # without NVML's figures there is nothing to lease
         return wants_leases(state.profile) and (plan is None or plan.unknown_gpu is None)
@@ -298,9 +295,9 @@ class Binding:
         is_free = state.profile.gpus.kind == "none"
         chosen = {} if is_free else self._environment.chosen_before()
         try:
-            return plan_within(state.profile, chosen, run=self._run)
+            return plan_within(state.profile, chosen, run=self.run)
         except ShortageError as error:
-            if error.wait_s is None or not waiting or self._run is not None:
+            if error.wait_s is None or not waiting or self.run is not None:
                 raise
         # Outside the handler, so that Ctrl-C does not show the earlier shortage.
         return plan_with_lease(state.profile, chosen, self._own_leases())

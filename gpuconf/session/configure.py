@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # only a program under `gpuconf run` needs it
 
 _binding = Binding()
 _off: Activation | None = None
-_run: RunPlan | None = None
 
 
 def activation() -> Activation | None:
@@ -137,14 +136,11 @@ def _join_run() -> RunPlan | None:
     """Return the `gpuconf run` that this process belongs to, and use its plan; None if there is
     none.
     """
-    global _run  # noqa: PLW0603  # a process is in one run
-    if _run is None and os.environ.get(environment.RUN_VARIABLE) and _binding.activation is None:
+    if os.environ.get(environment.RUN_VARIABLE) and _binding.activation is None:
         from gpuconf.session import run_variable
 
-        _run = run_variable.read(os.environ)
-        if _run is not None:
-            _binding.join(_run)
-    return _run
+        _binding.run = _binding.run or run_variable.read(os.environ)
+    return _binding.run
 
 
 def _load(profile: str | os.PathLike[str] | None, overrides: dict[str, object]) -> Profile:
