@@ -132,7 +132,7 @@ def list_profiles(
     *, environ: Mapping[str, str] = os.environ, directory: PathOrName | None = None
 ) -> list[ProfileEntry]:
     """List every profile that can be found, including broken ones, in search order."""
-    from gpuconf.profile.building import build
+    from gpuconf.profile.chain import build
 
     searched = search.places(environ, _text(directory))
     entries: list[ProfileEntry] = []
@@ -178,7 +178,7 @@ def _read(
     used.
     """
     # Not at the top: a program under `gpuconf run` reads no file, and its Python may lack PyYAML.
-    from gpuconf.profile.building import build
+    from gpuconf.profile.chain import build
 
     profile, problems = build(found.location, found.searched, environ, overrides)
     if problems and found.because:
