@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 _LAYOUT = "\n\t"
 # Commands that change variables, as our hints have them; not those that are read before a cell runs
@@ -68,6 +68,25 @@ def say_instead_of_traceback(error: BaseException) -> None:
 
     sys.excepthook = hook
     show_no_traceback(error)
+
+
+def tell_below_traceback(name: str, tell: Callable[[BaseException], None]) -> None:
+    """Call ``tell`` with the exception that ends the program, below its traceback.
+
+    It replaces the latest function, if that has the same ``name``.
+    """
+    before: Any = sys.excepthook
+    if getattr(before, "gpuconf_name", None) == name:
+        before = before.before
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        try:
+            before(kind, error, trace)
+        finally:
+            tell(error.with_traceback(trace))
+
+    vars(hook).update(gpuconf_name=name, before=before)
+    sys.excepthook = hook
 
 
 def show_no_traceback(error: BaseException) -> None:
