@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from gpuconf.basics.terminal import for_ipython, is_in_ipython
+from gpuconf.basics.terminal import for_ipython, is_debugging, is_in_ipython
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -151,11 +150,6 @@ def refuse_on_windows(what: str) -> None:
         raise GpuconfError(
             f"{what} does not work on Windows", hint="run it in WSL2, which `wsl --install` sets up"
         )
-
-
-def is_debugging(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether ``GPUCONF_LOG=debug`` requests what only gpuconf's developers need."""
-    return environ.get("GPUCONF_LOG", "").lower() == "debug"
 
 
 def without_frames(error: GpuconfError) -> GpuconfError:

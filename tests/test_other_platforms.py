@@ -265,11 +265,11 @@ def test_children_on_macos(tmp_path: Path) -> None:
     """As `gpuconf doctor --probe` uses them: a child's report is read, and the child is ended."""
     program = """
         import os, sys, time
-        from gpuconf.support.children.family import ProcessFamily
+        from gpuconf.support.children.family import AdoptingFamily
         from gpuconf.support.children.run import memory_file, whole_text_of
         with memory_file("test") as descriptor:
             code = f"import os, time; os.write({descriptor}, b'done'); time.sleep(600)"
-            with ProcessFamily() as family:
+            with AdoptingFamily() as family:
                 command = [sys.executable, "-c", code]
                 child = family.start(command, os.environ, pass_fds=[descriptor])
                 while whole_text_of(descriptor) != "done":

@@ -28,3 +28,8 @@ def context_bytes(gpu: Gpu, memory: MemoryRules) -> int | None:
         return memory.context.of(gpu.total_bytes)
     major = gpu.compute_capability[0] if gpu.compute_capability else 0
     return _CONTEXT_MIB.get(major, _LARGEST_CONTEXT_MIB) * MIB
+
+
+def keep_free_bytes(gpu: Gpu, memory: MemoryRules) -> int | None:
+    """Return the profile's ``keep_free``; None for a percentage of an unknown total."""
+    return 0 if memory.keep_free is None else memory.keep_free.of(gpu.total_bytes)

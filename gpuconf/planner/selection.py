@@ -7,11 +7,25 @@ from typing import NamedTuple
 
 from gpuconf.errors import ProfileError, ShortageError
 from gpuconf.machine.cards.inventory import Gpu, GpuQuota
-from gpuconf.machine.cards.visible_devices import match_uuid
-from gpuconf.planner.inheritance import Inherited
+from gpuconf.machine.cards.visible_devices import VisibleDevices, match_uuid
 from gpuconf.planner.other_leases import free_for_lease, is_leased
 from gpuconf.planner.plan import label
 from gpuconf.profile.model import GpuRules, Profile
+
+
+class Inherited(NamedTuple):
+    """The CUDA_VISIBLE_DEVICES that a parent process's plan wrote, and the GPUs it names.
+
+    The plan of a child stays within it: planning again from the user's own list could lead to GPUs
+    that the parent excluded.
+    """
+
+    value: str
+    visible: VisibleDevices
+
+    def within(self, devices: tuple[Gpu, ...]) -> list[Gpu]:
+        """Return those of ``devices`` that the parent chose, in the parent's order."""
+        return [gpu for gpu in self.visible.devices if gpu in devices]
 
 
 class Selection(NamedTuple):

@@ -169,7 +169,7 @@ def _on_keras(binding: Binding, keras: ModuleType) -> None:
     if profile is None or _imported_tensorflow() is None or keras.__name__ in hooks.running:
         return  # the import still in progress calls this again
     from gpuconf.backends.tensorflow import runtime
-    from gpuconf.basics.worker_process import is_worker
+    from gpuconf.basics.processes import is_worker
 
     _refuse_unfit(keras, profile)
     if profile.tensorflow.session != "graph":

@@ -5,50 +5,35 @@ The framework's own error has only what it requested and, at most, what is free.
 
 from __future__ import annotations
 
+import functools
 import os
-import sys
-from collections.abc import Callable
-from types import TracebackType
 
-from gpuconf.basics.terminal import debug, say
+from gpuconf.basics.terminal import debug, say, tell_below_traceback
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards import Gpu
 from gpuconf.machine.leases.view import read_with_leases
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.planner.other_leases import holder
+from gpuconf.planner.other_leases import held_by
 from gpuconf.planner.plan import label
-
-_Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
-
-
-class _Watch:
-    """``sys.excepthook`` in a process whose limit is above what it has reserved."""
-
-    def __init__(self, before: _Hook, plan: Plan) -> None:
-        self.before = before
-        self._plan = plan
-
-    def __call__(
-        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
-        self.before(kind, error, trace)
-        if not _is_out_of_memory(error):
-            return
-        try:
-            found = {gpu.uuid: gpu for gpu in read_with_leases().gpus}
-            for each in self._plan.gpus:
-                gpu = found.get(each.gpu.uuid)
-                line = None if gpu is None else line_about(each, gpu, os.getpid())
-                if line is not None:
-                    say(line)
-        except Exception as trouble:  # the program is already failing
-            debug(f"who uses the GPU could not be read: {trouble!r}")
 
 
 def watch(plan: Plan) -> None:
     """Explain an out-of-memory error that ends this process, whose ``plan`` reserves a part."""
-    before = sys.excepthook
-    sys.excepthook = _Watch(before.before if isinstance(before, _Watch) else before, plan)
+    tell_below_traceback("refused growth", functools.partial(_tell, plan))
+
+
+def _tell(plan: Plan, error: BaseException) -> None:
+    if not _is_out_of_memory(error):
+        return
+    try:
+        found = {gpu.uuid: gpu for gpu in read_with_leases().gpus}
+        for each in plan.gpus:
+            gpu = found.get(each.gpu.uuid)
+            line = None if gpu is None else line_about(each, gpu, os.getpid())
+            if line is not None:
+                say(line)
+    except Exception as trouble:  # the program is already failing
+        debug(f"who uses the GPU could not be read: {trouble!r}")
 
 
 def line_about(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
@@ -61,18 +46,11 @@ def line_about(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
         return None
     if gpu.free_bytes >= plan.most_bytes - own:
         return None
-    others = [
-        f"{holder(each)} uses {sized(each.used_bytes)}, {sized(each.lease_bytes)} of it reserved"
-        for each in gpu.leases
-        if each.used_bytes is not None and each.used_bytes > each.lease_bytes
-    ]
-    others += [
-        f"pid {each.pid} ({each.name or 'name unknown'}) uses {sized(each.used_bytes)}"
-        for each in gpu.unleased
-        if each.used_bytes and each.pid != pid
-    ]
+    leases = [each for each in gpu.leases if (each.used_bytes or 0) > each.lease_bytes]
+    processes = [each for each in gpu.unleased if each.used_bytes and each.pid != pid]
+    others = held_by(leases, processes) or "other processes"
     return (
-        f"{label(gpu)} has {sized(gpu.free_bytes)} free: {'; '.join(others) or 'others use it'}. "
+        f"{label(gpu)} has {sized(gpu.free_bytes)} free; used or reserved by {others}. "
         f"This process uses {sized(own)} and has reserved {sized(plan.lease_bytes or 0)}; "
         "memory above a reservation goes to the process that allocates it first"
     )

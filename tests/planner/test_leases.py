@@ -132,7 +132,7 @@ def test_a_shortage_without_leases_names_no_leases() -> None:
     profile = asking(4096)
     with pytest.raises(ShortageError) as caught:
         plan(profile, gpu)
-    assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB reserved"
+    assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB reserved, 0 MiB in use"
     without = profile._replace(memory=profile.memory._replace(lease=False))
     with pytest.raises(ShortageError) as caught:
         plan(without, gpu._replace(processes=(GpuProcess(4, MIB, "perhaps with a lease"),)))
@@ -325,9 +325,8 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
     gpu = leased(gpu, lease(8000, 2000)._replace(pids=(7, 70)))
     with pytest.raises(ShortageError) as caught:
         plan(SHARED_DESKTOP, gpu)
-    assert (
-        caught.value.held_by
-        == "pid 7 train.py (ann): 8000 MiB reserved; pid 8 (Xorg): 900 MiB in use"
+    assert caught.value.held_by == (
+        "pid 7 train.py (ann): 8000 MiB reserved, 2000 MiB in use; pid 8 (Xorg): 900 MiB in use"
     )
     text = str(caught.value)
     assert f"used or reserved by {caught.value.held_by}" in text

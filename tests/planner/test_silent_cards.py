@@ -6,8 +6,7 @@ import pytest
 
 from gpuconf.errors import ProfileError
 from gpuconf.machine.cards.inventory import RAY, Gpu
-from gpuconf.machine.schedulers import with_share
-from gpuconf.machine.schedulers.assigned import Assigned
+from gpuconf.machine.schedulers import Assigned, with_share
 from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import Profile
 from tests.planner.cards import (

@@ -9,13 +9,13 @@ import pytest
 
 from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile import (
-    DEFAULT_PROFILE,
     check_profile,
     find_profile,
     list_profiles,
     load_profile,
 )
 from gpuconf.profile.problems import nearest
+from gpuconf.profile.search import DEFAULT_PROFILE
 
 SHIPPED = {
     *("shared-desktop", "dedicated", "half-card", "virtual-pair", "small-laptop"),

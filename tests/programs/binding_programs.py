@@ -51,7 +51,7 @@ HERE = os.path.dirname(gpuconf.__file__)
 # What decides and may take its time.  binding.py also has what writes.
 DECIDES = tuple(os.path.join(HERE, name) for name in (
     "planner/", "machine/", "session/plans.py", "session/waiting.py", "session/leasing.py",
-    "profile/search.py", "profile/loading.py", "profile/chain.py", "profile/building.py"))
+    "profile/search.py", "profile/loading.py", "profile/chain.py"))
 
 def state():
     made = gpuconf.activation()

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.basics.environment import RUN_VARIABLE
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE, RUN_VARIABLE
 from gpuconf.basics.units import MIB
+from gpuconf.planner import GpuPlan
 from gpuconf.profile import load_profile
 from gpuconf.session import run_variable
+from gpuconf.session.binding import Binding
 from gpuconf.session.plans import plan_within
 from tests.machine.cards import standin
 from tests.planner.cards import card
@@ -36,6 +38,22 @@ machine({facts(nvml, FULL)})
 import numba.cuda  # no shortage any more: nothing is planned again
 """
     run_python(START + program, tmp_path, environ=nvml(ROOMY))
+
+
+def test_one_framework_allocates_the_reserve_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of a process, again only in a new allocator; none where memory is measured."""
+    binding, gpu = Binding(), GpuPlan(card(), preallocated_bytes=MIB)
+    assert not binding.claim_reserve(gpu._replace(preallocated_bytes=0), "torch")
+    monkeypatch.setenv(NO_RESERVE_VARIABLE, "1")
+    assert not binding.claim_reserve(gpu, "torch")
+    monkeypatch.delenv(NO_RESERVE_VARIABLE)
+    assert binding.claim_reserve(gpu, "jax")
+    assert not binding.claim_reserve(gpu, "jax")
+    assert binding.claim_reserve(gpu, "jax", again=True)
+    assert not binding.claim_reserve(gpu, "torch", again=True)
+    assert binding.claim_reserve(gpu._replace(gpu=card(1)), "torch")
+    binding.after_fork()
+    assert binding.claim_reserve(gpu, "torch")
 
 
 def test_debugging_shows_the_limit_once(tmp_path: Path, nvml: Nvml) -> None:

@@ -123,7 +123,7 @@ class _Watch:
             self._source.record(setting)
             if setting.why_not and (void is None or void != voided_cap(os.environ)):
                 say(str(setting))  # effects of the variables were already reported with the plan
-        self._new_clients.append(lambda: take_reserve(client, plan.gpus, self._source.record, void))
+        self._new_clients.append(lambda: take_reserve(client, plan.gpus, self._source, void))
         return client
 
     def _make_backends(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gpuconf.backends import reserve
-from gpuconf.basics.setting import Setting
+from gpuconf.backends.interface import PlanSource
 from gpuconf.planner import GpuPlan
 
 
 def take_reserve(
-    client: Any, gpus: Sequence[GpuPlan], record: Callable[[Setting], None], why_not: str | None
+    client: Any, gpus: Sequence[GpuPlan], source: PlanSource, why_not: str | None
 ) -> None:
-    """Take the reserve of each GPU of ``client``, in which JAX can already compute.
+    """Take the reserve of each GPU of the new ``client``, in which JAX can already compute.
 
     ``why_not`` is the reason if the client's allocator has no pool.
     """
@@ -28,7 +28,9 @@ def take_reserve(
 
     for device in client.local_devices():
         number = getattr(device, "local_hardware_id", device.id)
-        if number is None or number >= len(gpus) or not reserve.is_due(gpus[number], "jax"):
+        if number is None or number >= len(gpus):
+            continue
+        if not source.claim_reserve(gpus[number], "jax", again=True):
             continue
         size = gpus[number].preallocated_bytes
         if why_not is None:
@@ -36,4 +38,4 @@ def take_reserve(
             limit_bytes = (device.memory_stats() or {}).get("bytes_limit", 2 * size)
             size = min(size, limit_bytes - reserve.FIRST_REGION_BYTES)
         sizes = reserve.region_sizes(size)
-        reserve.take(f"jax cuda:{number}", sizes, allocate, record, why_not=why_not)
+        reserve.take(f"jax cuda:{number}", sizes, allocate, source.record, why_not=why_not)

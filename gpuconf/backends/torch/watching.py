@@ -70,11 +70,11 @@ def _before_start(cuda: Any, source: PlanSource) -> None:
 
 def _put(torch: Any, plan: Plan, source: PlanSource) -> None:
     caps.put(torch, plan, source.record)
-    take_reserve(torch, plan, source.record)
+    take_reserve(torch, plan, source)
     source.record(Setting(_BOUND, "when torch starts CUDA", "when torch started CUDA"))
 
 
 def _put_late(torch: Any, plan: Plan, source: PlanSource) -> None:
     lateness.refuse_if_too_late(torch, plan)
     caps.put(torch, plan, source.record)
-    take_reserve(torch, plan, source.record)
+    take_reserve(torch, plan, source)

@@ -26,7 +26,7 @@ from gpuconf.profile import (
     load_profile,
     refused_if_found,
 )
-from gpuconf.profile.files import read_shipped, shipped_folder
+from gpuconf.profile.files import read_bytes, shipped_folder
 from gpuconf.profile.search import is_path
 from gpuconf.profile.shown import to_plain
 from gpuconf.support.reporting.lines import Table
@@ -162,5 +162,5 @@ def run_schema(options: argparse.Namespace, output: Output) -> int:
     """Print the JSON Schema of a profile."""
     del options
     file = os.path.join(shipped_folder(), "profile.schema.json")
-    output.line(read_shipped(file).decode().rstrip("\n"))
+    output.line(read_bytes(file).decode().rstrip("\n"))
     return 0

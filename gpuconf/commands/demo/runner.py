@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuconf.errors import GpuconfError
-from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.family import AdoptingFamily
 from gpuconf.support.children.run import memory_file, whole_text_of
 
 RESULT = "RESULT "
@@ -156,7 +156,7 @@ class _Child:
 
     def __init__(
         self,
-        family: ProcessFamily,
+        family: AdoptingFamily,
         process: subprocess.Popen[bytes],
         output: int,
         *,
@@ -203,7 +203,7 @@ def _started_child(
     It has ``timeout_s`` in total.  Only the time that we wait for it counts: first for a line that
     starts with ``sign``, then for its end.
     """
-    with memory_file("output") as output, ProcessFamily() as family:
+    with memory_file("output") as output, AdoptingFamily() as family:
         process = family.start(
             command, environ, stdin=subprocess.PIPE, stdout=output, stderr=output
         )

@@ -8,7 +8,7 @@ from gpuconf.basics.units import sized
 from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.measured import MeasuredHolder
 from gpuconf.commands.doctor.report import CardReport, MemoryBar
-from gpuconf.machine.cards import CardLease, Gpu, holders
+from gpuconf.machine.cards import CardLease, Gpu, GpuProcess
 from gpuconf.machine.cards.health import CardHealth
 from gpuconf.machine.cards.holders import Process, holders_of
 from gpuconf.planner import GpuPlan
@@ -76,7 +76,7 @@ def shown_holders(gpu: Gpu, facts: Facts) -> tuple[MeasuredHolder, ...] | None:
     if found is None and not gpu.leases:
         return None
     leases = {process.pid: lease for process, lease in gpu.holders if process is not None}
-    shown = [_shown(holder, leases[holder.pid]) for holder in found or ()]
+    shown = [_shown(listed, known, leases[listed.pid]) for listed, known in found or ()]
     shown += [_leasing(lease) for process, lease in gpu.holders if process is None and lease]
     return tuple(sorted(shown, key=lambda each: -max(each.used_bytes or 0, each.lease_bytes or 0)))
 
@@ -94,15 +94,14 @@ def _leasing(lease: CardLease) -> MeasuredHolder:
     )
 
 
-def _shown(holder: holders.Holder, lease: CardLease | None) -> MeasuredHolder:
-    known = holder.process or Process(holder.pid)
+def _shown(listed: GpuProcess, known: Process, lease: CardLease | None) -> MeasuredHolder:
     return MeasuredHolder(
-        holder.pid,
-        name=holder.name,
+        listed.pid,
+        name=listed.name,
         user=known.user,
-        used_bytes=holder.used_bytes,
+        used_bytes=listed.used_bytes,
         since=_time(known.started) if known.started is not None else None,
-        kind=holder.kind,
+        kind=listed.kind,
         state=known.state,
         is_ours=known.is_ours,
         lease_bytes=None if lease is None else lease.lease_bytes,

@@ -22,7 +22,7 @@ from gpuconf.commands.doctor.gathering import gather
 from gpuconf.commands.doctor.gathering.interpreter import other_interpreter
 from gpuconf.commands.doctor.report import ProfileInForce, Report
 from gpuconf.errors import GpuconfError, ShortageError, UsageError
-from gpuconf.machine.schedulers.assigned import SLURM_VARIABLES
+from gpuconf.machine.schedulers.on_slurm import SLURM_VARIABLES
 
 if TYPE_CHECKING:
     from gpuconf.commands.doctor.live import LiveReport, ProbedFramework

@@ -17,7 +17,7 @@ from gpuconf.commands.ps.document import (
     UserHoldings,
     WaitingProcess,
 )
-from gpuconf.machine.cards import CardLease, Gpu, Inventory, holders, read_inventory
+from gpuconf.machine.cards import CardLease, Gpu, GpuProcess, Inventory, read_inventory
 from gpuconf.machine.cards.holders import Process, holders_of, read_processes
 from gpuconf.machine.leases.files import is_locked
 from gpuconf.machine.leases.folder import (
@@ -139,7 +139,8 @@ def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
     """Yield the leases, then the processes that use memory without one."""
     for lease in gpu.leases:
         yield _leased(lease._replace(used_bytes=None) if lease in gpu.estimated else lease)
-    yield from map(_unleased, holders_of(gpu._replace(processes=gpu.unleased), known) or ())
+    for listed, process in holders_of(gpu._replace(processes=gpu.unleased), known) or ():
+        yield _unleased(listed, process)
 
 
 def _leased(lease: CardLease) -> Holding:
@@ -159,18 +160,17 @@ def _leased(lease: CardLease) -> Holding:
     )
 
 
-def _unleased(holder: holders.Holder) -> Holding:
-    process = holder.process or Process(holder.pid)
+def _unleased(listed: GpuProcess, process: Process) -> Holding:
     return Holding(
-        holder.pid,
+        listed.pid,
         user=process.user,
-        program=process.program or holder.name,
+        program=process.program or listed.name,
         profile=process.profile,
-        used_bytes=holder.used_bytes,
+        used_bytes=listed.used_bytes,
         since=_moment(process.started),
-        kind=holder.kind,
+        kind=listed.kind,
         is_ours=process.is_ours,
-        pids=(holder.pid,),
+        pids=(listed.pid,),
     )
 
 

@@ -44,16 +44,14 @@ class CardHealth(NamedTuple):
     recovery: str | None = None
 
 
-def read_inventory_and_health(
-    *, nvml: ModuleType | None = None
-) -> tuple[Inventory, dict[int, CardHealth]]:
+def read_inventory_and_health() -> tuple[Inventory, dict[int, CardHealth]]:
     """Return the machine's GPUs, and the health of each by its index.
 
     Reads both in one NVML session, because starting NVML takes a second on a machine without
     persistence mode.  If NVML cannot be queried or does not answer in time, the Inventory says why
     and the dict is empty; a failing driver never raises.
     """
-    return ask(nvml, _read_all, lambda problem: (Inventory.unknown(problem), {}))
+    return ask(None, _read_all, lambda problem: (Inventory.unknown(problem), {}))
 
 
 def _read_all(nvml: ModuleType) -> tuple[Inventory, dict[int, CardHealth]]:

@@ -125,6 +125,22 @@ class Share(NamedTuple):
     outside_bytes: int | None = None
 
 
+NO_GPU = "no GPU"
+
+
+class Assigned(NamedTuple):
+    """The part of each GPU that ``scheduler`` (ray, slurm) has assigned; 1 for whole GPUs.
+
+    ``part`` is 0 for no GPU at all, and None if it is unknown; ``why`` explains both to people.
+    ``words`` become the ``assignment`` of a :class:`Share`.
+    """
+
+    scheduler: str
+    part: float | None
+    words: str = ""
+    why: str | None = None
+
+
 class Gpu(NamedTuple):
     """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
 

@@ -4,9 +4,6 @@ NVML reports free and used memory without creating a CUDA context.  Many of its 
 on some machines.  WSL2 reports no memory per process, and unified-memory machines (GB10, Jetson) no
 memory at all.  A container hides other users' processes, and an old driver lacks whole functions.
 So every query goes through `query`, which turns a missing answer into None.
-
-Importing nvidia-ml-py costs some 18 ms, 11 of them for ``ctypes.util``, which every framework
-imports too.  The import happens inside a function, and only if memory figures are needed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The files of the ledger: reads, sweeps, takes and releases leases.
 
 A lease is created under another name, locked and then renamed, so it is always locked when others
-see it.  Its lock shows that the holder is alive: the kernel drops a POSIX lock when its process
-ends, forked children do not inherit it, it survives exec, and F_GETLK shows it to other users and
-other pid namespaces.  A check of pid and start time would consider a holder in another namespace
-dead.
+see it.  Its POSIX lock shows that the holder is alive.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
     free for a lease = free - sum over the other leases of max(0, lease - what its holder uses)
 
-Under WSL2, in containers and in vGPU guests the driver does not say what each holder uses.  There
-the memory in use beyond what others used at the latest grant is attributed to the holders.
-
 The order of the queries matters: first which leases are alive, then who uses how much, then what is
 free.  A holder that takes memory in between is counted twice, which is safe; in another order it
 would not be counted at all.

@@ -136,6 +136,7 @@ def test_a_python_without_gpuconf_is_rehearsed_too(tmp_path: Path) -> None:
 
 
 _DAEMONS = """
+[ "$GPUCONF_NO_RESERVE" ] || exit 1
 echo $GPUCONF_REHEARSAL >{0}/reports
 setsid sh -c 'echo $$ >{0}/1; exec sleep 600' &
 timeout 600 sh -c 'echo $$ >{0}/2; sleep 600; true' &

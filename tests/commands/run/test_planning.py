@@ -33,6 +33,11 @@ CUT = (
             TWO[:1],
             f"limit 4096 MiB on GPU 0 (profile notebook); 4596 MiB {LEASED}",
         ),
+        (
+            {"reserve": "1GiB"},
+            TWO[:1],
+            f"limit 4505 MiB on GPU 0 (profile notebook); 1536 MiB {LEASED}",
+        ),
         ({"memory_limit": "6GiB"}, TWO[:1], f"limit 4505 MiB on GPU 0 (profile notebook){CUT}"),
         (
             {"per_process_gpu_memory_fraction": None, "keep_free": None, "lease": False},

@@ -13,7 +13,7 @@ from gpuconf.basics.state_note import StateNote, encode, this_process
 from gpuconf.basics.terminal import printable
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.machine.cards import Gpu, GpuProcess, Inventory
-from gpuconf.machine.cards.holders import Holder, holders_of, read_processes
+from gpuconf.machine.cards.holders import Process, holders_of, read_processes
 from tests.commands.doctor.doctor_trees import machine, process
 from tests.machine.cards import standin
 from tests.programs.processes import Nvml, run_python
@@ -72,9 +72,9 @@ def test_the_largest_comes_first_and_strangers_are_kept(tmp_path: Path) -> None:
     known = read_processes(Inventory((gpu,)), root=root)
     assert set(known) == {7}
     assert holders_of(gpu, known) == (
-        Holder(8, None, 2 * GIB),
-        Holder(7, "python3", GIB, "compute", known[7]),
-        Holder(9, "Xorg", None, "graphics"),
+        (GpuProcess(8, 2 * GIB), Process(8)),
+        (GpuProcess(7, GIB, "python3"), known[7]),
+        (GpuProcess(9, None, "Xorg", "graphics"), Process(9)),
     )
 
 
@@ -118,10 +118,8 @@ from gpuconf.machine.cards import read_inventory
 from gpuconf.machine.cards.holders import holders_of, read_processes
 inventory = read_inventory()
 processes = read_processes(inventory)
-for holder in holders_of(inventory.gpus[0], processes):
-    known = holder.process
-    parent = known and known.parent
-    print(holder.pid, holder.name, holder.used_bytes, holder.kind, parent, known and known.is_ours)
+for listed, known in holders_of(inventory.gpus[0], processes):
+    print(listed.pid, listed.name, listed.used_bytes, listed.kind, known.parent, known.is_ours)
 """
     out = run_python(program, tmp_path, environ=nvml(standin.Machine((card,))))
     assert out.splitlines() == [

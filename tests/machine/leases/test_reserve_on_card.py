@@ -73,7 +73,8 @@ def test_an_earlier_program_leaves_a_later_one_its_reserve(
         if is_whole:
             assert asked(second, -4096) == "ended"
             (line,) = [each for each in second.log.splitlines() if "above a reservation" in each]
-            assert "MiB, 1524 MiB of it reserved. This process uses 1" in line
+            assert ": 1524 MiB reserved, " in line
+            assert " MiB in use. This process uses 1" in line
 
 
 @pytest.mark.nightly

@@ -12,7 +12,7 @@ from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards.inventory import SCHEDULERS
-from gpuconf.machine.schedulers.assigned import SLURM_VARIABLES
+from gpuconf.machine.schedulers.on_slurm import SLURM_VARIABLES
 from gpuconf.planner.visibility import see
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -56,9 +56,9 @@ def _leftover(facts: Facts) -> Finding:
 def _idle(facts: Facts) -> Iterator[_Idle]:
     for gpu in facts.inventory.gpus:
         for device in (gpu, *gpu.mig_instances):
-            for holder in holders_of(device, facts.processes) or ():
-                if holder.process is not None and holder.process.state in _STATES:
-                    yield _Idle(gpu, holder.process, holder.used_bytes)
+            for listed, process in holders_of(device, facts.processes) or ():
+                if process.state in _STATES:
+                    yield _Idle(gpu, process, listed.used_bytes)
 
 
 def _sentence(idle: _Idle) -> str:

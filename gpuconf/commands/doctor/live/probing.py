@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE
 from gpuconf.commands.doctor import PROBE_TIMEOUT_S
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.live.findings import findings_of
@@ -152,6 +153,7 @@ def _child_environ(environ: Mapping[str, str], profile: str | None) -> dict[str,
     changes = {
         "TF_CPP_MIN_LOG_LEVEL": "0",
         "TF_CPP_VMODULE": f"{modules},dso_loader=1" if modules else "dso_loader=1",
+        NO_RESERVE_VARIABLE: "1",  # what is in use next to the tensors shall be the context
     }
     if profile is not None:
         changes["GPUCONF_PROFILE"] = profile

@@ -90,9 +90,6 @@ def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] 
     plan = gpuconf.plan() if switched_off(os.environ) is None else None
     import gpuconf.auto
 
-    if plan is not None and any(each.preallocated_bytes for each in plan.gpus):
-        # What is in use next to the tensors shall be the context, not the reserve.
-        gpuconf.configure(memory={"hold": False})
     inventory = read_inventory()
     planned = _without_plan(inventory) if plan is None else list(plan.gpus)
     recorder.write("facts", python=sys.executable, **_profile_facts(plan))

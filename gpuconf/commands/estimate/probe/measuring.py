@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE
 from gpuconf.basics.units import GIB, exact_size
 from gpuconf.commands.estimate.calibration import CardProbe, TracedAt, calibrated, probed_batches
 from gpuconf.commands.estimate.estimating import estimate as make_estimate
@@ -148,6 +149,8 @@ def _run(
             announced = doing
         return timeout_s
 
+    # JAX's peak cannot be reset, and would start at the reserve.
+    environ = {**environ, NO_RESERVE_VARIABLE: "1"}
     ended = run_recorded([python, "-m", PROGRAM, order.as_json()], environ, watch=watch)
     return ProbeRun(read_record(ended.record), ended.output, ended.code)
 

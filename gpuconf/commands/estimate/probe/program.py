@@ -45,15 +45,9 @@ def main() -> None:
 def _apply_profile() -> None:
     import gpuconf
 
-    if switched_off(os.environ) is not None:
-        import gpuconf.auto
-
-        return
-    gpuconf.plan()  # fails immediately, where TensorFlow's import would wait for memory
+    if switched_off(os.environ) is None:
+        gpuconf.plan()  # fails immediately, where TensorFlow's import would wait for memory
     import gpuconf.auto
-
-    # JAX's peak cannot be reset, and would start at the reserve.
-    gpuconf.configure(memory={"hold": False})
 
 
 def _described(error: BaseException) -> ProbeError:

@@ -29,7 +29,7 @@ from gpuconf.simcard import CardSpec, XlaSupport, simulated_card
 from gpuconf.simcard.compiling import check_platform
 from gpuconf.simcard.installed import find_frameworks
 from gpuconf.simcard.xla import xla_support
-from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.family import AdoptingFamily
 from gpuconf.support.failures import full_disk
 from gpuconf.support.failures.unsupported import hint_of_refusal, refused_by_xla
 
@@ -209,7 +209,7 @@ class Compiler:
     def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         folder = tempfile.TemporaryDirectory(prefix="gpuconf-xla-")
         self._folder = Path(self._context.enter_context(folder))
-        family = self._context.enter_context(ProcessFamily())
+        family = self._context.enter_context(AdoptingFamily())
         with open(self._folder / "stderr", "wb") as stderr:
             child = family.start(
                 [sys.executable, "-m", _PROGRAM],
