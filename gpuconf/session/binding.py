@@ -189,10 +189,10 @@ class Binding:
                 raise
             if plan is not None:
                 self._print_limits(plan)
-                if any(gpu.preallocated_bytes for gpu in plan.gpus):
-                    from gpuconf.session import refused_growth  # with fcntl, not on Windows
+                if any(gpu.limit_bytes for gpu in plan.gpus):
+                    from gpuconf.session import refused_memory  # with fcntl, not on Windows
 
-                    refused_growth.watch(plan)
+                    refused_memory.watch(plan)
 
     @with_short_tracebacks
     def use(self, uuids: Sequence[str]) -> None:

@@ -86,6 +86,10 @@ class Details(TypedDict, total=False):
     """The check in TensorFlow's allocator that fails after a refusal in a step of XLA."""
     vgpu_limit: str
     """The bytes that HAMi allows a container on the GPU."""
+    gpuconf_profile: str
+    """The profile of gpuconf that set the process's limit."""
+    still_free: str
+    """What was free on the GPU when that limit refused memory."""
     fft: str
     """cuFFT, where it is the library that found no memory."""
     outdated_library: str
@@ -181,6 +185,9 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("allocator_requested", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
     ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
+    ("gpuconf_profile", re.compile(
+        r"limit of this process on .{1,160} is \d{1,9} MiB \(profile ([^)\s]{1,80})\)")),
+    ("still_free", re.compile(r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU are free")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
     ("undefined_symbol", re.compile(

@@ -46,6 +46,12 @@ def limit_of(facts: LogFacts) -> int | None:
     return facts.card.limit_bytes if facts.card is not None else None
 
 
+def our_limit_refused(facts: LogFacts) -> bool:
+    """Whether a limit of gpuconf refused what the GPU had room for."""
+    left = logged_size(facts.details.get("still_free", ""))
+    return left is not None and left > (asked_bytes(facts) or 0)
+
+
 def little_is_free(facts: LogFacts) -> bool:
     """Whether the log shows that other processes hold most of the GPU; False if unknown.
 

@@ -197,6 +197,7 @@ QUESTIONS: dict[str, _Question] = {
     "others-hold-much": memory.others_hold_much,
     "was-free": memory.was_free,
     "larger-than-the-card": memory.is_larger_than_the_card,
+    "our-limit-refused": memory.our_limit_refused,
     "limit-is-low": memory.limit_is_low,
     "limit-is-the-wall": memory.limit_is_the_wall,
     "limit-is-tiny": memory.limit_is_tiny,

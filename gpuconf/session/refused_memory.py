@@ -1,4 +1,4 @@
-"""A line below an out-of-memory error that names who uses the memory above a reservation.
+"""A line below an out-of-memory error: the process's limit, or who uses the rest of the GPU.
 
 The framework's own error has only what it requested and, at most, what is free.
 """
@@ -18,8 +18,8 @@ from gpuconf.planner.plan import label
 
 
 def watch(plan: Plan) -> None:
-    """Explain an out-of-memory error that ends this process, whose ``plan`` reserves a part."""
-    tell_below_traceback("refused growth", functools.partial(_tell, plan))
+    """Explain an out-of-memory error that ends this process, which ``plan`` limits."""
+    tell_below_traceback("refused memory", functools.partial(_tell, plan))
 
 
 def _tell(plan: Plan, error: BaseException) -> None:
@@ -27,21 +27,26 @@ def _tell(plan: Plan, error: BaseException) -> None:
         return
     try:
         found = {gpu.uuid: gpu for gpu in read_with_leases().gpus}
-        for each in plan.gpus:
-            gpu = found.get(each.gpu.uuid)
-            line = None if gpu is None else line_about(each, gpu, os.getpid())
-            if line is not None:
-                say(line)
+        pairs = [(each, found[each.gpu.uuid]) for each in plan.gpus if each.gpu.uuid in found]
+        lines = [who_uses(*pair, os.getpid()) for pair in pairs]
+        if pairs and not any(lines):
+            most_used = max(pairs, key=lambda pair: _own_bytes(pair[1], os.getpid()) or 0)
+            lines = [limit_of(*most_used, plan.profile.name)]
+        for line in filter(None, lines):
+            say(line)
     except Exception as trouble:  # the program is already failing
         debug(f"who uses the GPU could not be read: {trouble!r}")
 
 
-def line_about(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
-    """Return who uses ``gpu`` now, and what the process ``pid`` had reserved of it.
+def who_uses(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
+    """Return who uses ``gpu`` now, and what the process ``pid`` has reserved of it.
 
-    None if the rest of its limit was free for it, or if the driver does not report its use.
+    None if nothing is reserved ahead, if the rest of its limit was free for it, or if the driver
+    does not report its use.
     """
-    own = next((each.used_bytes for each in gpu.processes or () if each.pid == pid), None)
+    if not plan.preallocated_bytes:
+        return None
+    own = _own_bytes(gpu, pid)
     if own is None or gpu.free_bytes is None or plan.most_bytes is None:
         return None
     if gpu.free_bytes >= plan.most_bytes - own:
@@ -53,6 +58,21 @@ def line_about(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
         f"{label(gpu)} has {sized(gpu.free_bytes)} free; used or reserved by {others}. "
         f"This process uses {sized(own)} and has reserved {sized(plan.lease_bytes or 0)}; "
         "memory above a reservation goes to the process that allocates it first"
+    )
+
+
+def _own_bytes(gpu: Gpu, pid: int) -> int | None:
+    return next((each.used_bytes for each in gpu.processes or () if each.pid == pid), None)
+
+
+def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
+    """Return the limit that ``profile`` set, which refused the memory; None without a limit."""
+    if plan.limit_bytes is None or gpu.free_bytes is None:
+        return None
+    return (
+        f"the limit of this process on {label(gpu)} is {sized(plan.limit_bytes)} (profile "
+        f"{profile}); {sized(gpu.free_bytes)} of the GPU are free. `gpuconf plan` shows which "
+        "rule sets the limit"
     )
 
 
