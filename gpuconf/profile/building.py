@@ -25,13 +25,9 @@ def build(
         return None, problems
     root = chain.merged_root(links)
     if overrides:
-        from gpuconf.profile.overrides import to_nodes
+        from gpuconf.profile.overrides import checked_nodes
 
-        changes = to_nodes(overrides)
-        _, problems = reading.read(changes)
-        if problems:
-            raise problems[0]
-        root = nodes.merged(root, changes)
+        root = nodes.merged(root, checked_nodes(overrides))
     values, problems = reading.read(root)
     values.pop("extends", None)
     per_gpu = values.pop("per_gpu", ())
