@@ -11,7 +11,9 @@ import linecache
 import os
 import signal
 import sys
+import types
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -46,17 +48,12 @@ def main() -> None:
     end_with_parent()
     if os.getppid() != parent:  # it had ended before
         return
-    with Connection(socket) as connection:
-        try:
-            setup = connection.recv()
-        except EOFError:
-            return
-        _answer(setup, connection, call, answer)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        connection.send(ANSWERED)
-
-
-def _answer(setup: Setup, connection: Connection, call: int, answer: int) -> None:
+    connection = Connection(socket)
+    try:
+        setup = connection.recv()
+    except EOFError:
+        return
+    files = _files_at(socket, answer)
     try:
         _take_over(setup)
         if setup.is_notebook:
@@ -66,10 +63,30 @@ def _answer(setup: Setup, connection: Connection, call: int, answer: int) -> Non
         result = function(*args, **kwargs)
         del function, args, kwargs
         show_figures()
+        _end_unless_open(files, socket, answer)
         write_result(answer, result)
     except BaseException as error:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _end_unless_open(files, socket, answer)
         write_error(answer, error)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection.send(ANSWERED)
+    connection.close()
+
+
+def _files_at(*descriptors: int) -> list[object]:
+    """Return what identifies the files that are open there."""
+    return [os.fstat(each)[1:3] for each in descriptors]
+
+
+def _end_unless_open(files: list[object], *descriptors: int) -> None:
+    """End this process if it cannot answer, before it writes to a file of the function."""
+    with suppress(OSError):
+        if _files_at(*descriptors) == files:
+            return
+    said = "the function has closed a file descriptor of gpuconf, so its result cannot be sent"
+    print(said, file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def _take_over(setup: Setup) -> None:
@@ -84,4 +101,7 @@ def _take_over(setup: Setup) -> None:
 
 
 if __name__ == "__main__":
+    # For the user's definitions, which must not replace those of this file; __mp_main__ is the name
+    # of the same module in multiprocessing's workers.
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = types.ModuleType("__main__")
     main()
