@@ -11,10 +11,14 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
+import cloudpickle
+
 from gpuconf.errors import UsageError
 from gpuconf.isolation.model_file import ModelFile, file_of, keras_of, load_model
 from gpuconf.isolation.pickling import Pickler, refusal_of
 from gpuconf.isolation.values import write_value
+
+_SPAWNED_MAIN = "__mp_main__"  # the script's name in a spawned worker of multiprocessing
 
 
 def write_call(
@@ -24,6 +28,8 @@ def write_call(
 
     Raises UsageError that names the argument, or variable of the function, that cannot be sent.
     """
+    if _SPAWNED_MAIN in sys.modules:
+        cloudpickle.register_pickle_by_value(sys.modules[_SPAWNED_MAIN])
     try:
         write_value(descriptor, (function, args, kwargs), _ArgumentPickler)
     except Exception as error:
@@ -93,7 +99,8 @@ def _is_importable(name: str) -> bool:
 
 
 def _is_defined_in_main(value: Any) -> bool:
-    if not isinstance(value, (type, types.FunctionType)) or value.__module__ != "__main__":
+    is_definition = isinstance(value, (type, types.FunctionType))
+    if not is_definition or value.__module__ not in ("__main__", _SPAWNED_MAIN):
         return False
     return getattr(sys.modules["__main__"], value.__name__, None) is value
 

@@ -14,6 +14,7 @@ import sys
 import types
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.machinery import ModuleSpec
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -29,14 +30,15 @@ ANSWERED = "answered"
 class Setup(NamedTuple):
     """What the process takes over from the caller.
 
-    ``main_file`` is the caller's script, None in a notebook.  ``sources`` are the entries of
-    `linecache` for code that is in no file, such as a notebook's cells.  ``settings`` are
-    the arguments of `gpuconf.configure`.
+    ``main_file`` is the caller's script, None in a notebook, and ``main_name`` its name after
+    ``python -m``.  ``sources`` are the entries of `linecache` for code that is in no file, such as
+    a notebook's cells.  ``settings`` are the arguments of `gpuconf.configure`.
     """
 
     path: list[str]
     argv: list[str]
     main_file: str | None
+    main_name: str | None
     sources: Mapping[str, Any]
     is_notebook: bool
     settings: Mapping[str, Any]
@@ -93,8 +95,11 @@ def _take_over(setup: Setup) -> None:
     sys.path[:] = setup.path
     sys.argv[:] = setup.argv
     linecache.cache.update(setup.sources)
+    main = sys.modules["__main__"]
+    if setup.main_name is not None:  # where spawned workers import it from
+        main.__spec__ = ModuleSpec(setup.main_name, None)
     if setup.main_file is not None:  # the project's profile is searched from here
-        sys.modules["__main__"].__file__ = setup.main_file
+        main.__file__ = setup.main_file
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", write_through=True)

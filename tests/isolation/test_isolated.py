@@ -204,13 +204,31 @@ def doubled(way, point):
 """
 
 
-def test_pickling_in_the_function_what_the_script_defines(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first_line", "command"), [("", "script.py"), ("from . import __path__", "-m package.script")]
+)
+def test_pickling_in_the_function_what_the_script_defines(
+    tmp_path: Path, first_line: str, command: str
+) -> None:
     """By pickle, and in workers that are forked; spawned ones import the script, as without us."""
     calls = "    for way in ('fork', 'spawn'):\n        print(doubled(way, Point(4))[1].x)\n"
-    guarded = f"{PICKLES}\nif __name__ == '__main__':\n{calls}"
-    (tmp_path / "script.py").write_text(guarded, encoding="utf-8")
-    done = run([sys.executable, "script.py"], tmp_path)
+    script = f"{first_line}\n{PICKLES}\nif __name__ == '__main__':\n{calls}"
+    file = "package/script.py" if first_line else "script.py"
+    write_package(tmp_path, {"package/__init__.py": "", file: script})
+    done = run([sys.executable, *command.split()], tmp_path)
     assert done.stdout == "8\n8\n", done.stderr
+
+
+def test_a_call_in_a_spawned_worker(tmp_path: Path) -> None:
+    """There the script is not `__main__`; its definitions go with the call all the same."""
+    calls = (
+        "def call(x): return doubled('fork', Point(x))[1]\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        made = pool.map(call, [4])[0]\n"
+        "    print(isinstance(made, Point), made.x)\n"
+    )
+    assert run_python(PICKLES + calls, tmp_path) == "True 8\n"
 
 
 def test_a_script_that_its_workers_would_run_again(tmp_path: Path) -> None:
