@@ -73,7 +73,7 @@ def file_of(model: Any, package: str) -> ModelFile:
     from gpuconf.isolation.pickling import pickled, refusal_of
 
     parts = _own_parts(model, package)
-    own = _by_name(each for each in parts if refusal_of(each) is None)
+    own = _by_name(package, (each for each in parts if refusal_of(each) is None))
     with tempfile.TemporaryDirectory() as folder, _named(own):
         path = os.path.join(folder, _FILE)
         model.save(path)
@@ -112,11 +112,14 @@ def _is_in(package: str, module: str) -> bool:
     return module.split(".", maxsplit=1)[0] == package
 
 
-def _by_name(parts: Iterable[Any]) -> dict[str, Any]:
+def _by_name(package: str, parts: Iterable[Any]) -> dict[str, Any]:
     """Return functions and classes by the names under which the file refers to them.
 
-    Keras writes a lambda's code into the file, without the variables that it uses.
+    Keras writes a lambda's code into the file, without the variables that it uses.  A function with
+    a name of Keras's would replace that too.
     """
+    of_functions = ("activations", "losses", "metrics")
+    modules = [import_module(f"{package}.{name}") for name in of_functions]
     found = dict[str, Any]()
     for each in parts:
         name = each.__name__
@@ -124,7 +127,8 @@ def _by_name(parts: Iterable[Any]) -> dict[str, Any]:
             if not (each.__closure__ or each.__code__.co_names):
                 continue
             name = "lambda_of_gpuconf"
-        while name in found:
+        is_function = isinstance(each, types.FunctionType)
+        while name in found or (is_function and any(hasattr(module, name) for module in modules)):
             name += "_"
         found[name] = each
     return found

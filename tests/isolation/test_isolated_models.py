@@ -18,7 +18,7 @@ Y = X[:, :1]
 
 @pytest.mark.parametrize("package", ["keras", "tf_keras"])
 def test_a_model_of_the_users_own_parts(package: str) -> None:
-    """A loss, metrics, activations of the same name, lambdas with what they read, a schedule, an
+    """A loss, metrics, activations named as Keras's, lambdas with what they read, a schedule, an
     initializer and a registered layer: the loaded model computes the same.
     """
     scale = 2.0
@@ -46,10 +46,10 @@ def test_a_model_of_the_users_own_parts(package: str) -> None:
                 return x + 1
 
         def times(factor: float) -> Any:
-            def activation(x: Any) -> Any:
+            def relu(x: Any) -> Any:
                 return x * factor
 
-            return activation
+            return relu
 
         def loss(y: Any, predicted: Any) -> Any:
             return scale * (y - predicted) ** 2
@@ -63,6 +63,7 @@ def test_a_model_of_the_users_own_parts(package: str) -> None:
             keras.layers.Lambda(lambda x: np.float32(scale) * x),
             keras.layers.Dense(4, times(2), kernel_initializer=Ones()),
             keras.layers.Dense(4, times(3)),
+            keras.layers.Dense(4, "relu"),
             Increment(),
             keras.layers.Dense(1, activation=lambda x: scale * x),
         ]
