@@ -190,6 +190,7 @@ class _Process:
 
 
 def _setup(settings: Mapping[str, Any]) -> Setup:
+    main = sys.modules["__main__"]
     cells = {
         name: (entry[0], None, *entry[2:])  # without a time linecache does not look for the file
         for name, entry in list(linecache.cache.items())
@@ -198,7 +199,8 @@ def _setup(settings: Mapping[str, Any]) -> Setup:
     return Setup(
         path=[entry or os.getcwd() for entry in sys.path],
         argv=list(sys.argv),
-        main_file=getattr(sys.modules["__main__"], "__file__", None),
+        main_file=getattr(main, "__file__", None),
+        main_name=getattr(getattr(main, "__spec__", None), "name", None),
         sources=cells,
         is_notebook="ipykernel" in sys.modules,
         settings=settings,

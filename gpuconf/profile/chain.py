@@ -33,13 +33,9 @@ def build(
         return None, problems
     root = merged_root(links)
     if overrides:
-        from gpuconf.profile.overrides import to_nodes
+        from gpuconf.profile.overrides import checked_nodes
 
-        changes = to_nodes(overrides)
-        _, problems = reading.read(changes)
-        if problems:
-            raise problems[0]
-        root = merged(root, changes)
+        root = merged(root, checked_nodes(overrides))
     values, problems = reading.read(root)
     values.pop("extends", None)
     per_gpu = values.pop("per_gpu", ())
