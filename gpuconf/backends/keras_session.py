@@ -79,7 +79,7 @@ def refuse_keras_3(keras: ModuleType) -> None:
     version = str(getattr(keras, "__version__", ""))
     if version.partition(".")[0].isdigit() and int(version.partition(".")[0]) >= 3:
         raise BackendError(
-            f"the profile wants a version-1 session (tensorflow.session: graph), and Keras "
+            f"the profile needs a version-1 session (tensorflow.session: graph), and Keras "
             f"{version} has no set_session",
             hint=f"{_HINT}, and write `import tf_keras as keras` or use tf.keras; or restart with "
             "another profile: `GPUCONF_PROFILE=shared-desktop python ...`",

@@ -129,9 +129,9 @@ def _remarks(gpu: Gpu, facts: Facts, *, is_visible: bool, is_planned: bool) -> l
     if gpu.total_bytes is None and not gpu.mig_instances:
         found.append("memory unknown")
     if gpu.leases:
-        found.append(f"leased, and not taken yet: {sized(gpu.promised_bytes)}")
+        found.append(f"reserved, not in use yet: {sized(gpu.promised_bytes)}")
     if gpu.ahead:
-        found.append(f"{gpu.ahead} program{'' if gpu.ahead == 1 else 's'} in line for memory")
+        found.append(f"{gpu.ahead} program{'' if gpu.ahead == 1 else 's'} waiting for memory")
     if not is_visible:
         found.append("not visible to CUDA programs")
     elif not is_planned and not gpu.mig_instances and facts.profile.plan is not None:

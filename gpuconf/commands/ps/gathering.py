@@ -36,7 +36,7 @@ from gpuconf.machine.leases.view import (
 )
 from gpuconf.machine.policy import current_user, read_policy
 
-_NO_LEDGER_YET = "no program here has leased memory yet"
+_NO_LEDGER_YET = "no program here has reserved memory yet"
 
 
 def read_holdings() -> Holdings:

@@ -31,7 +31,7 @@ _ELSEWHERE = {
     "sbatch": "sbatch ends at once, and Slurm runs the job elsewhere",
     "systemd-run": "the service manager starts the command, in its own environment",
     "tmux": "tmux has its server start the command, in the server's environment",
-    "pipx": "pipx takes PYTHONPATH away, which carries the plan",
+    "pipx": "pipx removes PYTHONPATH, which carries the plan",
 }
 
 # Variables that the plan sets, and that a command must not set again or remove.

@@ -181,7 +181,7 @@ def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
     """Like `read_inventory`, with a binding that has started NVML."""
     count = query(nvml, "nvmlDeviceGetCount")
     if count is None:
-        why = "NVML starts but does not say how many GPUs there are"
+        why = "NVML starts but does not report the number of GPUs"
         return Inventory.unknown(NvmlProblem("other", why))
     return Inventory(
         gpus=tuple(_read_gpu(nvml, index, processes=processes) for index in range(count)),

@@ -204,7 +204,7 @@ def test_without_a_gpu_and_a_ledger(tmp_path: Path, nvml: Nvml) -> None:
     done = run(gpuconf("ps"), tmp_path, environ=environ)
     problem, empty, ledger = done.stdout.splitlines()
     assert problem in plan.stderr
-    assert (empty, ledger) == ("", "no program here has leased memory yet")
+    assert (empty, ledger) == ("", "no program here has reserved memory yet")
     assert (done.returncode, done.stderr) == (0, "")
     assert not (tmp_path / "leases").exists()
     document = shown(tmp_path, environ)

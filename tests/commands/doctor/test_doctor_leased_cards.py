@@ -53,12 +53,12 @@ def test_what_is_promised_is_said_and_not_drawn_as_used() -> None:
     assert (found.promised_bytes, without.promised_bytes) == (3 * GIB, None)
     assert found.bar == without.bar
     assert found.remarks == (
-        "leased, and not taken yet: 3072 MiB",
-        "1 program in line for memory",
+        "reserved, not in use yet: 3072 MiB",
+        "1 program waiting for memory",
     )
     text = "\n".join(line.text for line in lines_of(Report((), cards=(found,))))
     page = page_text(Report((), cards=(found,)))
-    for words in ("leased, and not taken yet: 3072 MiB", "eval.py of bob leases 2048 MiB"):
+    for words in ("reserved, not in use yet: 3072 MiB", "eval.py of bob leases 2048 MiB"):
         assert words in text
         assert words in page
 

@@ -118,7 +118,7 @@ def test_a_limit_that_differs_is_a_warning() -> None:
     made = record(*steps, cards=(card(),))._replace(framework=TORCH, notes=("GPU 0: of 4, 8",))
     start = findings_of([run(made)])[0]
     assert (start.id, start.status) == ("live.torch.start", "warn")
-    assert "PyTorch 2.21.0 did not take all of the profile: GPU 0: of 4, 8" in start.summary
+    assert "PyTorch 2.21.0 did not apply all of the profile: GPU 0: of 4, 8" in start.summary
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_switched_off_and_inside_a_run(card: Card, tmp_path: Path) -> None:
     nested = [*RUN, sys.executable, "-m", "gpuconf", "run"]
     inside = run([*nested, "--", "sh", "-c", "exit 5"], tmp_path, environ=environ(card))
     assert inside.returncode == 5
-    assert "its plan (half-card) holds" in inside.stderr
+    assert "its plan (half-card) applies" in inside.stderr
     another = run([*nested, "--processes", "2", "--", "true"], tmp_path, environ=environ(card))
     assert another.returncode == 2
     assert "leave it first" in another.stderr

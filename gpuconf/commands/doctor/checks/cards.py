@@ -110,7 +110,7 @@ def _display(facts: Facts) -> Finding:
 def _mig(facts: Facts) -> Finding:
     cut = [gpu for gpu in facts.inventory.gpus if gpu.mig_enabled]
     if not cut:
-        return skip("MIG is off, or not in these GPUs" if facts.has_gpu else NO_GPU)
+        return skip("MIG is off, or these GPUs do not support it" if facts.has_gpu else NO_GPU)
     empty = [gpu for gpu in cut if not gpu.mig_instances]
     if empty:
         first = empty[0].index
@@ -130,5 +130,5 @@ CHECKS = (
     Check("cards.reachable", "every GPU answers", _reachable),
     Check("cards.memory", "a GPU has memory left", _memory),
     Check("cards.display", "memory is kept for a display that a GPU drives", _display),
-    Check("cards.mig", "a GPU cut up by MIG has instances", _mig),
+    Check("cards.mig", "a GPU with MIG enabled has instances", _mig),
 )

@@ -102,7 +102,7 @@ def _compute_mode(facts: Facts) -> Finding:
         )
     if not any(modes.values()):
         return skip("the compute mode is not reported")
-    return ok("every GPU takes several programs at once")
+    return ok("every GPU accepts several programs at the same time")
 
 
 def _first(modes: dict[Gpu, str | None], wanted: Callable[[str | None], bool]) -> Gpu | None:
@@ -110,7 +110,7 @@ def _first(modes: dict[Gpu, str | None], wanted: Callable[[str | None], bool]) -
 
 
 CHECKS = (
-    Check("cards.ecc", "no failing memory, no reset that is due", _ecc),
-    Check("cards.xid", "the driver has logged no trouble since the start", _xid),
+    Check("cards.ecc", "no failing memory, and no pending reset", _ecc),
+    Check("cards.xid", "the driver has logged no errors since the start", _xid),
     Check("cards.compute_mode", "programs may share a GPU", _compute_mode),
 )

@@ -31,7 +31,7 @@ def _memory(facts: Facts) -> Finding:
         return warn(
             f"only {sized(available)} of host memory are available: "
             "the kernel may kill a training run",
-            "loading CUDA's libraries alone takes some 2 GiB",
+            "loading CUDA's libraries alone takes about 2 GiB",
             fix="ps -eo pid,user,rss,comm --sort=-rss | head",
         )
     return ok(f"{sized(available)} of host memory are available")

@@ -35,14 +35,14 @@ def _leftover(facts: Facts) -> Finding:
         pids = list(dict.fromkeys(each.process.pid for each in idle))
         return warn(
             "; ".join(dict.fromkeys(map(_sentence, idle))),
-            "its memory comes back when it ends, or `fg` and `kill -CONT` let it go on",
+            "its memory comes back when it ends, or `fg` and `kill -CONT` let it continue",
             fix=_how_to_end(idle, pids),
         )
     strays = [(gpu, stray) for gpu in facts.inventory.gpus if (stray := _unexplained(facts, gpu))]
     if strays:
         listed = "; ".join(f"GPU {gpu.index}: {sized(stray)}" for gpu, stray in strays)
         return warn(
-            f"memory that no process on the driver's list holds: {listed}",
+            f"memory in use by no process on the driver's list: {listed}",
             "a process that is ending, one of another container, or one whose main thread is dead",
             "fuser is in the package psmisc",
             fix="sudo fuser -v /dev/nvidia*   # then: kill PID",

@@ -106,13 +106,13 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
     sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.sums]
     if facts.system.is_wsl and any(gpu.limit_bytes is None for gpu in plan.gpus):
         return warn(
-            f"a program may take: {', '.join(shares)}; under WSL2 running out is not an error",
+            f"a program may use: {', '.join(shares)}; under WSL2 running out is not an error",
             "a program that needs more memory than the GPU has gets slow host memory instead",
             *sums,
             *plan.notes,
             fix="export GPUCONF_PROFILE=shared-desktop",
         )
-    return ok(f"a program may take: {', '.join(shares)}", *sums, *plan.notes)
+    return ok(f"a program may use: {', '.join(shares)}", *sums, *plan.notes)
 
 
 def _environment(facts: Facts) -> Finding:
@@ -121,10 +121,10 @@ def _environment(facts: Facts) -> Finding:
         return skip("there is no plan that variables could undo")
     undone = [setting for setting in profile.settings if setting.why_not is not None]
     if not undone:
-        return ok(f"no variable of yours undoes what profile {profile.name} requests")
+        return ok(f"no environment variable undoes what profile {profile.name} requests")
     variables = dict.fromkeys(each.variable for each in undone if each.variable is not None)
     return warn(
-        f"variables of yours undo what profile {profile.name} requests: "
+        f"environment variables undo what profile {profile.name} requests: "
         f"{', '.join(variables or [setting.name for setting in undone])}",
         *map(str, undone),
         fix=f"unset {' '.join(variables)}"
@@ -134,7 +134,7 @@ def _environment(facts: Facts) -> Finding:
 
 
 CHECKS = (
-    Check("profile.choice", "the profile that applies, and why, is sound", _choice),
-    Check("profile.plan", "the profile can be carried out on this machine now", _plan),
-    Check("profile.environment", "no variable undoes what the profile requests", _environment),
+    Check("profile.choice", "the profile that applies is valid", _choice),
+    Check("profile.plan", "a program can start with the profile now", _plan),
+    Check("profile.environment", "no environment variable undoes the profile", _environment),
 )

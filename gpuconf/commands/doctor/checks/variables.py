@@ -80,8 +80,8 @@ def _torch(facts: Facts, given: Mapping[str, str]) -> Finding | None:
         return None
     bad = [name for name, value in options.items() if any(variables.bad_values(name, value))]
     return warn(
-        f"{' and '.join(options)} are both set and differ: which one torch takes depends on its "
-        "release",
+        f"{' and '.join(options)} are both set and differ: which one torch uses depends on its "
+        "version",
         fix=f"unset {next(iter([*bad, *options]))}",
     )
 
@@ -119,13 +119,13 @@ def _legacy_keras(facts: Facts, given: Mapping[str, str]) -> Finding | None:
 
 
 CHECKS = (
-    Check("environment.growth", "TF_FORCE_GPU_ALLOW_GROWTH is a value TensorFlow reads",
+    Check("environment.growth", "TF_FORCE_GPU_ALLOW_GROWTH has a value that TensorFlow reads",
           _judged("growth")),
     Check("environment.jax_platforms", "JAX_PLATFORMS allows the GPU, and its plugin is installed",
           _judged("jax_platforms", _jax_platforms)),
-    Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is understood and tf_keras there",
+    Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is valid, and tf_keras is installed",
           _judged("legacy_keras", _legacy_keras)),
-    Check("environment.jax_fraction", "JAX's memory fraction is set once, and is a share",
+    Check("environment.jax_fraction", "JAX's memory fraction is set once, and is between 0 and 1",
           _judged("jax_fraction", _jax_fraction)),
     Check("environment.allocator", "no allocator is chosen that voids a memory limit",
           _judged("allocator")),

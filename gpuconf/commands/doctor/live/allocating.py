@@ -110,7 +110,7 @@ class AllocatingBench:
         planned, found = self._planned_bytes(place), self._cards.limit_bytes(place)
         if planned is None or found is None or -_GRANULE_BYTES <= found - planned <= 0:
             return None
-        return f"GPU {place}: a limit of {sized(planned)} was planned, in effect is {sized(found)}"
+        return f"GPU {place}: planned limit {sized(planned)}, actual limit {sized(found)}"
 
     def _planned_bytes(self, place: int) -> int | None:
         plans = self._planned[place : place + 1]

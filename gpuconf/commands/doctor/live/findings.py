@@ -109,7 +109,7 @@ def _start(run: ChildRun) -> Finding:
         summary = f"{framework} lists {listed} of {wanted} GPUs: {reason.summary}"
         return Finding("start", "warn", summary, (*detail, *reason.detail), reason.fix)
     if record.notes:
-        summary = f"{framework} did not take all of the profile: {record.notes[0]}"
+        summary = f"{framework} did not apply all of the profile: {record.notes[0]}"
         return Finding("start", "warn", summary, (*detail, *record.notes[1:]), "gpuconf plan")
     seconds = next((step.seconds for step in record.steps if step.step == "start"), None)
     summary = f"{framework} lists {_gpus(int(listed) if listed.isdecimal() else 0)}"
