@@ -237,7 +237,7 @@ def _notes(
     if correction.note is not None:
         notes.append(correction.note)
     if any(not 1 / _FAR_OFF <= ratio <= _FAR_OFF for ratio in ratios.values()):
-        notes.append("the trace was far off, so take the layers and the phases with care")
+        notes.append("the trace was far off, so layers and phases are only rough")
     first, largest = probe.first_step_bytes, max(each.peak_bytes for each in probe.measured)
     if probe.tier == GPU and first is not None and first > _FIRST_STEP_EXTRA * largest:
         notes.append(

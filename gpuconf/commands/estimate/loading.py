@@ -84,7 +84,7 @@ def _refuse_programs(path: Path) -> None:
     if path.suffix == ".py":
         raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     raise UsageError(
-        f"{str(path)!r} is neither a file that is there nor module:function",
+        f"{str(path)!r} is neither an existing file nor module:function",
         hint=f"give model.keras, or the function that makes the model: {FROM_CODE}",
     )
 

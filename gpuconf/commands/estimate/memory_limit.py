@@ -48,7 +48,7 @@ def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
     """Return what a framework may use of the plan's first GPU; raise UsageError without a limit."""
     name = plan.profile.name
     if not plan.gpus:
-        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be asked"
+        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be queried"
         raise UsageError(f"profile {name} gives no limit here: {reason}", hint=_HINT)
     first = plan.gpus[0]
     source = f"profile {name}, GPU {first.gpu.index}"
@@ -115,7 +115,7 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
 def _nothing_left(card: str, why: str) -> UsageError:
     return UsageError(
         f"nothing is left of a GPU of {card}: {why}",
-        hint="give a larger --card, or say what may be used: --limit 6GiB",
+        hint="give a larger --card, or the limit itself: --limit 6GiB",
     )
 
 

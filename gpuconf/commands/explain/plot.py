@@ -47,7 +47,7 @@ def draw(diagnosis: Diagnosis, path: str) -> None:
         _draw_memory(panels[0], dump)
     if bars:
         _draw_bars(panels[-1], bars, _title(facts))
-    save(figure, path, "gpuconf explain: what held the memory, from a log")
+    save(figure, path, "gpuconf explain: what used the memory, from a log")
 
 
 def has_picture(facts: LogFacts) -> bool:

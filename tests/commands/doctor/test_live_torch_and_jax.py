@@ -76,7 +76,7 @@ def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
     )
     voided = [each for each in report.findings if each.id == "live.torch.memory"]
     assert [each.status for each in voided] == ["fail"]
-    assert "the limit does not hold: 7886 MiB were given at once" in voided[0].summary
+    assert "the limit does not apply: 7886 MiB were given at once" in voided[0].summary
     (start,) = [each for each in report.findings if each.id == "live.jax.start"]
     assert start.status == "fail"
     assert "JAX cannot use the GPU: XLA_CLIENT_MEM_FRACTION is specified" in start.summary
@@ -99,7 +99,7 @@ def test_a_limit_that_does_not_hold() -> None:
     made = record(passed("start"), *steps)._replace(framework=TORCH)
     found = {each.id: each for each in findings_of([run(made)])}
     assert found["live.torch.memory"].status == "fail"
-    assert "the limit does not hold: 9 MiB" in found["live.torch.memory"].summary
+    assert "the limit does not apply: 9 MiB" in found["live.torch.memory"].summary
 
 
 def test_a_jax_that_fell_back_to_the_processor() -> None:

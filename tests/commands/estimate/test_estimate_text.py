@@ -105,7 +105,7 @@ def test_what_building_takes_is_a_row_of_its_own() -> None:
     """It is not rounding, and the formulas are for a step."""
     text = told(estimate(peak_bytes=1500 * MIB, building_bytes=476 * MIB))
     assert "while the model is built; that of a step: in the backward pass, layer stem" in text
-    assert "+  476.0 MiB  more while the model is built, than in a step" in text
+    assert "+  476.0 MiB  more while the model is built than in a step" in text
     assert "+   70.0 MiB  rounding, by the allocator" in text
     assert "1024.0 MiB with rounding\n" in text
 

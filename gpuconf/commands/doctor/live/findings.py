@@ -23,24 +23,24 @@ _ALLOCATING = {
     "start": "starts under the profile, and lists the GPUs that it should",
     "context": "makes a CUDA context on each GPU",
     "memory": "keeps what is copied to each GPU, and its limit is the plan's",
-    "matmul": "computes a matrix product that is right on each GPU (cuBLAS's handle)",
+    "matmul": "computes a correct matrix product on each GPU (cuBLAS's handle)",
     "headroom": "leaves room for its context next to its limit on each GPU",
 }
 LIVE_CHECKS: dict[str, str] = {
     "live.start": "TensorFlow starts under the profile, and lists the GPUs that it should",
     "live.context": "TensorFlow initializes its GPUs, with a CUDA context on each GPU",
-    "live.matmul": "a matrix product comes out right on each GPU (cuBLAS's handle)",
-    "live.convolution": "a convolution comes out right on each GPU (cuDNN's handle)",
+    "live.matmul": "a matrix product is correct on each GPU (cuBLAS's handle)",
+    "live.convolution": "a convolution is correct on each GPU (cuDNN's handle)",
     "live.fit": "Keras takes two training steps on each GPU",
     "live.headroom": "the limit, the CUDA context and cuDNN together fit on each GPU",
     **{f"{each.prefix}.{step}": f"{each.title} {about}"
        for each in (TORCH, JAX) for step, about in _ALLOCATING.items()},
 }  # fmt: skip
 _DONE = {
-    "context": "CUDA contexts are made",
-    "memory": "memory is taken, filled and read back",
-    "matmul": "a matmul is right, with cuBLAS",
-    "convolution": "a convolution is right, with cuDNN",
+    "context": "CUDA contexts are created",
+    "memory": "memory is allocated, filled and read back",
+    "matmul": "a matmul is correct, with cuBLAS",
+    "convolution": "a convolution is correct, with cuDNN",
     "fit": "Keras trains",
 }
 # For cuDNN's and cuBLAS's handles, which growth hides; an estimate, not a measurement.

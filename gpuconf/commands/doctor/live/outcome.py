@@ -179,7 +179,7 @@ def _hung(run: ChildRun, step: LiveStep) -> Reason:
     if run.is_stuck:
         lines = ("not even SIGKILL ended it: it hangs inside the driver", *lines)
     return Reason(
-        f"the probe still was in the {step.step} step after {run.timeout_s:.0f} s, and was ended",
+        f"the probe was still in the {step.step} step after {run.timeout_s:.0f} s, and was ended",
         fixes.SEE_KERNEL_LOG if run.is_stuck else fixes.with_more_time(run.timeout_s),
         lines,
     )

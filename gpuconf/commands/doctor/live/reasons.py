@@ -34,7 +34,7 @@ def reason_of(failed: FailedStep) -> Reason:
     if error.kind == "WrongResultError":
         return _wrong(failed)
     if error.kind == "LimitNotHeldError":
-        why = f"the limit does not hold: {error.message}"
+        why = f"the limit does not apply: {error.message}"
         return Reason(why, "gpuconf doctor environment profile")
     if error.kind in ("ImportError", "ModuleNotFoundError"):
         return _not_importable(failed)

@@ -208,7 +208,7 @@ def _death(done: ProbeRun, failure: Failure) -> str:
     """Describe how a child ended that left no error in its record."""
     code = done.code or 0
     if code == -signal.SIGKILL:
-        return "its process was killed, most likely for want of host memory (SIGKILL)"
+        return "its process was killed, most likely because host memory ran out (SIGKILL)"
     how = f"by {signal_name(-code)}" if code < 0 else f"with exit code {code}"
     return f"its process ended {how}: {failure.message or 'it printed nothing'}"
 
