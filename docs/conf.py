@@ -89,9 +89,22 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "frameworks",
         "clusters",
     ),
-    "Reference": ("reference/commands", "profiles", "reference/python", "causes/index"),
+    "Reference": (
+        "reference/commands",
+        "reference/estimate",
+        "profiles",
+        "reference/python",
+        "causes/index",
+    ),
     "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
-    "Proof": ("proved", "real-gpu", "real-gpu-estimates", "matrix", "trained-models"),
+    "Evidence": (
+        "proved",
+        "evidence/estimate",
+        "real-gpu",
+        "real-gpu-estimates",
+        "matrix",
+        "trained-models",
+    ),
 }
 # Shorter than the pages' own titles.
 TITLES = {
@@ -106,8 +119,10 @@ TITLES = {
     "notebooks": "In notebooks",
     "frameworks": "TensorFlow, JAX, PyTorch",
     "clusters": "Clusters",
+    "reference/estimate": "What estimate reports",
     "causes/index": "Causes of a failure",
     "proved": "What has been proved",
+    "evidence/estimate": "Accuracy of estimate",
     "matrix": "Versions",
     "trained-models": "Trained models",
 }
