@@ -92,6 +92,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Reference": (
         "reference/commands",
         "reference/estimate",
+        "reference/explain",
         "profiles",
         "reference/python",
         "causes/index",
@@ -100,6 +101,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Evidence": (
         "proved",
         "evidence/estimate",
+        "evidence/explain",
         "real-gpu",
         "real-gpu-estimates",
         "matrix",
@@ -120,9 +122,11 @@ TITLES = {
     "frameworks": "TensorFlow, JAX, PyTorch",
     "clusters": "Clusters",
     "reference/estimate": "What estimate reports",
+    "reference/explain": "How explain decides",
     "causes/index": "Causes of a failure",
     "proved": "What has been proved",
     "evidence/estimate": "Accuracy of estimate",
+    "evidence/explain": "Accuracy of explain",
     "matrix": "Versions",
     "trained-models": "Trained models",
 }
