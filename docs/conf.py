@@ -91,6 +91,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Reference": (
         "reference/commands",
+        "reference/doctor",
         "reference/estimate",
         "reference/explain",
         "reference/rehearse",
@@ -123,6 +124,7 @@ TITLES = {
     "notebooks": "In notebooks",
     "frameworks": "TensorFlow, JAX, PyTorch",
     "clusters": "Clusters",
+    "reference/doctor": "What doctor checks",
     "reference/estimate": "What estimate reports",
     "reference/explain": "How explain decides",
     "reference/rehearse": "What rehearse runs",
