@@ -34,7 +34,7 @@ _TEXT = """\
 What `gpuconf estimate` says of a step and what TensorFlow's allocator counted, in MiB, under a
 limit of 11264 MiB. Op by op, *measured* is the peak of the whole process, with the workspaces that
 cuDNN tried in the first step; with XLA it is the second step's, and the first one's is next to it.
-[What to make of it](estimate.md#how-right-it-is).
+[What to make of it](evidence/estimate.md).
 
 """
 _HEAD = (

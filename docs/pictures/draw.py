@@ -19,7 +19,7 @@ from pictures.plots import plotted
 from pictures.terminal import picture
 
 HERE = Path(__file__).parent
-# The worked example of docs/estimate.md.
+# The worked example of docs/reference/estimate.md.
 ESTIMATE = (
     "estimate flow_network:make --batch-size 2 --limit 5.5GiB --workspace-limit 256MiB --no-jit"
 )

@@ -96,7 +96,7 @@ def test_the_estimate_is_that_of_its_page() -> None:
     """The heading is the first line of the page's transcript; what gpuconf estimates of that
     network now is ``check_the_worked_example_of_the_page`` of tests/commands/estimate."""
     shown = " ".join(_lines("estimate"))
-    page = (ROOT / "docs" / "estimate.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "estimate.md").read_text("utf-8")
     _, _, transcript = page.partition(f"$ gpuconf {DRAW.ESTIMATE}\n")
     heading = transcript.partition("\n")[0]
     assert heading.startswith("batch 2: ")

@@ -83,7 +83,7 @@ def holders(facts: LogFacts) -> list[Bar]:
 
 def _title(facts: LogFacts) -> str:
     if facts.allocations is not None:
-        return "held by layer"
+        return "memory by layer"
     named = facts.dump is not None and facts.dump.by_operation
     return "held by operation" if named else "chunks in use, by size"
 

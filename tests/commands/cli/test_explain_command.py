@@ -120,7 +120,7 @@ def test_verbose_has_what_the_short_report_leaves_out(folder: Path) -> None:
     """Tables, every line of evidence, every change; a row is a line where it is not a terminal."""
     log = str(SIMULATED / "logs" / "oom-session-report.log")
     short, long = run_commands(folder, ["explain", log], ["explain", "-v", log])
-    assert "held by layer" not in short.out
+    assert "memory by layer" not in short.out
     assert "\nlayer       memory  node\nconv1      900 MiB\n" in long.out
     assert "harmless:" in long.out
     assert len(long.out.splitlines()) > len(short.out.splitlines()) + 15

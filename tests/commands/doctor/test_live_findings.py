@@ -132,7 +132,7 @@ def test_a_hang() -> None:
     """The step and the seconds; a process that not even SIGKILL ends hangs in the driver."""
     begun = record(*up_to("context", 0), passed("context", 0)._replace(seconds=None), over=False)
     (hung,) = by_id(run(begun, code=None))["live.context"]
-    assert "still was in the context step after 120 s" in hung.summary
+    assert "was still in the context step after 120 s" in hung.summary
     assert "gpuconf doctor --probe --timeout 240" in (hung.fix or "")
     (hurried,) = by_id(run(begun, code=None)._replace(timeout_s=1))["live.context"]
     assert "--timeout 120 " in (hurried.fix or "")

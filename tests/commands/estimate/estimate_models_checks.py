@@ -258,7 +258,7 @@ def check_keras_2() -> None:
 
 
 def check_the_worked_example_of_the_page() -> None:
-    """docs/estimate.md shows what its network needs without XLA: the heading and the fullest row.
+    """docs/reference/estimate.md shows what its network needs without XLA: heading and fullest row.
 
     The peak depends by a megabyte on what the process has traced before.
     """
@@ -266,7 +266,7 @@ def check_the_worked_example_of_the_page() -> None:
     keras.utils.clear_session()  # so that its layers are named as in a fresh process
     network = runpy.run_path(str(root / "docs" / "examples" / "flow_network.py"))["make"]()
     made = op_by_op(network, 2, limit="5.5GiB", workspace_limit="256MiB")
-    page = (root / "docs" / "estimate.md").read_text("utf-8")
+    page = (root / "docs" / "reference" / "estimate.md").read_text("utf-8")
     _, _, shown = page.partition("--workspace-limit 256MiB --no-jit\n")
     peak, stays = re.findall(r"([\d.]+) MiB", shown.partition("\n")[0])[:2]
     assert made.peak_bytes / MIB == pytest.approx(float(peak), rel=1e-3)

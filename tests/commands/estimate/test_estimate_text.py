@@ -112,9 +112,9 @@ def test_what_building_takes_is_a_row_of_its_own() -> None:
 
 def test_what_a_probe_measured_is_a_row_of_its_own() -> None:
     """With its sign; a trace alone has none."""
-    assert "the trace missed" not in told(estimate())
+    assert "missing in the trace" not in told(estimate())
     text = told(estimate(peak_bytes=1000 * MIB, tier=GPU))
-    assert re.search(r"- +24.0 MiB  what the probe has measured", text)
+    assert re.search(r"- +24.0 MiB  measured by the probe", text)
     assert "1000.0 MiB with rounding and what was measured" in text
 
 

@@ -274,7 +274,7 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
          "out of memory: OOM when allocating tensor", "free -h"),
         (failed("InternalError", "Dst tensor is not initialized."), GPU,
          "out of memory: InternalError", "nvidia-smi"),
-        (ProbeRun(_AT, "", -signal.SIGKILL), SIMULATED_CARD, "want of host memory", "--probe"),
+        (ProbeRun(_AT, "", -signal.SIGKILL), SIMULATED_CARD, "host memory ran out", "--probe"),
         (ProbeRun(_AT, "bad\n", -signal.SIGSEGV), GPU, "ended by SIGSEGV: bad", "--probe"),
         (ProbeRun(_AT, "", 3), GPU, "ended with exit code 3: it printed nothing", "--probe"),
         (ProbeRun(_AT, "gpuconf simulated GPU: the program launched the GPU kernel\n  void f()\n",

@@ -48,7 +48,7 @@ def test_pieces(tmp_path: Path) -> None:
 def test_layers(tmp_path: Path) -> None:
     """Where the log has TensorFlow's report, the bars are the layers, with their sizes."""
     texts = drawn(diagnosis_of("logs/oom-session-report.log"), tmp_path)
-    assert {"held by layer", "conv1", "900 MiB", "to_planes", "450 MiB"} <= set(texts)
+    assert {"memory by layer", "conv1", "900 MiB", "to_planes", "450 MiB"} <= set(texts)
     assert "chunks in use, by size" not in texts
 
 
