@@ -130,11 +130,6 @@ def _cudnn(lengths: list[int], cell: tuple[int, ...] = (1, 2, 2)) -> Callable[[]
     return run
 
 
-def _dilated_volume() -> Any:
-    images, kernel = tf.ones([1, 5, 5, 5, 1]), tf.ones([3, 3, 3, 1, 1])
-    return tf.nn.conv3d(images, kernel, [1] * 5, "SAME", dilations=[1, 2, 2, 2, 1]).numpy()
-
-
 _FIRST = ("NHWC",)
 REFUSED = {
     "CTC loss of cuDNN": Refused(_on_gpu(_ctc), ("CTCLossV2",)),
@@ -144,7 +139,6 @@ REFUSED = {
     "channels first: max pool": Refused(_channels_first("max pool"), _FIRST),
     "channels first: average pool": Refused(_channels_first("average pool"), _FIRST),
     "a mask with holes, cuDNN": Refused(_masked_with_holes, ("right-padded",)),
-    "dilations in 3 dimensions": Refused(_dilated_volume, ("cannot compute Conv3D",)),
     "a stride of 0": Refused(_gradient_of_input(strides=(1, 0, 0, 1)), ("from 1 up",)),
     "a gradient of another shape": Refused(
         _gradient_of_input(gradient=(1, 9, 9, 4)), ("does not fit",)

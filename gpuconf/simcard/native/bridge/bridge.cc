@@ -87,7 +87,7 @@ __attribute__((visibility("default"))) void TF_InitKernel() {
   gpuconf::CheckCardIsSimulated();
   gpuconf::ReplaceKernels();
   gpuconf::RegisterHostRnn();
-  gpuconf::RegisterHostConvolutionGradients();
+  gpuconf::RegisterHostConvolutions();
   gpuconf::TakeJitFunctions();
 }
 

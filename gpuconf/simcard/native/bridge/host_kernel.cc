@@ -122,12 +122,6 @@ const char* WhatNoCpuKernelDoes(const tensorflow::NodeDef& node) {
       absl::StartsWith(format, "NC")) {
     return "CPU kernels know channels_last (NHWC) only";
   }
-  std::vector<int32_t> dilations;
-  if (absl::StartsWith(node.op(), "Conv3D") &&
-      tensorflow::TryGetNodeAttr(node, "dilations", &dilations) &&
-      dilations != std::vector<int32_t>(dilations.size(), 1)) {
-    return "CPU kernels know no dilations in 3 dimensions";
-  }
   return nullptr;
 }
 
