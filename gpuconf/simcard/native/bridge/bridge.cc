@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "channels_first.h"
 #include "driver.h"
 #include "host_convolution.h"
 #include "host_kernel.h"
@@ -88,6 +89,7 @@ __attribute__((visibility("default"))) void TF_InitKernel() {
   gpuconf::ReplaceKernels();
   gpuconf::RegisterHostRnn();
   gpuconf::RegisterHostConvolutions();
+  gpuconf::RegisterChannelsFirst();
   gpuconf::TakeJitFunctions();
 }
 

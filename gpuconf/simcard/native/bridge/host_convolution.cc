@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "convolution.h"
 #include "host_kernel.h"
-#include "refusal.h"
 #include "replacements.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -49,10 +48,6 @@ class HostConvolution : public OpKernel {
     if (construction->HasAttr("explicit_paddings")) {  // in two dimensions only
       OP_REQUIRES_OK(construction, construction->GetAttr("explicit_paddings", &paddings_));
     }
-    std::string format;
-    OP_REQUIRES_OK(construction, construction->GetAttr("data_format", &format));
-    OP_REQUIRES(construction, !absl::StartsWith(format, "NC"),
-                CannotCompute(def(), absl::StrCat("CPU kernels want NHWC, not ", format)));
     rank_ = absl::StartsWith(type_string(), "Conv3D") ? 5 : 4;
     OP_REQUIRES(construction, IsPerPixel(strides_) && IsPerPixel(dilations_),
                 absl::InvalidArgumentError(absl::StrCat(
