@@ -96,7 +96,7 @@ def simulated_stage(
     """
     environ, wheels = dict(os.environ), WheelSupport()
     if framework is not None:
-        paths = [str(folder_of(framework, version)), environ.get("PYTHONPATH", "")]
+        paths = [str(folder_of(framework, version, python)), environ.get("PYTHONPATH", "")]
         environ["PYTHONPATH"] = ":".join(filter(None, paths))
         wheels = support_for_command([python], environ=environ)
     spec = CardSpec(

@@ -1,6 +1,6 @@
 """JAX's GPU client, created with the plan's fraction regardless of what the script set before.
 
-Two functions are wrapped (private names of jax 0.4.30 to 0.10.2):
+Two functions are wrapped (private names of jax 0.4.30 to 0.12.0.1):
 
 - ``xla_bridge.discover_pjrt_plugins`` finds the CUDA plugin.  That initializes CUDA, so the visible
   GPUs must be set before; it also reads XLA's variables.

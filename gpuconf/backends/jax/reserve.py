@@ -19,9 +19,11 @@ def take_reserve(
     ``why_not`` is the reason if the client's allocator has no pool.
     """
     jax: Any = sys.modules["jax"]
+    if why_not is None and not hasattr(jax, "ffi"):
+        why_not = "it is allocated with jax.ffi, which came with JAX 0.5"
 
     def allocate(size_bytes: int) -> None:
-        # XLA allocates the result and runs no kernel.  jax.ffi came with JAX 0.5.
+        # XLA allocates the result and runs no kernel.
         shape = jax.ShapeDtypeStruct((size_bytes,), "uint8")
         with jax.ensure_compile_time_eval(), jax.default_device(device):
             jax.ffi.ffi_call("AllocateBuffer", shape)()

@@ -98,9 +98,14 @@ class TorchBuild(NamedTuple):
 
 
 class JaxBuild(NamedTuple):
-    """The variables from which the installed jaxlib reads a memory fraction; empty if unknown."""
+    """What the installed jaxlib reads; empty if unknown.
+
+    ``fractions`` are its variables for a memory fraction, ``allocators`` the values of
+    XLA_PYTHON_CLIENT_ALLOCATOR.
+    """
 
     fractions: tuple[str, ...] = ()
+    allocators: tuple[str, ...] = ()
 
 
 class CudaLibrary(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -104,6 +105,28 @@ def test_without_standard_input(folder: Path) -> None:
     document = Done(done.returncode, done.stdout, done.stderr, "explain").document
     assert done.returncode == 2
     assert "standard input" in document["error"]["message"]
+
+
+def test_a_reader_that_wants_the_first_line(folder: Path) -> None:
+    """``gpuconf explain -v LOG | head -1``: exit 0 and no traceback, also if it has gone already.
+
+    A report fits into a pipe, so `head` may end before it is written, or after.
+    """
+    line = f"{sys.executable} -m gpuconf explain -v a.log | head -1; echo ${{PIPESTATUS[0]}}"
+    done = run(["bash", "-c", line], folder)
+    assert (done.stdout.splitlines(), done.stderr) == ([HEADLINE, "0"], "")
+    reader, writer = os.pipe()
+    os.close(reader)
+    gone = subprocess.run(
+        gpuconf("explain", "-v", "a.log"),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=clean_environment(folder),
+        check=False,
+    )
+    os.close(writer)
+    assert (gone.returncode, gone.stderr) == (0, b"")
 
 
 def test_documents(folder: Path) -> None:

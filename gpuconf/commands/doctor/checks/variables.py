@@ -71,6 +71,21 @@ def _jax_fraction(facts: Facts, given: Mapping[str, str]) -> Finding | None:
     return None
 
 
+def _allocator(facts: Facts, given: Mapping[str, str]) -> Finding | None:
+    """Allocators that the installed jaxlib lacks: 0.4.38 has no `vmm`, for example."""
+    name = "XLA_PYTHON_CLIENT_ALLOCATOR"
+    value, build = given.get(name, ""), facts.packages.jax
+    known = build.allocators if build else ()
+    if not value or not known or value.lower() in known:
+        return None
+    return fail(
+        f"{name}={value} is not an allocator of jaxlib {facts.packages.version('jaxlib')}: JAX "
+        "uses the CPU, and only its log has the ValueError",
+        f"its allocators are {', '.join(known)}",
+        fix=f"unset {name}",
+    )
+
+
 def _torch(facts: Facts, given: Mapping[str, str]) -> Finding | None:
     """Two variables for the same options, of which a release reads one."""
     if facts.packages.version("torch") is None:
@@ -128,7 +143,7 @@ CHECKS = (
     Check("environment.jax_fraction", "JAX's memory fraction is set once, and is between 0 and 1",
           _judged("jax_fraction", _jax_fraction)),
     Check("environment.allocator", "no allocator is chosen that voids a memory limit",
-          _judged("allocator")),
+          _judged("allocator", _allocator)),
     Check("environment.torch_allocator", "torch understands the options for its allocator",
           _judged("torch_allocator", _torch)),
 )  # fmt: skip

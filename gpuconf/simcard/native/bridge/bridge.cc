@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "channels_first.h"
 #include "driver.h"
 #include "host_convolution.h"
 #include "host_kernel.h"
@@ -87,7 +88,8 @@ __attribute__((visibility("default"))) void TF_InitKernel() {
   gpuconf::CheckCardIsSimulated();
   gpuconf::ReplaceKernels();
   gpuconf::RegisterHostRnn();
-  gpuconf::RegisterHostConvolutionGradients();
+  gpuconf::RegisterHostConvolutions();
+  gpuconf::RegisterChannelsFirst();
   gpuconf::TakeJitFunctions();
 }
 
