@@ -91,7 +91,14 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Reference": ("reference/commands", "profiles", "reference/python", "causes/index"),
     "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
-    "Proof": ("proved", "real-gpu", "real-gpu-estimates", "matrix", "trained-models"),
+    "Proof": (
+        "proved",
+        "real-gpu",
+        "real-gpu-estimates",
+        "matrix",
+        "trained-models",
+        "evidence/run",
+    ),
 }
 # Shorter than the pages' own titles.
 TITLES = {
@@ -110,6 +117,7 @@ TITLES = {
     "proved": "What has been proved",
     "matrix": "Versions",
     "trained-models": "Trained models",
+    "evidence/run": "gpuconf run: evidence",
 }
 
 
