@@ -89,7 +89,13 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "frameworks",
         "clusters",
     ),
-    "Reference": ("reference/commands", "profiles", "reference/python", "causes/index"),
+    "Reference": (
+        "reference/commands",
+        "reference/sharing",
+        "profiles",
+        "reference/python",
+        "causes/index",
+    ),
     "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
     "Proof": (
         "proved",
@@ -98,6 +104,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "matrix",
         "trained-models",
         "evidence/run",
+        "evidence/sharing",
     ),
 }
 # Shorter than the pages' own titles.
@@ -118,6 +125,8 @@ TITLES = {
     "matrix": "Versions",
     "trained-models": "Trained models",
     "evidence/run": "gpuconf run: evidence",
+    "evidence/sharing": "Leases: evidence",
+    "reference/sharing": "Leases: the rules",
 }
 
 
