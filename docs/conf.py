@@ -91,6 +91,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Reference": (
         "reference/commands",
+        "reference/images",
         "reference/sharing",
         "profiles",
         "reference/python",
@@ -104,6 +105,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "matrix",
         "trained-models",
         "evidence/clusters",
+        "evidence/images",
         "evidence/run",
         "evidence/sharing",
     ),
@@ -126,8 +128,10 @@ TITLES = {
     "matrix": "Versions",
     "trained-models": "Trained models",
     "evidence/clusters": "Clusters: evidence",
+    "evidence/images": "Images: evidence",
     "evidence/run": "gpuconf run: evidence",
     "evidence/sharing": "Leases: evidence",
+    "reference/images": "gpuconf.images",
     "reference/sharing": "Leases: the rules",
 }
 
