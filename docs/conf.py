@@ -78,6 +78,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Guides": (
         "in-your-script",
         "run",
+        "profiles",
         "sharing",
         "doctor",
         "explain",
@@ -94,7 +95,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "reference/batching",
         "reference/images",
         "reference/sharing",
-        "profiles",
+        "reference/profile-keys",
+        "reference/profiles",
         "reference/python",
         "causes/index",
     ),
