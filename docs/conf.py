@@ -117,7 +117,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 # Shorter than the pages' own titles.
 TITLES = {
     "run": "gpuconf run",
-    "sharing": "Leases, gpuconf ps",
+    "sharing": "Reservations, gpuconf ps",
     "doctor": "gpuconf doctor",
     "explain": "gpuconf explain",
     "estimate": "gpuconf estimate",
@@ -126,19 +126,19 @@ TITLES = {
     "images": "Images from paths",
     "notebooks": "In notebooks",
     "frameworks": "TensorFlow, JAX, PyTorch",
-    "clusters": "Clusters",
+    "clusters": "Ray, Slurm, containers",
     "causes/index": "Causes of a failure",
     "proved": "What has been proved",
     "matrix": "Versions",
     "trained-models": "Trained models",
     "evidence/batching": "Batches: evidence",
-    "evidence/clusters": "Clusters: evidence",
+    "evidence/clusters": "Ray, Slurm, containers: evidence",
     "evidence/images": "Images: evidence",
     "evidence/run": "gpuconf run: evidence",
-    "evidence/sharing": "Leases: evidence",
+    "evidence/sharing": "Reservations: evidence",
     "reference/batching": "Batches: the rules",
     "reference/images": "gpuconf.images",
-    "reference/sharing": "Leases: the rules",
+    "reference/sharing": "Reservations: the rules",
 }
 
 
