@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec
 
-# The deductions in the formula of docs/sharing.md: used by the desktop, kept free, a context.
+# The deductions in the formula of docs/clusters.md: used by the desktop, kept free, a context.
 USED_MIB, KEEP_FREE_MIB, CONTEXT_MIB = 1024, 512, 640
 
 
@@ -29,7 +29,7 @@ class Layout(NamedTuple):
         return CardSpec(total_bytes, USED_MIB * MIB, name=f"GPU {node}", context_bytes=450 * MIB)
 
     def limit_mib(self, node: int) -> int:
-        """The limit of an actor on a node by the formula of docs/sharing.md."""
+        """The limit of an actor on a node by the formula of docs/clusters.md."""
         rest_mib = self.spec(node).total_bytes // MIB - USED_MIB - KEEP_FREE_MIB
         return int(self.share * rest_mib - CONTEXT_MIB)
 

@@ -27,7 +27,7 @@ from profile_schema import build_schema
 from schemas import schema_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "profiles.md"
+PAGE = ROOT / "docs" / "reference" / "profile-keys.md"
 MARK = "<!-- From here on made by `make generated` from gpuconf/profile/schema.py. -->\n"
 # What each command prints with --json; every one may print an error instead.
 DOCUMENTS: dict[str, tuple[type, ...]] = {

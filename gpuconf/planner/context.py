@@ -10,7 +10,7 @@ from gpuconf.basics.units import MIB
 from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.profile.model import MemoryRules
 
-# By major compute capability; docs/sharing.md lists the published figures.  All figures for modern
+# By major compute capability; docs/evidence/sharing.md lists the published figures.  All for modern
 # GPUs come from PyTorch.  With CUDA 12, which loads kernels on first use, none has been published
 # for TensorFlow, or for JAX at work.  The context belongs to the driver and the libraries are the
 # same, so all three share one figure here, a sixth or more above the largest that was found.

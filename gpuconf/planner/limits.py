@@ -1,6 +1,6 @@
 """How much of one GPU this process may take, with the arithmetic behind it.
 
-The rule is the one in docs/profiles.md::
+The rule is the one in docs/reference/profiles.md::
 
     limit = min(fraction × total, memory_limit, free - reserved by others - keep_free - context,
                 each cap of the kernel and of an administrator - context,

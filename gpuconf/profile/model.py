@@ -18,7 +18,7 @@ class OnShortage(NamedTuple):
 
 
 class MemoryRules(NamedTuple):
-    """The ``memory:`` section.  None means "no such rule"; see docs/profiles.md."""
+    """The ``memory:`` section.  None means "no such rule"; see docs/reference/profiles.md."""
 
     allow_growth: bool | None = None
     per_process_gpu_memory_fraction: float | None = None

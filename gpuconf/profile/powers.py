@@ -2,7 +2,7 @@
 
 *Shipped* and *named* files may set any variable that ``compound_rules.env`` allows.  *Found* files,
 which may come from an untrusted repository, may set only those in harmless_variables.yaml.
-docs/profiles.md describes the three levels.  See also ``trust``.
+docs/reference/profiles.md describes the three levels.  See also ``trust``.
 """
 
 from __future__ import annotations
