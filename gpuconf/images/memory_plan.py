@@ -100,7 +100,7 @@ class MemoryPlan(NamedTuple):
             (self.index_bytes, "paths, labels and the epoch's order"),
             (self.cache_bytes, "cache: every picture, one byte per value"),
             (self.batches_bytes, f"batches: ({batches}) × {mib_figure(self.batch_bytes)} MiB"),
-            (self.finished_bytes, f"pictures for the next batch: 2 × {self.workers} workers"),
+            (self.finished_bytes, f"images for the next batch: 2 × {self.workers} workers"),
             (
                 self.workers * self.decoding_bytes,
                 f"decoding: {self.workers} workers × {mib_figure(self.decoding_bytes)} MiB, "

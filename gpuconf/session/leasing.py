@@ -191,7 +191,7 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
         return plan
     note = (
         f"leases are shared only within this container: {folder.path} is its own "
-        f"(docs/sharing.md says how to share the machine's; {VARIABLE}={folder.path} says that "
-        "this is meant)"
+        f"(`gpuconf docs clusters` shows how to share the machine's; {VARIABLE}={folder.path} "
+        "says that this is meant)"
     )
     return plan._replace(notes=(*plan.notes, note))

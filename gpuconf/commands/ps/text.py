@@ -226,4 +226,6 @@ def remark_lines(holdings: Holdings) -> Iterator[Line]:
         yield Line(ledger.problem, "dim", 0)
     elif ledger.is_private:
         private = f"leases are shared only within this container: {ledger.path} is its own"
-        yield Line(f"{private} (docs/sharing.md says how to share the machine's)", "dim", 0)
+        yield Line(
+            f"{private} (`gpuconf docs clusters` shows how to share the machine's)", "dim", 0
+        )

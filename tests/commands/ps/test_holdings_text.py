@@ -143,4 +143,4 @@ def test_a_ledger_of_this_container() -> None:
     private = holdings_of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True))
     lines = text(private, 70)
     assert lines[-2] == "leases are shared only within this container: /dev/shm/gpuconf is its"
-    assert lines[-1].startswith("own (docs/sharing.md says how")
+    assert lines[-1].startswith("own (`gpuconf docs clusters` shows how")
