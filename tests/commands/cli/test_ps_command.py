@@ -160,22 +160,22 @@ def test_a_live_view_that_is_ended(tmp_path: Path, nvml: Nvml) -> None:
     """SIGTERM too restores the terminal."""
     command = gpuconf("ps", "--watch", "0.1")
     with OnTerminal(command, tmp_path, columns=80, environ=nvml("two_cards")) as terminal:
-        terminal.read_until("no process holds")
+        terminal.read_until("no process uses")
         terminal.process.terminate()
         assert terminal.end() == 128 + signal.SIGTERM
-    assert terminal.raw.rindex("\x1b[?1049l") > terminal.raw.rindex("no process holds")
+    assert terminal.raw.rindex("\x1b[?1049l") > terminal.raw.rindex("no process uses")
 
 
 def test_a_live_view_that_is_stopped(tmp_path: Path, nvml: Nvml) -> None:
     """Ctrl-Z gives the terminal back, and the view comes again with SIGCONT."""
     command = gpuconf("ps", "--watch", "0.1")
     with OnTerminal(command, tmp_path, columns=80, environ=nvml("two_cards")) as terminal:
-        terminal.read_until("no process holds")
+        terminal.read_until("no process uses")
         terminal.process.send_signal(signal.SIGTSTP)
         terminal.read_until(r"\x1b\[\?1049l")
         os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED | os.WNOWAIT)
         terminal.process.send_signal(signal.SIGCONT)
-        terminal.read_until(r"(?s)1049l.*1049h.*no process holds")
+        terminal.read_until(r"(?s)1049l.*1049h.*no process uses")
         terminal.press(b"\x03")
         assert terminal.end() == 0
 

@@ -72,7 +72,7 @@ def test_holding_waits_no_longer_than_the_timeout(runner: Runner) -> None:
 
 def test_holding_notices_an_early_death(runner: Runner) -> None:
     """A program that fails before RESULT: an error at once, with its exit code."""
-    with pytest.raises(ProgramDiedError, match=r"fails\.py ended \(exit code 3") as caught:
+    with pytest.raises(ProgramDiedError, match=r"dies\.py ended \(exit code 3") as caught:
         runner.holding("dies.py").__enter__()
     assert caught.value.run.code == 3
 

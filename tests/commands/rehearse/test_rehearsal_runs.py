@@ -38,10 +38,10 @@ def test_exit_codes_and_reports(tmp_path: Path) -> None:
 
 def test_an_uncaught_error_is_noted_and_nothing_else_is_touched(tmp_path: Path) -> None:
     """With the program's own hook in place; PYTHONPATH's own folders and arguments stay."""
-    write_package(tmp_path, {"there/beside.py": "NAME = 'next to'\n"})
+    write_package(tmp_path, {"there/beside.py": "NAME = 'beside'\n"})
     done = run_script(
         tmp_path,
-        "import sys, next to\nsys.excepthook = lambda *_: print(next to.NAME, file=sys.stderr)\n"
+        "import sys, beside\nsys.excepthook = lambda *_: print(beside.NAME, file=sys.stderr)\n"
         "raise KeyError('of the script')",
         PYTHONPATH=str(tmp_path / "there"),
     )
