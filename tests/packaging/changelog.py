@@ -7,7 +7,9 @@ from datetime import date
 from typing import NamedTuple
 
 KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
-_HEADING = re.compile(r"## (?P<name>Unreleased|\d+\.\d+\.\d+)(?: - (?P<date>\d{4}-\d\d-\d\d))?")
+_HEADING = re.compile(
+    r"## (?P<name>Unreleased|\d+\.\d+\.\d+(?:rc\d+)?)(?: - (?P<date>\d{4}-\d\d-\d\d))?"
+)
 
 
 class Section(NamedTuple):
