@@ -89,7 +89,13 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "frameworks",
         "clusters",
     ),
-    "Reference": ("reference/commands", "profiles", "reference/python", "causes/index"),
+    "Reference": (
+        "reference/commands",
+        "profiles",
+        "reference/python",
+        "causes/index",
+        "reference/stability",
+    ),
     "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
     "Proof": ("proved", "real-gpu", "real-gpu-estimates", "matrix", "trained-models"),
 }
