@@ -41,7 +41,7 @@ def _workflow(name: str) -> dict[Any, Any]:
 
 
 def test_the_changelog_keeps_its_form() -> None:
-    """Unreleased comes first, then versions from the newest, each of the six kinds once in each."""
+    """Unreleased comes first, then versions from the newest, each kind at most once in each."""
     names = [section.name for section in CHANGELOG]
     assert names[0] == "Unreleased" or names[0] == __version__
     versions = [Version(name) for name in names if name != "Unreleased"]
