@@ -15,7 +15,7 @@ SELDOM := /(tests|pip|mypyc?|setuptools|sphinx|docutils|debugpy|fontTools|narwha
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-.PHONY: help demo test quick nightly card lint wheel pythons dist generated notebooks transcripts pictures site bench matrix legacy slurm clusters containers models estimates batches gpu clean
+.PHONY: help demo test quick nightly card lint wheel pythons dist workflows generated notebooks transcripts pictures site bench matrix legacy slurm clusters containers models estimates batches gpu clean
 
 help:
 	@printf "%-18s%s\n" "make demo" "the main job, before and after, on the simulated GPU"
@@ -27,6 +27,7 @@ help:
 	@printf "%-18s%s\n" "make wheel" "build sdist and wheel, check them as an index does, try the wheel elsewhere"
 	@printf "%-18s%s\n" "make pythons" "the wheel in clean Pythons 3.10 to 3.14, those that are found"
 	@printf "%-18s%s\n" "make dist" "the same as make wheel, and keep both in dist/ for a release"
+	@printf "%-18s%s\n" "make workflows" "the steps of .github/workflows in a fresh clone; SKIP='make (nightly|matrix)' leaves some out"
 	@printf "%-18s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
 	@printf "%-18s%s\n" "make transcripts" "run the pages' marked commands, and write what they print now (minutes)"
 	@printf "%-18s%s\n" "make pictures" "draw the pictures of README and docs anew, from what the commands print now (minutes)"
@@ -112,6 +113,10 @@ pythons: $(VENV)/.dev
 dist: $(VENV)/.dev
 	rm -rf dist
 	$(BIN)/python -m tests.packaging.check_wheel --keep dist
+
+SKIP ?=
+workflows: $(VENV)/.dev
+	$(BIN)/python -m tests.packaging.run_workflows $(if $(SKIP),--skip '$(SKIP)')
 
 generated: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

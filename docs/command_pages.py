@@ -34,7 +34,7 @@ def _list() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    parsers = _children(build_parser(at_once=list(COMMANDS)))
+    parsers = children(build_parser(at_once=list(COMMANDS)))
     parsers["simcard"] = simcard_parser()
     for name in COMMANDS:
         yield from _command(parsers[name], f"gpuconf {name}", level=2)
@@ -51,7 +51,7 @@ def _command(parser: argparse.ArgumentParser, name: str, level: int) -> Iterator
     yield from _arguments(parser)
     if parser.epilog:
         yield from ("```text", parser.epilog.strip(), "```", "")
-    for word, child in _children(parser).items():
+    for word, child in children(parser).items():
         yield from _command(child, f"{name} {word}", level + 1)
 
 
@@ -88,7 +88,8 @@ def _paragraphs(text: str) -> str:
     return "\n\n".join(" ".join(each.split()) for each in re.split(r"\n\s*\n", text.strip()))
 
 
-def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of a command's own commands, by name."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)

@@ -103,6 +103,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "reference/profiles",
         "reference/python",
         "causes/index",
+        "reference/stability",
     ),
     "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
     "Evidence": (

@@ -6,8 +6,11 @@ import re
 from datetime import date
 from typing import NamedTuple
 
-KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
-_HEADING = re.compile(r"## (?P<name>Unreleased|\d+\.\d+\.\d+)(?: - (?P<date>\d{4}-\d\d-\d\d))?")
+# Those of keepachangelog.com, and what a release cannot do.
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", "Known limits")
+_HEADING = re.compile(
+    r"## (?P<name>Unreleased|\d+\.\d+\.\d+(?:rc\d+)?)(?: - (?P<date>\d{4}-\d\d-\d\d))?"
+)
 
 
 class Section(NamedTuple):

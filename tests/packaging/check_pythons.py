@@ -5,6 +5,7 @@ Each is looked for on PATH, then in pyenv's folder; those not found are named.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 TRY_WHEEL = Path(__file__).with_name("try_wheel.py")
 
 
+@functools.cache
 def find_python(version: str) -> str | None:
     """A Python of this version; None where there is none."""
     candidates = [shutil.which(f"python{version}")]

@@ -1,6 +1,6 @@
 """Whether a tag may become a release; prints its part of the changelog, the release's notes.
 
-``python -m tests.packaging.check_release v0.1.0``
+``python -m tests.packaging.check_release v1.0.0rc1``
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from datetime import date
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,14 @@ def _toml() -> dict[str, Any]:
     return found
 
 
-def _workflow(name: str) -> dict[str, Any]:
+def _workflow(name: str) -> dict[Any, Any]:
     text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
+    found: dict[Any, Any] = yaml.safe_load(text)
     return found
 
 
 def test_the_changelog_keeps_its_form() -> None:
-    """Unreleased comes first, then versions from the newest, each of the six kinds once in each."""
+    """Unreleased comes first, then versions from the newest, each kind at most once in each."""
     names = [section.name for section in CHANGELOG]
     assert names[0] == "Unreleased" or names[0] == __version__
     versions = [Version(name) for name in names if name != "Unreleased"]
@@ -72,10 +73,16 @@ def test_a_tag_that_may_not_become_a_release(tag: str, changelog: list[Section],
         notes_of(tag, "0.1.0", changelog)
 
 
-def test_the_notes_are_the_section() -> None:
-    """An empty Unreleased above it is not an obstacle."""
-    text = "# Changelog\n\n## Unreleased\n\n## 0.1.0 - 2026-11-25\n\n### Added\n\n- x\n"
-    assert notes_of("v0.1.0", "0.1.0", sections(text)) == "### Added\n\n- x"
+@pytest.mark.parametrize("version", ["0.1.0", "1.0.0rc1"])
+def test_the_notes_are_the_section(version: str) -> None:
+    """Of a release and of a candidate, whose tags start the workflow.
+
+    An empty Unreleased above the section is not an obstacle.
+    """
+    text = f"# Changelog\n\n## Unreleased\n\n## {version} - 2026-11-25\n\n### Added\n\n- x\n"
+    assert notes_of(f"v{version}", version, sections(text)) == "### Added\n\n- x"
+    (pattern,) = _workflow("release")[True]["push"]["tags"]  # YAML 1.1 reads the key `on` as True
+    assert fnmatch(f"v{version}", pattern)
 
 
 def test_every_list_of_pythons_is_the_same() -> None:

@@ -19,6 +19,11 @@ def configuring() -> None:
     assert_type(gpuconf.configure(), gpuconf.Activation)
     made = gpuconf.configure("half-card", memory={"memory_limit": "4GiB"}, gpus=[0])
     assert_type(made.profile, str | None)
+    assert_type((made.source, made.disabled), tuple[str | None, str | None])
+    assert_type(made.plan, gpuconf.Plan | None)
+    assert_type(made.environment, dict[str, str])
+    assert_type(made.as_dict(), dict[str, object])
+    print(*made.settings)
     assert_type(gpuconf.activation(), gpuconf.Activation | None)
     assert_type(gpuconf.__version__, str)
 
@@ -27,6 +32,7 @@ def planning() -> None:
     """A plan and its figures."""
     plan = gpuconf.plan("half-card")
     assert_type(plan, gpuconf.Plan)
+    assert_type(plan.notes, tuple[str, ...])
     for each in plan.gpus:
         assert_type(each.limit_bytes, int | None)
         assert_type(each.arithmetic, tuple[str, ...])
@@ -43,14 +49,19 @@ def memory() -> None:
 def explaining(error: Exception, log: bytes) -> None:
     """An exception, a text, or the bytes of a file."""
     for given in (error, "OOM when allocating tensor", log):
-        assert_type(gpuconf.explain(given), gpuconf.Diagnosis)
+        diagnosis = gpuconf.explain(given)
+        assert_type(diagnosis, gpuconf.Diagnosis)
+        words: tuple[str, str, str] = (diagnosis.cause, diagnosis.severity, diagnosis.title)
+        print(words, diagnosis.as_dict())
 
 
 def estimating(model: Any) -> None:
     """A model's memory."""
     estimate = gpuconf.estimate(model, 32, limit="6GiB")
     assert_type(estimate, gpuconf.MemoryEstimate)
-    assert_type(estimate.peak_bytes, int)
+    assert_type(estimate.peak_bytes + estimate.resident_bytes + estimate.batch_size, int)
+    assert_type(estimate.limit_bytes, int | None)
+    assert_type(estimate.fits, bool | None)
     assert_type(estimate.largest_batch, int | None)
 
 
@@ -89,7 +100,11 @@ def failing() -> None:
     """Every error is a GpuconfError with a hint, and of the builtin kind that it resembles."""
     try:
         gpuconf.configure("no-such-profile")
+    except gpuconf.ProfileError as error:
+        assert_type((error.file, error.key), tuple[str | None, str | None])
+        assert_type((error.line, error.column), tuple[int | None, int | None])
     except gpuconf.GpuconfError as error:
+        assert_type(error.message, str)
         assert_type(error.hint, str | None)
     builtin: list[type[Exception]] = [gpuconf.ProfileError, gpuconf.TooLateError]
     value_error: type[ValueError] = gpuconf.ProfileNotFoundError
