@@ -9,14 +9,14 @@ import pytest
 
 from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, CardSpec, simulated_card
-from tests.programs.card_clients import CLIENT, RunClient, StartClient, wait_until
+from tests.programs.card_clients import RunClient, StartClient, wait_until
 from tests.programs.processes import Program
 
 pytestmark = pytest.mark.slow  # starts many programs
 
 FREE = (11264 - 1945) * MIB
 TAKE_AND_WAIT = "cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
-NO_DEVICE, OUT_OF_MEMORY, NOT_INITIALIZED = 100, 2, 3
+NO_DEVICE, OUT_OF_MEMORY = 100, 2
 ZERO = "GPU-0051ca4d-6770-4075-8063-6f6e66000000"
 ONE = "GPU-0151ca4d-6770-4075-8063-6f6e66000001"
 
@@ -68,72 +68,6 @@ def test_cuda_visible_devices(
     assert done.stdout == f"{0 if shown else NO_DEVICE} {shown}\n", done.stderr
 
 
-def test_uuids_are_the_same_everywhere(two_cards: Card, run_client: RunClient) -> None:
-    """The driver, NVML (by the real nvidia-ml-py) and Python name one GPU alike."""
-    code = (
-        "import pynvml as n; n.nvmlInit(); "
-        "print([(cuda.uuid(i), n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)))"
-        " for i in (0, 1)])"
-    )
-    pytest.importorskip("pynvml")
-    expected = [(two_cards.uuid(index), two_cards.uuid(index)) for index in (0, 1)]
-    assert run_client(two_cards, code).stdout == f"{expected}\n"
-
-
-def test_the_primary_context_is_active_only_while_retained(
-    card: Card, run_client: RunClient
-) -> None:
-    """Starting the driver makes no context; the last release ends it and frees its memory."""
-    code = """
-seen = [cuda.is_active()]
-cuda.enter(); cuda.enter(); seen.append(cuda.is_active())
-cuda.allocate(64 * MIB)
-cuda.release(); seen.append(cuda.is_active())
-cuda.release(); seen.append(cuda.is_active())
-cuda.enter(); seen.append(cuda.memory()[0] // MIB)
-print(seen)
-"""
-    done = run_client(card, code)
-    assert done.stdout == f"[False, True, True, False, {11264 - 1945}]\n", done.stderr
-
-
-def test_memory_is_accounted_to_the_byte(card: Card, run_client: RunClient) -> None:
-    """What is free is what is asked for and no byte more, and a free gives it back."""
-    code = f"""
-cuda.enter()
-print(cuda.memory() == ({FREE}, {11264 * MIB}))
-print(cuda.allocate({FREE} + 1)[0], cuda.memory()[0] == {FREE})
-status, address = cuda.allocate({FREE})
-print(status, cuda.memory()[0], cuda.allocate(1)[0])
-print(cuda.free(address), cuda.memory()[0] == {FREE}, cuda.free(address))
-"""
-    done = run_client(card, code)
-    assert done.stdout.splitlines() == [
-        "True",
-        f"{OUT_OF_MEMORY} True",
-        f"0 0 {OUT_OF_MEMORY}",
-        "0 True 1",
-    ], done.stderr
-
-
-def test_copies_and_fills_really_happen_and_stay_in_bounds(
-    card: Card, run_client: RunClient
-) -> None:
-    """Device memory holds what is written; a copy past its end is refused whole."""
-    code = """
-cuda.enter()
-_, a = cuda.allocate(16)
-print(cuda.write(a, b'0123456789abcdef'), cuda.read(a + 4, 4))
-print(cuda.fill32(a, 0x41424344, 2), cuda.read(a, 16))
-print(cuda.write(a + 1, b'x' * 16), cuda.fill32(a, 0, 5), cuda.read(a, 16))
-"""
-    assert run_client(card, code).stdout.splitlines() == [
-        "0 b'4567'",
-        "0 b'DCBADCBA89abcdef'",
-        "1 1 b'DCBADCBA89abcdef'",
-    ]
-
-
 def test_processes_share_one_card(
     card: Card, start_client: StartClient, run_client: RunClient
 ) -> None:
@@ -164,27 +98,6 @@ def test_a_pid_used_again_is_another_process(card: Card, start_client: StartClie
     with open(card.path, "r+b") as file:
         file.write(data)
     assert card.used_bytes() == 1945 * MIB
-
-
-def test_exec_drops_device_memory(card: Card, run_client: RunClient) -> None:
-    """A program that execs another keeps its pid and start, and loses its memory."""
-    after = "cuda.enter(); print(cuda.memory()[0] // MIB)"
-    code = (
-        "cuda.enter(); cuda.allocate(1000 * MIB); "
-        f"os.execv(sys.executable, [sys.executable, {str(CLIENT)!r}, {after!r}])"
-    )
-    assert run_client(card, code).stdout == f"{11264 - 1945}\n"
-
-
-def test_a_forked_child_cannot_use_its_parents_cuda(card: Card, run_client: RunClient) -> None:
-    """As with the real driver; and the child's end takes nothing of the parent's away."""
-    code = f"""
-cuda.enter(); cuda.allocate(100 * MIB)
-if os.fork() == 0:
-    os._exit(cuda.allocate(1)[0] == {NOT_INITIALIZED})
-print(os.waitstatus_to_exitcode(os.wait()[1]), cuda.memory()[0] // MIB)
-"""
-    assert run_client(card, code).stdout == f"1 {11264 - 1945 - 100}\n"
 
 
 @pytest.mark.slow

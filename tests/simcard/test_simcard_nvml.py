@@ -114,37 +114,3 @@ print(json.dumps([[[p.pid, p.usedGpuMemory] for p in each] for each in lists]), 
     listed, _, name = done.stdout.rpartition(" ")
     assert json.loads(listed) == [expected, []], done.stderr
     assert "python" in name
-
-
-def test_asking_makes_no_context(card: Card, run_client: RunClient) -> None:
-    """NVML can be asked without becoming a process on the card, as with the real one."""
-    code = f"""{_ASK}
-gpu = n.nvmlDeviceGetHandleByIndex(0)
-print(cuda.is_active(), len(n.nvmlDeviceGetComputeRunningProcesses(gpu)))
-"""
-    assert run_client(card, code).stdout == "False 0\n"
-
-
-def test_it_must_be_started_and_counts_its_users(card: Card, run_client: RunClient) -> None:
-    """Nothing works before nvmlInit or after the last nvmlShutdown."""
-    code = """
-import pynvml as n
-def count():
-    try: return n.nvmlDeviceGetCount()
-    except n.NVMLError_Uninitialized: return None
-n.nvmlInit(); n.nvmlInit(); seen = [count()]
-n.nvmlShutdown(); seen.append(count())
-n.nvmlShutdown(); seen.append(count())
-print(seen)
-"""
-    assert run_client(card, code).stdout == "[1, 1, None]\n"
-
-
-def test_without_a_card_file_the_driver_is_not_loaded(card: Card, run_client: RunClient) -> None:
-    """nvmlInit fails as on a machine with no driver, not as on one with no GPU."""
-    code = """
-import pynvml as n
-try: n.nvmlInit()
-except n.NVMLError_DriverNotLoaded: print("not loaded")
-"""
-    assert run_client(card, code, GPUCONF_SIMCARD_FILE="").stdout == "not loaded\n"
