@@ -164,19 +164,6 @@ def test_a_suspended_holder_keeps_it(root: Path, ledger: Ledger) -> None:
         os.kill(holder.pid, signal.SIGCONT)
 
 
-def test_who_is_stopped_holds_up_nobody(root: Path, ledger: Ledger) -> None:
-    """A waiting program under ^Z keeps its place; those behind it go on meanwhile."""
-    with held(root, {CARD: 100}, waits=True) as first, held(root, {CARD: 7}, waits=True):
-        assert [each.size_bytes for each in ledger.waiting(CARD)] == [100, 7]
-        before = ledger.waiting(CARD)[1].ticket
-        os.kill(first.pid, signal.SIGSTOP)
-        os.waitpid(first.pid, os.WUNTRACED)
-        assert ledger.waiting(CARD, before, sweep=True) == []
-        os.kill(first.pid, signal.SIGCONT)
-        os.waitpid(first.pid, os.WCONTINUED)
-        assert [each.size_bytes for each in ledger.waiting(CARD, before)] == [100]
-
-
 def test_no_descriptor_is_no_death(root: Path) -> None:
     """A reader that cannot open a lease's file for its own reasons calls nobody dead."""
 
