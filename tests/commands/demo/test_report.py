@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from gpuconf.basics.units import MIB
-from gpuconf.commands.demo.quick import (
-    QuickHalf,
-    quick_holds,
-)
+from gpuconf.commands.demo.quick import QuickHalf, quick_holds
 from gpuconf.commands.demo.report import after_lines, before_lines, lines_of
 from gpuconf.commands.demo.runner import ScriptRun
 from gpuconf.commands.demo.story import Half, holds

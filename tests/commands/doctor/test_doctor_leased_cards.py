@@ -52,10 +52,7 @@ def test_what_is_promised_is_said_and_not_drawn_as_used() -> None:
     found, without = report_of(OF_A_HOLDER, IDLE, ahead=1), report_of(ahead=0)
     assert (found.promised_bytes, without.promised_bytes) == (3 * GIB, None)
     assert found.bar == without.bar
-    assert found.remarks == (
-        "leased, and not taken yet: 3072 MiB",
-        "1 program in line for memory",
-    )
+    assert found.remarks == ("leased, and not taken yet: 3072 MiB", "1 program in line for memory")
     text = "\n".join(line.text for line in lines_of(Report((), cards=(found,))))
     page = page_text(Report((), cards=(found,)))
     for words in ("leased, and not taken yet: 3072 MiB", "eval.py of bob leases 2048 MiB"):

@@ -15,12 +15,7 @@ import pytest
 from gpuconf.commands.doctor.facts import LedgerFacts
 from gpuconf.commands.doctor.gathering.leases import read_ledger_facts
 from gpuconf.machine.leases.ledger import MOST_FILES
-from tests.commands.doctor.lease_programs import (
-    CARD,
-    holder,
-    leave_dead,
-    ledger_in,
-)
+from tests.commands.doctor.lease_programs import CARD, holder, leave_dead, ledger_in
 from tests.programs.processes import run_python
 
 

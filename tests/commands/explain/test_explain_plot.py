@@ -63,8 +63,7 @@ def test_what_the_card_did_not_give(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "log",
-    sorted(path.relative_to(SIMULATED).as_posix() for path in SIMULATED.glob("*/oom-*")),
+    "log", sorted(path.relative_to(SIMULATED).as_posix() for path in SIMULATED.glob("*/oom-*"))
 )
 def test_every_refusal_is_drawn(log: str, tmp_path: Path) -> None:
     """As PNG, without a display; no warning of matplotlib's layout (warnings are errors)."""

@@ -74,10 +74,7 @@ def test_cuda_shows_what_resolve_says(spelling: str | None, inventory: Inventory
     ):
         value = value.replace(word, text) if value else value
     seen = resolve(
-        value,
-        inventory.gpus,
-        device_order="PCI_BUS_ID",
-        driver_version=inventory.driver_version,
+        value, inventory.gpus, device_order="PCI_BUS_ID", driver_version=inventory.driver_version
     )
     expected = [(device.uuid or "")[4:].replace("-", "") for device in seen.devices]
     assert [digits for digits, _ in _ask_cuda(value)] == expected
