@@ -14,7 +14,7 @@ from gpuconf.machine.leases.mutex import Mutex
 from tests.machine.leases.ledgers import as_user, files, held, readable_by_all
 from tests.machine.leases.line import ONE_CARD, START
 from tests.machine.leases.processes import Child, child
-from tests.programs.processes import Nvml, clean_environment, run_python
+from tests.programs.processes import Nvml, clean_environment
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -125,27 +125,6 @@ def test_a_cards_folder_closed_by_another_user(
     assert got == "[1024]"
     assert len(notes) == 1
     assert "Permission denied" in notes[0]
-
-
-def test_a_clock_that_jumps(tmp_path: Path, nvml: Nvml) -> None:
-    """Nothing depends on the time of day: leases and the line are as ever."""
-    program = """
-import itertools
-jumps = itertools.cycle([0.0, 4e9, 1e9, -1e9])
-time.time = lambda: next(jumps)
-time.time_ns = lambda: int(1e9 * next(jumps))
-with child(asks(6144)) as a:
-    a.expect("got 6144 of 0")
-    with child(asks(5120, WAITS)) as b:
-        waiting(1)
-        with child(asks(5120, WAITS)) as c:
-            waiting(2)
-            a.go()
-            b.expect("got 5120 of 0")
-            b.go()
-            c.expect("got 5120 of 0")
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
 
 
 def test_tickets_are_of_the_clock_that_nobody_sets() -> None:
