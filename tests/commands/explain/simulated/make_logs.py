@@ -1,4 +1,4 @@
-"""Make the logs anew: run each program of `recipes` on a simulated card, keep what it printed.
+"""Make the logs anew: run each program of recipes.yaml on a simulated card, keep what it printed.
 
     python -m tests.commands.explain.simulated.make_logs [OPTIONS] [NAME...]
 
@@ -25,8 +25,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.commands.explain.simulated.recipes import RECIPES, Recipe
+import yaml
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
@@ -37,6 +38,26 @@ CUBLAS_MAJOR = 12
 NEUTRAL_FOLDER = "/home/me"
 NEUTRAL_PACKAGES = "/home/me/venv/lib/python3.11"
 LAUNCHER = "ipykernel_launcher.py"  # a notebook's program goes by the name of Jupyter's
+
+
+class Recipe(NamedTuple):
+    """A row of recipes.yaml, which says what each field is."""
+
+    name: str
+    program: str
+    card: str = "--total 2GiB"
+    arguments: Sequence[str] = ()
+    environment: Mapping[str, str] = {}
+    extra: Sequence[str] = ()
+    tensorflow: str = "2.21"
+    preload: str | None = None
+    notebook: bool = False
+
+
+RECIPES = [
+    Recipe(name, **row)
+    for name, row in yaml.safe_load((HERE / "recipes.yaml").read_text(encoding="utf-8")).items()
+]
 # What the simulated card says of itself, which no real card says.
 OWN_LINES = re.compile(rb"^gpuconf: .*\n", re.MULTILINE)
 
@@ -46,7 +67,8 @@ def command(recipe: Recipe, python: str = "python", train: str = "train.py") -> 
     program = [python, train, *recipe.arguments]
     if not recipe.card:
         return program
-    return [python, "-m", "gpuconf.simcard", "run", "--context=0B", *recipe.card, "--", *program]
+    card = ["--context=0B", *recipe.card.split(), "--"]
+    return [python, "-m", "gpuconf.simcard", "run", *card, *program]
 
 
 def shown_command(recipe: Recipe) -> str:
