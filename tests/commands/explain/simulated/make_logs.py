@@ -37,7 +37,6 @@ CUDNN_MAJOR = {"2.15": 8, "2.21": 9}
 CUBLAS_MAJOR = 12
 NEUTRAL_FOLDER = "/home/me"
 NEUTRAL_PACKAGES = "/home/me/venv/lib/python3.11"
-LAUNCHER = "ipykernel_launcher.py"  # a notebook's program goes by the name of Jupyter's
 
 
 class Recipe(NamedTuple):
@@ -89,8 +88,7 @@ def make(recipe: Recipe, python: str) -> Path:
         environment = clean_environment(os.environ, python) | dict(recipe.environment)
         if recipe.preload is not None:
             environment["LD_PRELOAD"] = str(build(recipe, folder))
-        train = LAUNCHER if recipe.notebook else "train.py"
-        printed = run(command(recipe, python, train), folder, environment)
+        printed = run(command(recipe, python), folder, environment)
         if recipe.notebook:
             printed = (folder / "notebook.ipynb").read_bytes()
         log = LOGS / f"{recipe.name}.{'ipynb' if recipe.notebook else 'log'}"
@@ -101,8 +99,7 @@ def make(recipe: Recipe, python: str) -> Path:
 
 def lay_out(recipe: Recipe, folder: Path) -> None:
     """Copy the program as ``train.py``, whose name then tells nothing, and those beside it."""
-    train = LAUNCHER if recipe.notebook else "train.py"
-    shutil.copyfile(PROGRAMS / f"{recipe.program}.py", folder / train)
+    shutil.copyfile(PROGRAMS / f"{recipe.program}.py", folder / "train.py")
     for name in recipe.extra:
         shutil.copyfile(PROGRAMS / f"{name}.py", folder / f"{name}.py")
 
@@ -164,7 +161,6 @@ def replacements(folder: Path, python: str) -> Iterator[tuple[str, str]]:
     """Pairs of what this machine calls a thing and its neutral name, the longest paths first."""
     asked = "import sys; print(*sorted({sys.prefix, sys.base_prefix}, key=len), sep='\\n')"
     prefixes = subprocess.check_output([python, "-c", asked], text=True).split()
-    yield str(folder / LAUNCHER), f"{NEUTRAL_PACKAGES}/site-packages/{LAUNCHER}"
     yield str(folder), NEUTRAL_FOLDER
     for prefix in (str(Path(python).parent.parent), *reversed(prefixes)):
         for version in ("python3.10", "python3.11", "python3.12", "python3.13"):
