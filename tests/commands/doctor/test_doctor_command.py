@@ -21,7 +21,6 @@ from gpuconf.commands.doctor.gathering.libraries import wanted_sonames
 from tests.commands.cli.commands import Done, Job, run_jobs
 from tests.commands.doctor.doctor_commands import troubles
 from tests.commands.doctor.doctor_trees import library, machine, package, process
-from tests.machine.cards import standin
 from tests.programs.processes import Nvml, run_python, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
@@ -281,13 +280,10 @@ def test_a_page_that_cannot_be_written_is_an_error(done: dict[str, Done]) -> Non
     assert done["no page"].document
 
 
-def test_the_doctor_starts_nvml_once(tmp_path: Path) -> None:
+def test_the_doctor_starts_nvml_once(tmp_path: Path, nvml: Nvml) -> None:
     """On a machine without persistence mode each start takes a second."""
-    if standin.compiler() is None:
-        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
     log = tmp_path / "log"
-    environ = standin.environment("desktop", tmp_path / "standin", log=log)
-    run_jobs(tmp_path, Job(["doctor", "cards"]), environ=environ)
+    run_jobs(tmp_path, Job(["doctor", "cards"]), environ=nvml("desktop", log=log))
     assert log.read_text().split() == ["init", "shutdown"]
 
 

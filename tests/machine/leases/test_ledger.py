@@ -94,22 +94,6 @@ def test_a_new_lease_takes_the_place_of_the_old(root: Path, ledger: Ledger) -> N
         assert files(root) == []
 
 
-def test_back_to_what_was_held(root: Path, ledger: Ledger) -> None:
-    """What came after a snapshot is released, what was held then stays."""
-
-    def act(own: Ledger) -> str:
-        own.take({CARD: 100}, NOTE, next_ticket())
-        before = own.snapshot()
-        own._make(OTHER_CARD, "lease", next_ticket(), 5, NOTE)
-        own.release_but(before)
-        return "back"
-
-    with child(acting(root, act)) as holder:
-        holder.expect("back")
-        assert len(files(root)) == 1
-        assert sizes(ledger) == [100]
-
-
 def test_all_cards_or_none(root: Path, ledger: Ledger) -> None:
     """Where one card's folder cannot be written, what is held stays, and nothing else is."""
     (root / OTHER_CARD).write_text("no folder")
