@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 
 import pytest
 
 from gpuconf.basics.units import MIB
+from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.machine.cards.visible_devices import resolve
 from gpuconf.simcard import Card, CardSpec, simulated_card
+from tests.machine.cards.spellings import SPELLINGS, spelled
 from tests.programs.card_clients import RunClient, StartClient, wait_until
-from tests.programs.processes import Program
+from tests.programs.processes import Program, run_with
 
 pytestmark = pytest.mark.slow  # starts many programs
 
 FREE = (11264 - 1945) * MIB
 TAKE_AND_WAIT = "cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
 NO_DEVICE, OUT_OF_MEMORY = 100, 2
-ZERO = "GPU-0051ca4d-6770-4075-8063-6f6e66000000"
-ONE = "GPU-0151ca4d-6770-4075-8063-6f6e66000001"
 
 
 def _take(start_client: StartClient, card: Card, mib: int) -> Program:
@@ -27,45 +30,40 @@ def _take(start_client: StartClient, card: Card, mib: int) -> Program:
     return child
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, [ZERO, ONE]),
-        ("", []),
-        ("0", [ZERO]),
-        ("1,0", [ONE, ZERO]),
-        ("0, 1", [ZERO, ONE]),
-        ("1gpu", [ONE]),
-        ("0,0", []),
-        ("1,0,1", []),
-        ("-1", []),
-        ("1,-1,0", [ONE]),
-        ("0,2,1", [ZERO]),
-        ("0,,1", [ZERO]),
-        ("two", []),
-        (ONE, [ONE]),
-        (ONE.upper(), [ONE]),
-        ("GPU-01", [ONE]),
-        ("GPU-01,GPU-00", [ONE, ZERO]),
-        ("GPU-0", []),
-        ("GPU-01,GPU-0", [ONE]),
-        ("GPU-ff", []),
-        (ONE + "0", []),
-        ("gpu-01", []),
-        ("GPU-01,GPU-0151", []),
-        ("GPU-01,0", [ONE]),
-        ("1,GPU-00", [ONE]),
-        ("MIG-01", []),
-    ],
-)
-def test_cuda_visible_devices(
-    two_cards: Card, run_client: RunClient, value: str | None, shown: list[str]
-) -> None:
-    """A repeat empties the list, an invalid entry ends it, prefixes must be unique."""
-    environ = {} if value is None else {"CUDA_VISIBLE_DEVICES": value}
-    code = "print(cuda.started, [cuda.uuid(i) for i in range(cuda.count())])"
-    done = run_client(two_cards, code, **environ)
-    assert done.stdout == f"{0 if shown else NO_DEVICE} {shown}\n", done.stderr
+# What a child of the program that has started CUDA with each value is shown.
+VISIBLE = """
+import json, os, sys
+from tests.programs.cuda_client import Cuda
+for value in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        if value is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = value
+        cuda = Cuda()
+        uuids = [cuda.uuid(index) for index in range(cuda.count())]
+        print(json.dumps([value, cuda.started, uuids]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_cuda_visible_devices(two_cards: Card) -> None:
+    """A repeat empties the list, an invalid entry ends it, prefixes must be unique.
+
+    Each spelling shows what `resolve` says, as a real GPU does: test_hardware_on_gpu.
+    """
+    gpus = tuple(Gpu(index, two_cards.uuid(index), "a card") for index in (0, 1))
+    spellings = [spelled(each, gpus[1].uuid or "") for each in SPELLINGS["real GPU"]]
+    spellings += [value for value, _ in SPELLINGS["four cards"]]
+    spellings += ["GPU-01,GPU-00", "GPU-01,GPU-0151", "1,GPU-00"]
+    environ = two_cards.environment(os.environ)
+    environ.pop("CUDA_VISIBLE_DEVICES", None)
+    done = run_with([sys.executable, "-c", VISIBLE, json.dumps(spellings)], environ)
+    expected = []
+    for value in spellings:
+        seen = resolve(value, gpus, device_order="PCI_BUS_ID").devices
+        expected.append([value, 0 if seen else NO_DEVICE, [gpu.uuid for gpu in seen]])
+    assert [json.loads(line) for line in done.stdout.splitlines()] == expected, done.stderr
+    assert max(len(uuids) for _, _, uuids in expected) == 2
 
 
 def test_processes_share_one_card(
