@@ -17,8 +17,8 @@ from gpuconf.errors import ShortageError
 from gpuconf.machine.cards import CardLease
 from tests.commands.cli.commands import Job, run_jobs
 from tests.commands.doctor.doctor_machines import card, profile
-from tests.commands.doctor.lease_programs import holder, ledger_in
 from tests.machine.cards import standin
+from tests.machine.leases.ledgers import held, ledger_in
 from tests.programs.processes import Nvml
 
 OF_A_HOLDER = CardLease(4242, 4 * GIB, 3 * GIB, "train.py", "alice", is_ours=False, pids=(4242,))
@@ -87,7 +87,7 @@ def test_the_plan_counts_leases_that_live(nvml: Nvml, tmp_path: Path) -> None:
         for name in ("some", "none")
     ]
     environ = {**nvml(machine), "GPUCONF_LEASES": str(ledger)}
-    with holder(ledger, card=standin.uuid(0), size_bytes=2 * GIB) as process:
+    with held(ledger, {standin.uuid(0): 2 * GIB}) as process:
         some, none = (done.document for done in run_jobs(tmp_path, *jobs, environ=environ))
     assert some["gpus"][0]["limit_bytes"] == 4 * GIB - MIB
     assert none["gpus"][0]["limit_bytes"] == 6 * GIB - MIB
