@@ -93,10 +93,6 @@ with child(other) as b:
 def test_a_long_line(tmp_path: Path, nvml: Nvml) -> None:
     """Only the first asks NVML; all leave, by ^C, killed, or served; nothing is left of them."""
     log = tmp_path / "calls"
-    environ = nvml(ONE_CARD)
-    facts = Path(environ["STANDIN_NVML"])
-    logged = tmp_path / "machine.txt"
-    logged.write_text(f"call_log {log}\n{facts.read_text()}")
     program = f"""
 LOG = Path({str(log)!r})
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -130,4 +126,4 @@ with ExitStack() as stack:
         last.expect("got 8192 of 0")
         assert files() == files("lease") and len(files()) == 1
 """
-    run_python(START + program, tmp_path, environ={**environ, "STANDIN_NVML": str(logged)})
+    run_python(START + program, tmp_path, environ=nvml(ONE_CARD, call_log=log))

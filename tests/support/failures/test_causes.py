@@ -16,17 +16,7 @@ from tests.planner.cards import asking, card, machine
 
 # A line for each cause that a line tells.
 LINES = yaml.safe_load(Path(__file__).with_name("causes.yaml").read_text(encoding="utf-8"))
-PIECES = """\
-Allocator (GPU_0_bfc) ran out of memory trying to allocate 300B (rounded to 512)requested by op A
-BFCAllocator dump for GPU_0_bfc
-InUse at 7f of size 1024 next 1
-Free  at 7f of size 256 next 2
-Free  at 7f of size 256 next 3
-1 Chunks of size 1024 totalling 1.0KiB
-Limit:                            1536
-InUse:                            1024
-MaxInUse:                         1024
-"""
+PIECES = Path(__file__).with_name("pieces.log").read_text(encoding="utf-8")
 # Told by the same lines, with figures or with a framework's name: see test_facts and below.
 SAME_LINES = {("fragmentation", "oom-device-tensor"), ("jax-oom", "oom-device-tensor")}
 EDGES = [
