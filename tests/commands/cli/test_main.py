@@ -164,14 +164,6 @@ def test_closed_and_full_streams(tmp_path: Path, nvml: Nvml) -> None:
     assert err == ("gpuconf: error: the output cannot be written: No space left on device\n" * 2)
 
 
-def test_an_ascii_terminal(tmp_path: Path, nvml: Nvml) -> None:
-    """Where × cannot be written, a question mark is."""
-    environ = {**nvml("desktop"), "PYTHONIOENCODING": "ascii"}
-    done = run(gpuconf("plan"), tmp_path, environ=environ)
-    assert done.returncode == 0
-    assert "fraction 0.7 ? 12088 MiB" in done.stdout
-
-
 @pytest.mark.slow
 def test_colour_and_width(tmp_path: Path) -> None:
     """Colour on a terminal, unless set otherwise; a table folds to the terminal's width."""

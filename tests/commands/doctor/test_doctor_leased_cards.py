@@ -9,14 +9,12 @@ import pytest
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.doctor.cards import cards_of
-from gpuconf.commands.doctor.checks import CHECKS, run_check
 from gpuconf.commands.doctor.page import page_text
 from gpuconf.commands.doctor.report import CardReport, Report
 from gpuconf.commands.doctor.text import lines_of
-from gpuconf.errors import ShortageError
 from gpuconf.machine.cards import CardLease
 from tests.commands.cli.commands import Job, run_jobs
-from tests.commands.doctor.doctor_machines import card, profile
+from tests.commands.doctor.doctor_machines import card
 from tests.machine.cards import standin
 from tests.machine.leases.ledgers import held, ledger_in
 from tests.programs.processes import Nvml
@@ -64,15 +62,6 @@ def test_without_a_list_of_processes_leases_are_shown() -> None:
     """Unknown stays None where nothing is leased either."""
     assert report_of(processes=None).holders is None
     assert [each.pid for each in report_of(ELSEWHERE, processes=None).holders or ()] == [7]
-
-
-def test_a_shortage_names_gpuconf_ps_with_leases_and_without() -> None:
-    """It shows both who uses memory and who leases it; nvidia-smi does not show a lease."""
-    check = next(each for each in CHECKS if each.id == "profile.plan")
-    short = profile(plan=None, plan_error=ShortageError("not enough GPU memory"))
-    leased = short._replace(inventory=card(leases=(IDLE,)).inventory)
-    for facts in (short, leased):
-        assert (run_check(check, facts).fix or "").startswith("gpuconf ps ")
 
 
 @pytest.mark.slow

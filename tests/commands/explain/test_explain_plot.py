@@ -135,9 +135,3 @@ def test_a_long_name_keeps_its_end(tmp_path: Path) -> None:
         tmp_path,
     )
     assert any(text.startswith("…") and len(text) <= 48 for text in texts), texts
-
-
-def test_a_folder_that_went_away(tmp_path: Path) -> None:
-    """Is an OSError, which the command tells without losing the diagnosis."""
-    with pytest.raises(OSError, match="nosuch"):
-        plot.draw(diagnosis_of("logs/fragmentation.log"), str(tmp_path / "nosuch" / "a.png"))
