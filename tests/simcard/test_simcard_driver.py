@@ -58,11 +58,11 @@ def test_cuda_visible_devices(two_cards: Card) -> None:
     environ = two_cards.environment(os.environ)
     environ.pop("CUDA_VISIBLE_DEVICES", None)
     done = run_with([sys.executable, "-c", VISIBLE, json.dumps(spellings)], environ)
-    expected = []
+    expected: list[tuple[str | None, int, list[str | None]]] = []
     for value in spellings:
         seen = resolve(value, gpus, device_order="PCI_BUS_ID").devices
-        expected.append([value, 0 if seen else NO_DEVICE, [gpu.uuid for gpu in seen]])
-    assert [json.loads(line) for line in done.stdout.splitlines()] == expected, done.stderr
+        expected.append((value, 0 if seen else NO_DEVICE, [gpu.uuid for gpu in seen]))
+    assert [tuple(json.loads(line)) for line in done.stdout.splitlines()] == expected, done.stderr
     assert max(len(uuids) for _, _, uuids in expected) == 2
 
 
