@@ -11,10 +11,10 @@ import pytest
 
 from gpuconf.machine.leases.lease import next_ticket
 from gpuconf.machine.leases.mutex import Mutex
-from tests.machine.leases.ledgers import as_user, files, held, readable_by_all
+from tests.machine.leases.ledgers import as_user, files, held, ledger_in, readable_by_all
 from tests.machine.leases.line import ONE_CARD, START
 from tests.machine.leases.processes import Child, child
-from tests.programs.processes import Nvml, clean_environment
+from tests.programs.processes import Nvml, run
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -32,15 +32,8 @@ def planned(
     """What a program prints that plans for ``mib``: its leases, and each note."""
     script = folder / "program.py"
     script.write_text(START + _PROGRAM.format(mib=mib, longest_wait_s=longest_wait_s))
-    done = subprocess.run(
-        [*before, sys.executable, "-W", "error", str(script)],
-        cwd=folder,
-        env=clean_environment(folder, environ),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = run([*before, sys.executable, "-W", "error", str(script)], folder, environ=environ)
+    done.check_returncode()
     return done.stdout.splitlines()
 
 
@@ -52,10 +45,7 @@ def in_mounts(command: str) -> list[str]:
 @pytest.fixture
 def made_ledger(tmp_path: Path) -> Path:
     """A ledger where programs of this test find it, ready to be mounted over."""
-    folder = tmp_path / "leases"
-    folder.mkdir()
-    folder.chmod(0o1777)
-    return folder
+    return ledger_in(tmp_path / "leases")
 
 
 @pytest.mark.slow
