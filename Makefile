@@ -18,8 +18,8 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 .PHONY: help demo test quick nightly card lint wheel pythons dist generated notebooks transcripts pictures site bench matrix legacy slurm clusters containers models estimates batches gpu clean
 
 help:
-	@printf "%-18s%s\n" "make demo" "the main job, before and after, on the simulated card"
-	@printf "%-18s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
+	@printf "%-18s%s\n" "make demo" "the main job, before and after, on the simulated GPU"
+	@printf "%-18s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated GPU included)"
 	@printf "%-18s%s\n" "make quick" "the tests that start no TensorFlow (under a minute)"
 	@printf "%-18s%s\n" "make nightly" "all of them, and studies that make test leaves out; a new TensorFlow for each program"
 	@printf "%-18s%s\n" "make mutants" "break gpuconf line by line, and list what no test notices (FOLDERS=\"leases cli\")"
@@ -31,14 +31,14 @@ help:
 	@printf "%-18s%s\n" "make transcripts" "run the pages' marked commands, and write what they print now (minutes)"
 	@printf "%-18s%s\n" "make pictures" "draw the pictures of README and docs anew, from what the commands print now (minutes)"
 	@printf "%-18s%s\n" "make site" "build the documentation site into build/site; a warning or a broken link fails"
-	@printf "%-18s%s\n" "make notebooks" "run the notebooks of docs/notebooks on simulated cards, and write what they show now"
+	@printf "%-18s%s\n" "make notebooks" "run the notebooks of docs/notebooks on simulated GPUs, and write what they show now"
 	@printf "%-18s%s\n" "make bench" "what import gpuconf.auto and the commands cost"
 	@printf "%-18s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
 	@printf "%-18s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
-	@printf "%-18s%s\n" "make slurm" "real Slurm on this machine, with shards of a simulated card (needs root)"
-	@printf "%-18s%s\n" "make clusters" "64 actors of Ray on 8 simulated cards: whether shares hold"
+	@printf "%-18s%s\n" "make slurm" "real Slurm on this machine, with shards of a simulated GPU (needs root)"
+	@printf "%-18s%s\n" "make clusters" "64 actors of Ray on 8 simulated GPUs: whether shares hold"
 	@printf "%-18s%s\n" "make containers" "leases between real containers and this machine (needs Docker or Podman)"
-	@printf "%-18s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
+	@printf "%-18s%s\n" "make models" "22 models trained on the CPU and on the simulated GPU (an hour or so)"
 	@printf "%-18s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
 	@printf "%-18s%s\n" "make batches" "what batches that survive cost, and images per second (half an hour or so)"
 	@printf "%-18s%s\n" "make gpu" "the acceptance on this machine's real GPU"
@@ -87,7 +87,7 @@ FOLDERS ?= leases
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(FOLDERS)
 
-# The simulated card and its kernel bridge, for which no test then waits.
+# The simulated GPU and its kernel bridge, for which no test then waits.
 card: $(VENV)/.installed
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m gpuconf.simcard build
 

@@ -4,7 +4,7 @@ Prints a table and, with ``--write FILE``, writes it.  Each case runs two steps 
 the peak is that of TensorFlow's allocator.  The first step's peak is shown in addition: in it cuDNN
 and XLA try algorithms.  With ``--file FILE``, measurements are stored there, and not repeated; on a
 machine without a GPU the table has those of the file.  ``--card simulated`` measures on a simulated
-card.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU and a file.
+GPU.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU and a file.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _TEXT = """\
 
 What `gpuconf estimate` says of a step and what TensorFlow's allocator counted, in MiB, under a
 limit of 11264 MiB. Op by op, *measured* is the peak of the whole process, with the workspaces that
-cuDNN tried in the first step; with XLA it is the second step's, and the first one's is beside it.
-[What to make of it](estimate.md#how-right-it-is).
+cuDNN tried in the first step; with XLA it is the second step's, and the first one's is next to it.
+[What to make of it](evidence/estimate.md).
 
 """
 _HEAD = (
@@ -93,7 +93,7 @@ def main() -> int:
     wanted = options.models or (MODELS if may_measure else "")
     cases = only_models(tuned_cases(), wanted.split(","))
     kept = Measurements(options.file)
-    source = options.file if options.file is not None else f"{options.card} card"
+    source = options.file if options.file is not None else f"{options.card} GPU"
     facts = f"{machine('tensorflow', 'keras', 'gpuconf')}; measured: {source}"
     print(facts, "", *_HEAD, sep="\n", flush=True)
     names = ("gpu", "gpu-xla") if options.card == "real" else ("card", "card-xla")

@@ -1,11 +1,11 @@
 """Whether leases keep their promise: racing starts, a third of them killed at random points.
 
-Programs start at the same moment on a simulated 8 GiB card, with real NVML and driver calls over
+Programs start at the same moment on a simulated 8 GiB GPU, with real NVML and driver calls over
 its libraries.  Each takes its lease as the binding does, then a context and memory in steps, up to
-its limit.  Within its own lease, the card must refuse nothing.  The same runs are repeated without
+its limit.  Within its own lease, the GPU must refuse nothing.  The same runs are repeated without
 leases for comparison.
 
-Then 10,000 programs die at random calls of the ledger, without a card.  What a lease costs in the
+Then 10,000 programs die at random calls of the ledger, without a GPU.  What a lease costs in the
 binding is measured by ``benchmarks.timing binding``.
 """
 
@@ -58,7 +58,7 @@ def rounds_of(options: argparse.Namespace) -> list[Round]:
 
 
 def run_round(asked: Round) -> dict[str, Any]:
-    """Run one round on its own card."""
+    """Run one round on its own GPU."""
     more = ["--gates", *map(str, asked.gates), "--seed", str(asked.seed)]
     more += ["--killed", str(asked.killed), "--leases" if asked.with_leases else "--no-leases"]
     with simulated_card(SPEC) as card:
@@ -84,7 +84,7 @@ def column(asked: Round, found: Mapping[str, Any]) -> dict[str, str]:
         "allocations refused": str(sum(each["refused"] for each in ended)),
     }
     with_leases = {
-        "grants whose sum exceeded the card": str(found["over"]),
+        "grants whose sum exceeded the GPU": str(found["over"]),
         "grants without a lease": str(sum(each["event"] == "unleased" for each in events)),
         "live leases left": str(found["leaked"]),
         "stale files, and after the next sweep": f"{found['stale_before']}, {found['stale_after']}",
@@ -94,7 +94,7 @@ def column(asked: Round, found: Mapping[str, Any]) -> dict[str, str]:
     if asked.with_leases:
         rows |= with_leases
     rows["programs that failed"] = str(found["failed"])
-    rows["card memory left"] = sized(found["left_bytes"])
+    rows["GPU memory left"] = sized(found["left_bytes"])
     rows["seconds"] = f"{found['wall_s']:.0f}"
     return rows
 

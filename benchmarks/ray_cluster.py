@@ -1,7 +1,7 @@
 """Ray on a simulated cluster: whether every share holds.  `make clusters`.
 
-Several raylets run on this machine, each with its own simulated card of a different size.  Actors
-fill all cards.  Each imports TensorFlow, reports its limit and allocates nine tenths of it, which
+Several raylets run on this machine, each with its own simulated GPU of a different size.  Actors
+fill all GPUs.  Each imports TensorFlow, reports its limit and allocates nine tenths of it, which
 NVML then shows.  Exit code 1 if a share did not hold.
 """
 
@@ -79,7 +79,7 @@ class Model:
 
 @contextmanager
 def cluster_of(layout: Layout) -> Iterator[str]:
-    """Run a node for each simulated card, and yield Ray's address."""
+    """Run a node for each simulated GPU, and yield Ray's address."""
     with ExitStack() as stack:
         cards = [stack.enter_context(simulated_card(layout.spec(n))) for n in range(layout.nodes)]
         try:
@@ -92,7 +92,7 @@ def cluster_of(layout: Layout) -> Iterator[str]:
 
 
 def _start(cards: Sequence[Card]) -> Any:
-    """A head without a GPU, and a node for each card; its workers inherit its environment."""
+    """A head without a GPU, and a node for each GPU; its workers inherit its environment."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()
@@ -165,12 +165,12 @@ def run(layout: Layout) -> bool:
         passed_s = time.perf_counter() - started
         checks = checks_of(layout, found)
         totals = [sized(layout.spec(node).total_bytes) for node in (0, layout.nodes - 1)]
-        print(f"{layout.nodes} nodes with a card each, {totals[0]} to {totals[-1]};", end=" ")
+        print(f"{layout.nodes} nodes with a GPU each, {totals[0]} to {totals[-1]};", end=" ")
         print(f"{layout.actors} actors of {layout.share:g}, {passed_s:.0f} s for all", end="\n\n")
         print("| check | expected | found |", "|---|---|---|", sep="\n")
         print(*(f"| {what} | {number} | {seen} |" for what, number, seen in checks), sep="\n")
         fullest = max(each["used_bytes"] / each["total_bytes"] for each in found.cards.values())
-        print("", f"the fullest card: {fullest:.1%} in use", sep="\n", flush=True)
+        print("", f"the fullest GPU: {fullest:.1%} in use", sep="\n", flush=True)
     return all(each.expected == each.found for each in checks)
 
 

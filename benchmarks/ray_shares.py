@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec
 
-# The deductions in the formula of docs/sharing.md: used by the desktop, kept free, a context.
+# The deductions in the formula of docs/clusters.md: used by the desktop, kept free, a context.
 USED_MIB, KEEP_FREE_MIB, CONTEXT_MIB = 1024, 512, 640
 
 
 class Layout(NamedTuple):
-    """``actors`` on ``nodes``; on each, as many as fill its card."""
+    """``actors`` on ``nodes``; on each, as many as fill its GPU."""
 
     nodes: int
     actors: int
@@ -24,12 +24,12 @@ class Layout(NamedTuple):
         return 10_000 * self.nodes // self.actors / 10_000
 
     def spec(self, node: int) -> CardSpec:
-        """The card of a node: no two are alike, so that a limit identifies its card."""
+        """The GPU of a node: no two are alike, so that a limit identifies its GPU."""
         total_bytes = (16384 + 256 * node) * MIB
-        return CardSpec(total_bytes, USED_MIB * MIB, name=f"Card {node}", context_bytes=450 * MIB)
+        return CardSpec(total_bytes, USED_MIB * MIB, name=f"GPU {node}", context_bytes=450 * MIB)
 
     def limit_mib(self, node: int) -> int:
-        """The limit of an actor on a node by the formula of docs/sharing.md."""
+        """The limit of an actor on a node by the formula of docs/clusters.md."""
         rest_mib = self.spec(node).total_bytes // MIB - USED_MIB - KEEP_FREE_MIB
         return int(self.share * rest_mib - CONTEXT_MIB)
 
@@ -70,7 +70,7 @@ def checks_of(layout: Layout, found: Found) -> list[Check]:
     return [
         Check("actors with the limit of the formula", layout.actors, len(right)),
         Check("actors that allocated 90 % of it", layout.actors, _filled(actors)),
-        Check("cards whose sum leaves keep_free (NVML)", layout.nodes, len(within)),
+        Check("GPUs whose sum leaves keep_free (NVML)", layout.nodes, len(within)),
         Check("processes above limit + context (NVML)", 0, len(above)),
         Check("processes on a card, and no actor of its node", 0, len(misplaced)),
     ]

@@ -1,4 +1,4 @@
-"""Where TensorFlow computes: on the CPU, on the simulated card, or on a GPU; and child processes.
+"""Where TensorFlow computes: on the CPU, on the simulated GPU, or on a GPU; and child processes.
 
 A stage is an environment for child processes.  For ``benchmarks.estimate`` all run one operation at
 a time (inter-op 1), because the peak of a step depends on which of two nodes happens to run first.
@@ -77,7 +77,7 @@ def plain_environ(
 def _cpu_environ(environ: Mapping[str, str], side: str, threads: int | None) -> dict[str, str]:
     """TensorFlow without a GPU, with the allocator that it uses for GPUs elsewhere.
 
-    oneDNN's kernels are off: the card has none, and an OOM in one aborts the process.  This
+    oneDNN's kernels are off: the GPU has none, and an OOM in one aborts the process.  This
     allocator always grows by regions (``allow_growth`` in TensorFlow's process_state.cc), and never
     coalesces across them.
     """
@@ -91,7 +91,7 @@ def _cpu_environ(environ: Mapping[str, str], side: str, threads: int | None) -> 
 
 
 def comparable_cpu(environ: Mapping[str, str], *, inter_op_threads: int | None = None) -> Stage:
-    """The CPU with the same kernels and graphs as on the card.
+    """The CPU with the same kernels and graphs as on the GPU.
 
     Grappler's remapper and layout optimizer are off (see ``on_device.prepare``): they would fuse
     nodes of the graph into other kernels.
@@ -119,7 +119,7 @@ def card(
     python: str = sys.executable,
     spec: CardSpec = SPEC,
 ) -> Iterator[Stage]:
-    """The simulated card with the kernel bridge and no other settings, as for users."""
+    """The simulated GPU with the kernel bridge and no other settings, as for users."""
     with simulated_card(spec) as made:
         clean = plain_environ(environ, side=CARD, inter_op_threads=inter_op_threads)
         bridge = bridge_for_command([python], environ=clean)
@@ -128,14 +128,14 @@ def card(
 
 @contextmanager
 def measured_card(environ: Mapping[str, str]) -> Iterator[Stage]:
-    """The simulated card with the kernel bridge and no other programs; its memory is one region."""
+    """The simulated GPU with the kernel bridge and no other programs; its memory is one region."""
     with card(environ, inter_op_threads=1, spec=CardSpec(_AMPLE_MIB * MIB)) as stage:
         yield stage
 
 
 @contextmanager
 def xla_card(environ: Mapping[str, str]) -> Iterator[Stage]:
-    """The simulated card; XLA compiles each step and no kernel runs, so only memory is measured."""
+    """The simulated GPU; XLA compiles each step and no kernel runs, so only memory is measured."""
     with measured_card(environ) as stage:
         made = {key: value for key, value in stage.environ.items() if key != VARIABLE}
         made |= xla_for_command([sys.executable], environ=made).environment(made)
@@ -143,7 +143,7 @@ def xla_card(environ: Mapping[str, str]) -> Iterator[Stage]:
 
 
 def gpu(environ: Mapping[str, str]) -> Stage:
-    """This machine's own GPU, one operation at a time, with the memory of a common card at once."""
+    """This machine's own GPU, one operation at a time, with the memory of a common GPU at once."""
     made = plain_environ(environ, side=CARD, inter_op_threads=1)
     return Stage("gpu", {**made, CARD_LIMIT_VARIABLE: str(SPEC.total_bytes // MIB)})
 
@@ -162,7 +162,7 @@ _CARDS = {"card": measured_card, "card-xla": xla_card}
 
 
 def open_stage(name: str, environ: Mapping[str, str], stack: ExitStack) -> Stage:
-    """The stage with this name for ``benchmarks.estimate``; a card exists as long as ``stack``."""
+    """The stage with this name for ``benchmarks.estimate``; a GPU exists as long as ``stack``."""
     if name in _CARDS:
         return stack.enter_context(_CARDS[name](environ))
     return _STAGES[name](environ)

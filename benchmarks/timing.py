@@ -8,7 +8,7 @@ differences, the middle half of those in CPU time, the difference of the minima,
 the ratios in CPU time.  Wall time is the user's waiting time; CPU time (user and system) is
 steadier on a busy machine.
 
-NVML is the real nvidia-ml-py over the simulated card's library, or over the real driver if there
+NVML is the real nvidia-ml-py over the simulated GPU's library, or over the real driver if there
 is a GPU, whose nvmlInit takes longer.  `python -X importtime -c "import gpuconf.auto"` shows the
 modules of an import.
 """
@@ -217,7 +217,7 @@ def environment(folder: Path) -> Iterator[tuple[dict[str, str], str]]:
         yield environ, f"driver {inventory.driver_version}"
     else:
         with simulated_card(CardSpec()) as made:
-            yield made.environment(environ), "nvidia-ml-py over the simulated card"
+            yield made.environment(environ), "nvidia-ml-py over the simulated GPU"
 
 
 def main() -> None:

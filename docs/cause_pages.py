@@ -52,7 +52,7 @@ def _relations(cause: str) -> Iterator[str]:
     explained = [each for each in CAUSES if each in CAUSES[cause].explains]
     explaining = [each for each, other in CAUSES.items() if cause in other.explains]
     if explained or explaining:
-        yield from ("## Beside other causes", "")
+        yield from ("## Together with other causes", "")
     if explained:
         yield f"If a log shows these too, they are consequences of this one: {_links(explained)}."
         yield ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fences import marked_for_readers  # beside this file, which no package holds
+from fences import marked_for_readers  # next to this file, which no package holds
 
 from gpuconf import __version__
 
@@ -78,6 +78,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Guides": (
         "in-your-script",
         "run",
+        "profiles",
         "sharing",
         "doctor",
         "explain",
@@ -89,27 +90,69 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "frameworks",
         "clusters",
     ),
-    "Reference": ("reference/commands", "profiles", "reference/python", "causes/index"),
+    "Reference": (
+        "reference/commands",
+        "reference/doctor",
+        "reference/estimate",
+        "reference/explain",
+        "reference/rehearse",
+        "reference/batching",
+        "reference/images",
+        "reference/sharing",
+        "reference/profile-keys",
+        "reference/profiles",
+        "reference/python",
+        "causes/index",
+    ),
     "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
-    "Proof": ("proved", "real-gpu", "real-gpu-estimates", "matrix", "trained-models"),
+    "Evidence": (
+        "proved",
+        "evidence/estimate",
+        "evidence/explain",
+        "evidence/rehearse",
+        "real-gpu",
+        "real-gpu-estimates",
+        "matrix",
+        "trained-models",
+        "evidence/batching",
+        "evidence/clusters",
+        "evidence/images",
+        "evidence/run",
+        "evidence/sharing",
+    ),
 }
 # Shorter than the pages' own titles.
 TITLES = {
     "run": "gpuconf run",
-    "sharing": "Leases, gpuconf ps",
+    "sharing": "Reservations, gpuconf ps",
     "doctor": "gpuconf doctor",
     "explain": "gpuconf explain",
     "estimate": "gpuconf estimate",
     "rehearse": "gpuconf rehearse",
-    "batching": "Batches that survive",
+    "batching": "Batches that fit",
     "images": "Images from paths",
     "notebooks": "In notebooks",
     "frameworks": "TensorFlow, JAX, PyTorch",
-    "clusters": "Clusters",
+    "clusters": "Ray, Slurm, containers",
+    "reference/doctor": "What doctor checks",
+    "reference/estimate": "What estimate reports",
+    "reference/explain": "How explain decides",
+    "reference/rehearse": "What rehearse runs",
     "causes/index": "Causes of a failure",
     "proved": "What has been proved",
+    "evidence/estimate": "Accuracy of estimate",
+    "evidence/explain": "Accuracy of explain",
+    "evidence/rehearse": "Accuracy of rehearse",
     "matrix": "Versions",
     "trained-models": "Trained models",
+    "evidence/batching": "Batches: evidence",
+    "evidence/clusters": "Ray, Slurm, containers: evidence",
+    "evidence/images": "Images: evidence",
+    "evidence/run": "gpuconf run: evidence",
+    "evidence/sharing": "Reservations: evidence",
+    "reference/batching": "Batches: the rules",
+    "reference/images": "gpuconf.images",
+    "reference/sharing": "Reservations: the rules",
 }
 
 

@@ -38,10 +38,10 @@ class Mark(NamedTuple):
     text: str = ""
     """The file's name, or the reason; all words of a run's mark."""
     card: str = ""
-    """The simulated card's memory, such as 8GiB; "" runs without a card."""
+    """The simulated GPU's memory, such as 8GiB; "" runs without a GPU."""
     used: str = "0MiB"
     context: str = ""
-    """What a CUDA context takes of it; "" is what the simulated card says."""
+    """What a CUDA context takes of it; "" is what the simulated GPU says."""
     folder: str = ""
     """Where the commands run, from the checkout's root; "" is the page's own empty folder."""
     codes: frozenset[int] = frozenset({0})
@@ -53,7 +53,7 @@ class Mark(NamedTuple):
     wait: str = ""
     """The same before the last one."""
     count: str = "1"
-    """How many such cards."""
+    """How many such GPUs."""
 
 
 class Command(NamedTuple):
@@ -149,7 +149,7 @@ def _mark(line: str) -> Mark | None:
 
 
 def _prompted(lines: Sequence[str]) -> Iterator[Command]:
-    """The commands behind prompts; one whose quotes are open goes on in the next line."""
+    """The commands behind prompts; one whose quotes are open continues in the next line."""
     place = 0
     while place < len(lines):
         if not lines[place].startswith(_PROMPT):

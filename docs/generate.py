@@ -20,14 +20,14 @@ from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.reporting.problems import ErrorDocument
 
 sys.path.insert(0, str(Path(__file__).parent))
-import cause_pages  # beside this file, which no package holds
+import cause_pages  # next to this file, which no package holds
 import command_pages
 from key_tables import key_reference
 from profile_schema import build_schema
 from schemas import schema_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "profiles.md"
+PAGE = ROOT / "docs" / "reference" / "profile-keys.md"
 MARK = "<!-- From here on made by `make generated` from gpuconf/profile/schema.py. -->\n"
 # What each command prints with --json; every one may print an error instead.
 DOCUMENTS: dict[str, tuple[type, ...]] = {
@@ -51,7 +51,7 @@ DOCUMENTS: dict[str, tuple[type, ...]] = {
 
 
 def page_text(current: str) -> str:
-    """The page with its generated part anew."""
+    """The page with its generated part again."""
     written_by_hand = current.partition(MARK)[0].rstrip()
     return f"{written_by_hand}\n\n{MARK}\n{key_reference().strip()}\n"
 

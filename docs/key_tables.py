@@ -1,4 +1,4 @@
-"""The reference of profile keys in docs/profiles.md, made from ``schema.PROFILE``."""
+"""The reference of profile keys in docs/reference/profile-keys.md, made from ``schema.PROFILE``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def key_reference() -> str:
 
 def _table(title: str, section: str, keys: Iterable[Key], about: str = "") -> str:
     head = "| key | values | what it does | default | example |"
-    lines = [f"### {title}", "", *([about, ""] if about else []), head, "|---|---|---|---|---|"]
+    lines = [f"## {title}", "", *([about, ""] if about else []), head, "|---|---|---|---|---|"]
     return "\n".join(lines + [_row(key, TEXTS[section][key.name]) for key in keys]) + "\n"
 
 

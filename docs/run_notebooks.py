@@ -1,7 +1,7 @@
-"""Runs the notebooks of docs/notebooks on a simulated card and writes their outputs into them.
+"""Runs the notebooks of docs/notebooks on a simulated GPU and writes their outputs into them.
 
 `make notebooks` runs all; `python docs/run_notebooks.py NAME …` those named.  Each has its own
-kernel, and a card as its metadata says: {"gpuconf": {"total": "8GiB", "used": "1500MiB"}}.
+kernel, and a GPU as its metadata says: {"gpuconf": {"total": "8GiB", "used": "1500MiB"}}.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def notebooks() -> list[Path]:
 
 
 def run_on_card(path: Path, target: Path) -> None:
-    """Run a notebook on its card, in a folder of its own, and write it with outputs to ``target``.
+    """Run a notebook on its GPU, in a folder of its own, and write it with outputs to ``target``.
 
     Raises CalledProcessError where a cell fails that may not.
     """

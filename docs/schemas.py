@@ -155,7 +155,7 @@ def _union(schemas: list[Schema]) -> Schema:
 
 
 def _described(schema: Schema, words: str) -> Schema:
-    """With a description first; beside a reference nothing else may stand in draft 7."""
+    """With a description first; next to a reference nothing else may stand in draft 7."""
     if not words:
         return schema
     return {"description": words, **({"allOf": [schema]} if "$ref" in schema else schema)}

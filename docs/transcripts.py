@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fences import ROOT, Command, Fence, Mark, fences, pages  # beside this file
+from fences import ROOT, Command, Fence, Mark, fences, pages  # next to this file
 
 LEFT_OUT = "…"
 HOME = "/home/me"
@@ -154,7 +154,7 @@ def run_fence(
 
 
 def _card(mark: Mark) -> list[str]:
-    """The command that runs another one on the mark's card."""
+    """The command that runs another one on the mark's GPU."""
     words = [sys.executable, "-m", "gpuconf.simcard", "run", "--total", mark.card]
     words += ["--used", mark.used, "--count", mark.count]
     words += ["--context", mark.context] if mark.context else []
@@ -207,7 +207,7 @@ def shows(shown: Sequence[str], seen: Sequence[str]) -> bool:
 
 
 def is_left_out(line: str) -> bool:
-    """Whether lines are left out here; a remark in brackets may stand beside it."""
+    """Whether lines are left out here; a remark in brackets may stand next to it."""
     return re.fullmatch(rf"\s*{LEFT_OUT}(?:\s+\(.*\))?", line) is not None
 
 
@@ -259,13 +259,13 @@ def _alike(one: str, other: str) -> bool:
 
 
 def main(names: Sequence[str]) -> None:
-    """Write the pages of these names anew, all without a name."""
+    """Write the pages of these names again, all without a name."""
     for page in [Path(name).resolve() for name in names] or pages():
         outputs = run_page(page, os.environ, slow=True)
         text = rewritten(page, outputs)
         if text != page.read_text(encoding="utf-8"):
             page.write_text(text, encoding="utf-8")
-            print(f"{page.relative_to(ROOT)}: written anew")
+            print(f"{page.relative_to(ROOT)}: written again")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import os
 
-from gpuconf.errors import GpuconfError, is_debugging, without_frames
+from gpuconf.basics.terminal import is_debugging, say_instead_of_traceback
+from gpuconf.errors import GpuconfError, without_frames
 from gpuconf.session.configure import configure
 
 try:
@@ -14,7 +15,5 @@ try:
 except GpuconfError as error:
     # The message is enough for a user error; our frames are noise.
     if not is_debugging():
-        from gpuconf.basics.terminal import say_instead_of_traceback
-
         say_instead_of_traceback(error)
     raise without_frames(error) from None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from gpuconf.basics.terminal import for_ipython, is_in_ipython
+from gpuconf.basics.terminal import for_ipython, is_debugging, is_in_ipython
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -97,11 +96,11 @@ class TooLateError(GpuconfError, RuntimeError):
 
 
 class ShortageError(GpuconfError, RuntimeError):
-    """A card has less free memory than the profile asks for.
+    """A GPU has less free memory than the profile requests.
 
     ``shortage`` is a short description of what is missing.  ``wait_s`` is the number of seconds
     that the profile allows waiting for it; None if it forbids waiting or waiting cannot help.
-    ``held_by`` describes who holds the card, ``restart`` who should use gpuconf; "" if unknown.
+    ``held_by`` describes who uses the GPU, ``restart`` who should use gpuconf; "" if unknown.
     ``wanted`` maps the UUIDs of acceptable GPUs to the bytes to lease at least, 0 if never enough.
     """
 
@@ -151,11 +150,6 @@ def refuse_on_windows(what: str) -> None:
         raise GpuconfError(
             f"{what} does not work on Windows", hint="run it in WSL2, which `wsl --install` sets up"
         )
-
-
-def is_debugging(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether ``GPUCONF_LOG=debug`` asks for what only gpuconf's developers need."""
-    return environ.get("GPUCONF_LOG", "").lower() == "debug"
 
 
 def without_frames(error: GpuconfError) -> GpuconfError:

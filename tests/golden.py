@@ -11,4 +11,4 @@ def check(file: Path, text: str) -> None:
     if os.environ.get("UPDATE"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8"), f"UPDATE=1 writes {file.name} anew"
+    assert text == file.read_text(encoding="utf-8"), f"UPDATE=1 writes {file.name} again"

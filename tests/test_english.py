@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ class Phrase(NamedTuple):
 _DATA = yaml.safe_load(Path(__file__).with_name("english.yaml").read_text(encoding="utf-8"))
 PHRASES = {name: Phrase(**row) for name, row in _DATA["phrases"].items()}
 EXEMPT = [tuple(row) for row in _DATA["exempt"]]
+# What rules match in others' logs and scripts.
+_OF_LOGS = {"says", "unless", "pattern", "exclude", "when", "run"}
 
 
 def _markdown(text: str) -> Iterator[tuple[int, str]]:
@@ -55,10 +58,47 @@ def _python(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, " ".join(node.value.split())
 
 
+def _yaml(source: str) -> Iterator[tuple[int, str]]:
+    """Each comment, and each value that is text; not what a rule looks for in a log."""
+    for number, line in enumerate(source.split("\n"), 1):
+        if line.lstrip().startswith("#"):
+            yield number, line.strip()
+    for root in yaml.compose_all(source, yaml.SafeLoader):
+        yield from _values(root)
+
+
+def _values(node: yaml.Node | None) -> Iterator[tuple[int, str]]:
+    if isinstance(node, yaml.ScalarNode):
+        yield node.start_mark.line + 1, " ".join(node.value.split())
+    elif isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            yield from _values(each)
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value not in _OF_LOGS:
+                yield from _values(value)
+
+
+def _notebook(source: str) -> Iterator[tuple[int, str]]:
+    """Each paragraph for its reader; a number counts cells."""
+    for number, cell in enumerate(json.loads(source)["cells"], 1):
+        if cell["cell_type"] == "markdown":
+            yield from ((number, text) for _, text in _markdown("".join(cell["source"])))
+
+
 def _unreleased(changelog: str) -> str:
     """The part of CHANGELOG.md that the next version adds; what is released stays as it is."""
     head, _, rest = changelog.partition("\n## ")
     return head + "\n" + rest.partition("\n## ")[0] if "nreleased" in rest[:40] else head
+
+
+_READERS = {
+    ".md": _markdown,
+    ".py": _python,
+    ".yaml": _yaml,
+    ".yml": _yaml,
+    ".ipynb": _notebook,
+}
 
 
 @functools.cache
@@ -67,14 +107,21 @@ def _texts() -> list[tuple[str, int, str]]:
 
 
 def _read() -> Iterator[tuple[str, int, str]]:
-    for path in (_ROOT / "README.md", _ROOT / "CONTRIBUTING.md", *(_ROOT / "docs").rglob("*.md")):
-        for line, text in _markdown(path.read_text("utf-8")):
+    for path in _files():
+        source = path.read_text("utf-8")
+        read = _READERS[path.suffix]
+        for line, text in read(_unreleased(source) if path.name == "CHANGELOG.md" else source):
             yield str(path.relative_to(_ROOT)), line, text
-    for line, text in _markdown(_unreleased((_ROOT / "CHANGELOG.md").read_text("utf-8"))):
-        yield "CHANGELOG.md", line, text
-    for path in (_ROOT / "gpuconf").rglob("*.py"):
-        for line, text in _python(path.read_text("utf-8")):
-            yield str(path.relative_to(_ROOT)), line, text
+
+
+def _files() -> Iterator[Path]:
+    yield from _ROOT.glob("*.md")
+    yield from (_ROOT / "docs").rglob("*.md")
+    yield from (_ROOT / "docs").rglob("*.ipynb")
+    yield from (_ROOT / "gpuconf").rglob("*.py")
+    yield from (_ROOT / "gpuconf").rglob("*.yaml")
+    yield from (_ROOT / "configs").glob("*.yaml")
+    yield from (_ROOT / ".github").rglob("*.yml")
 
 
 def _is_exempt(place: str, name: str, text: str) -> bool:
@@ -82,7 +129,7 @@ def _is_exempt(place: str, name: str, text: str) -> bool:
 
 
 def test_nothing_reads_as_a_translation() -> None:
-    """In README, docs, the next release's changes, and the package's strings and comments."""
+    """In pages, notebooks, profiles, forms, the next release's changes, the package's texts."""
     found = [
         f"{place}:{line}: {match[0]!r}: write {phrase.instead!r}"
         for place, line, text in _texts()

@@ -11,7 +11,7 @@ import pytest
 from tests.machine.cards import standin
 from tests.programs.processes import run_python, write_package
 
-# Top-level packages and modules that have no place on the way to a limited card.
+# Top-level packages and modules that have no place on the way to a limited GPU.
 HEAVY = {
     "tensorflow",
     "keras",
@@ -136,7 +136,7 @@ def test_the_package_alone_is_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("statement", ["import argparse", "import gpuconf.commands.cli.plan"])
 def test_this_test_can_fail(statement: str, tmp_path: Path) -> None:
-    """The check sees one heavy import beside ours, a second start of NVML, a second file."""
+    """The check sees one heavy import next to ours, a second start of NVML, a second file."""
     more = "from gpuconf.machine.cards import read_inventory as r; r(); open('/dev/null')"
     spoiled = f"import gpuconf.auto, cupy; {statement}; {more}; gpuconf.load_profile('cpu-only')"
     cost = Cost(spoiled, tmp_path, "shared-desktop")

@@ -231,7 +231,7 @@ def test_xla_for_an_estimate_is_refused_before_anything_starts(
             print(error.message)
     """
     done = program_on(platform, tmp_path, program)
-    assert done.stdout == f"a simulated card needs Linux, and this is {platform}\n"
+    assert done.stdout == f"a simulated GPU needs Linux, and this is {platform}\n"
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_commands_on_macos(tmp_path: Path, words: list[str], expected: str) -> N
     assert done.returncode == 0, done.stderr
     output = done.stdout + done.stderr
     assert expected in output
-    assert not re.search("libnvidia-ml|simulated card", output)
+    assert not re.search("libnvidia-ml|simulated GPU", output)
 
 
 def test_run_on_macos(tmp_path: Path) -> None:
@@ -265,11 +265,11 @@ def test_children_on_macos(tmp_path: Path) -> None:
     """As `gpuconf doctor --probe` uses them: a child's report is read, and the child is ended."""
     program = """
         import os, sys, time
-        from gpuconf.support.children.family import ProcessFamily
+        from gpuconf.support.children.family import AdoptingFamily
         from gpuconf.support.children.run import memory_file, whole_text_of
         with memory_file("test") as descriptor:
             code = f"import os, time; os.write({descriptor}, b'done'); time.sleep(600)"
-            with ProcessFamily() as family:
+            with AdoptingFamily() as family:
                 command = [sys.executable, "-c", code]
                 child = family.start(command, os.environ, pass_fds=[descriptor])
                 while whole_text_of(descriptor) != "done":

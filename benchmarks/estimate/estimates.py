@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 
 
 def groups(cases: Iterable[Case]) -> Iterator[list[Case]]:
-    """Neighbours that can share a process."""
+    """Neighbors that can share a process."""
     for _, members in itertools.groupby(cases, key=lambda case: (case.model, case.policy)):
         yield list(members)
 

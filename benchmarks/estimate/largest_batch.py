@@ -4,7 +4,7 @@ The truth comes from TensorFlow's own allocator with that limit: two training st
 process either run or end in ResourceExhaustedError.  A good proposal takes two tries: it runs, and
 the batch of which it is just under 90 % does not.  Otherwise bisection finds the largest batch.
 
-On the simulated card the limit is one region, as on a GPU without memory growth.  On the stage
+On the simulated GPU the limit is one region, as on a GPU without memory growth.  On the stage
 ``card-xla`` XLA compiles each step, and no kernel runs.  The CPU's allocator always grows by
 regions, and fails from fragmentation before it reaches the limit.  Without ``--models`` the core
 models are tried.  Exit code 1 if a proposal is missing or not good.
@@ -128,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="default: adam")
     limits = ",".join(map(str, LIMITS_MIB))
     parser.add_argument("--limits", metavar="MIB,MIB", default=limits, help=f"default: {limits}")
-    parser.add_argument("--stage", choices=STAGES, default="card", help="default: card")
+    parser.add_argument("--stage", choices=STAGES, default="card", help="default: GPU")
 
 
 def run(options: argparse.Namespace, stages: Sequence[Stage]) -> int:

@@ -1,7 +1,7 @@
 """Accuracy of ``gpuconf.estimate`` against the memory of real steps: one row per case, a summary.
 
 Each case is measured in a fresh process, two steps each, on stages: TensorFlow's own allocator on
-the CPU, and the simulated card with the kernel bridge (``benchmarks/stages.py``).  With ``--cache
+the CPU, and the simulated GPU with the kernel bridge (``benchmarks/stages.py``).  With ``--cache
 FILE`` each measurement is stored, and an interrupted run continues.  Exit code 1 if a case could
 not be measured or estimated.
 """

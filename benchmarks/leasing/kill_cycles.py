@@ -1,6 +1,6 @@
 """Kill cycles on the ledger alone: forked programs take, wait, release, and die at any call of it.
 
-There is no card and no NVML: a program only uses the sum of the leases that it finds under the
+There is no GPU and no NVML: a program only uses the sum of the leases that it finds under the
 mutex.  One more program holds a lease throughout, which every one of them must see.  Prints JSON.
 """
 

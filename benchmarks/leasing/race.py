@@ -1,4 +1,4 @@
-"""Many racers at the same moment on the card that this process sees; prints the results as JSON.
+"""Many racers at the same moment on the GPU that this process sees; prints the results as JSON.
 
 They are forked from one process that has imported everything, so all are ready when the gate opens.
 """
@@ -24,7 +24,7 @@ from gpuconf.machine.leases.folder import find_folder
 from gpuconf.machine.leases.ledger import Ledger
 from gpuconf.profile import Profile
 
-_LATEST_CALL = 60  # what a few queries of the card amount to
+_LATEST_CALL = 60  # what a few queries of the GPU amount to
 _LONGEST_S = 10.0
 
 
@@ -62,7 +62,7 @@ def run_gate(tasks: list[Task], choice: list[Profile], log: Path) -> dict[str, A
     os.close(gate.open_write)
     reaped, killed, failed = {}, 0, 0
     while pids:
-        pid, status = os.waitpid(-1, 0)  # at once: until then the card counts its memory
+        pid, status = os.waitpid(-1, 0)  # at once: until then the GPU counts its memory
         pids.discard(pid)
         reaped[pid] = time.monotonic()
         code = os.waitstatus_to_exitcode(status)

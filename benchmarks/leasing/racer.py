@@ -1,4 +1,4 @@
-"""One tiny program on the card: a plan with its lease, a context, memory in steps, the end.
+"""One tiny program on the GPU: a plan with its lease, a context, memory in steps, the end.
 
 There is no framework: it calls the driver as a framework would.  Events are written to a
 descriptor, one JSON document per line.
@@ -84,7 +84,7 @@ class Racer:
             wall_s=time.perf_counter() - began,
             cpu_s=time.process_time() - began_cpu,
         )
-        time.sleep(self._chance.uniform(0, 0.3))  # loading data before using the card
+        time.sleep(self._chance.uniform(0, 0.3))  # loading data before using the GPU
         self._say("end", refused=not self._grow(card))
         if not self._task.death.is_natural:
             time.sleep(5)

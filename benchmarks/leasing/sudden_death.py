@@ -18,7 +18,7 @@ _CALLS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
 
 
 class Death(NamedTuple):
-    """When a process dies: before its n-th call, after some seconds, or by itself."""
+    """When a process fails: before its n-th call, after some seconds, or by itself."""
 
     call: int | None = None
     after_s: float | None = None

@@ -10,7 +10,7 @@ from keras import layers, ops
 
 
 def autoencoder() -> Any:
-    """Strided convolutions down to 256 numbers and back up to the picture."""
+    """Strided convolutions down to 256 numbers and back up to the plot."""
     inputs = keras.Input((64, 64, 3))
     x = inputs
     for filters in (32, 64, 128):

@@ -154,7 +154,7 @@ def many_heads() -> Any:
 
 
 def graph_network(nodes: int = 64, features: int = 48) -> Any:
-    """Neighbours' features are summed through a dense adjacency matrix."""
+    """Neighbors' features are summed through a dense adjacency matrix."""
 
     class Spread(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def call(self, both: Any) -> Any:
@@ -183,7 +183,7 @@ def point_cloud(points: int = 512) -> Any:
 
 
 def radiance_field(waves: int = 8) -> Any:
-    """Positions as sines and cosines, eight dense layers, a colour."""
+    """Positions as sines and cosines, eight dense layers, a color."""
 
     class Waves(layers.Layer):  # type: ignore[misc]  # Keras has no types
         def call(self, place: Any) -> Any:

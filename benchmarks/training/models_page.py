@@ -13,12 +13,12 @@ from gpuconf.basics.units import MIB, sized
 
 # For different kernels or a different order.  Float32 has 6e-8; a few training steps multiply that.
 TOLERANCE = 1e-5
-_TEXT = f"""# Models trained on the simulated card
+_TEXT = f"""# Models trained on the simulated GPU
 
 Written by `make models`. Every row is a model trained for {STEPS} steps from the same seed, once
-by TensorFlow on the CPU alone and once on the simulated card with the kernel bridge. Both are
+by TensorFlow on the CPU alone and once on the simulated GPU with the kernel bridge. Both are
 compared.
-**The card is simulated**: TensorFlow's GPU device, its memory allocator, the placement of every
+**The GPU is simulated**: TensorFlow's GPU device, its memory allocator, the placement of every
 operation, Keras and the training are real; the kernels are TensorFlow's own for the CPU,
 registered again for the GPU. No row was compared with a real GPU, whose kernels round differently.
 
@@ -27,16 +27,16 @@ registered again for the GPU. No row was compared with a real GPU, whose kernels
   its array (such as a weight). It must not be above {TOLERANCE:g}.
 - Two kinds of rows cannot be bit-equal. On a GPU Keras uses **cuDNN's** LSTM and GRU, which the
   bridge computes in another order than Keras's loop on a CPU. Rows marked **auto** are compiled as
-  Keras does by default, with XLA wherever there is a GPU. Here the card has no XLA (no `--xla`) and
+  Keras does by default, with XLA wherever there is a GPU. Here the GPU has no XLA (no `--xla`) and
   runs these functions op by op, and grappler simplifies them less than on a CPU. All other rows
   have `jit_compile=False`. For rows marked auto only the losses are compared: weights whose true
   gradient is zero, such as the bias of an attention's keys, differ freely as soon as one bit does,
   because Adam scales rounding errors up.
 - **CPU's defaults**: the CPU side runs with `TF_ENABLE_ONEDNN_OPTS=0` and without grappler's
-  remapper and layout optimizer, which fuse operations into kernels that the card lacks. This
-  column is the relative difference between the card's last loss and that of a CPU with all its
+  remapper and layout optimizer, which fuse operations into kernels that the GPU lacks. This
+  column is the relative difference between the GPU's last loss and that of a CPU with all its
   defaults, for one row of each model. It shows the effect of rounding alone on this training.
-  Models with batch norm on images of a few pixels are chaotic, with or without a card; they have no
+  Models with batch norm on images of a few pixels are chaotic, with or without a GPU; they have no
   row marked auto.
 - **peak**: the most memory that TensorFlow's allocator had in use while the model was built and
   trained, less the memory in use before, from `tf.config.experimental.get_memory_info`. It includes
@@ -44,7 +44,7 @@ registered again for the GPU. No row was compared with a real GPU, whose kernels
   to some 30 MiB in the gradients of convolutions. The CPU side uses the same allocator
   (`TF_CPU_ALLOCATOR_USE_BFC=true`), which there also serves the scratch of Eigen's products.
 - A row also fails unless every float variable and the model's output are on `GPU:0`, more nodes of
-  the graphs were placed there than elsewhere, and the card's memory held at least the variables.
+  the graphs were placed there than elsewhere, and the GPU's memory held at least the variables.
 
 """
 _HEAD = (
@@ -55,7 +55,7 @@ _HEAD = (
 
 
 class Row(NamedTuple):
-    """A training on the CPU, on the card, and for some rows on a CPU with its defaults."""
+    """A training run on the CPU, on the GPU, and for some rows on a CPU with its defaults."""
 
     training: Training
     on_cpu: Result
@@ -98,7 +98,7 @@ def page(rows: Sequence[Row]) -> str:
 def simulated_machine() -> str:
     """The date, and the facts that the figures depend on."""
     return (
-        f"{machine('tensorflow', 'keras')}; simulated card: {SPEC.name}, "
+        f"{machine('tensorflow', 'keras')}; simulated GPU: {SPEC.name}, "
         f"{sized(SPEC.total_bytes)} of which the desktop holds {sized(SPEC.used_bytes)}"
     )
 

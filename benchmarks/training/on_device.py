@@ -2,8 +2,8 @@
 
 A program that compares calls :func:`run_cases` under ``if __name__ == "__main__"``.  The parent
 (:mod:`benchmarks.stages`) starts it once with TensorFlow on the CPU alone and once on the simulated
-card, and reads its output and files.  The child never falls back to another device: a table of CPU
-runs must not pass for one of the card's.
+GPU, and reads its output and files.  The child never falls back to another device: a table of CPU
+runs must not pass for one of the GPU's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CARD = "card"
 COMPARABLE_CPU = "cpu"
 RESULT = "RESULT "  # begins a line that the parent reads; JSON follows
 
-# Gradients of float variables belong on the card; counters and seeds may stay on the host.
+# Gradients of float variables belong on the GPU; counters and seeds may stay on the host.
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 # Nodes of a graph that compute nothing, or only move results of others, and the nodes that feed the
 # graph: they are on the host on a real GPU too.
@@ -50,7 +50,7 @@ def side() -> str:
 
 
 def is_card() -> bool:
-    """Whether this process must compute on the card."""
+    """Whether this process must compute on the GPU."""
     return side() == CARD
 
 
@@ -83,7 +83,7 @@ def prepare() -> None:
     if threads := os.environ.get(INTER_OP_VARIABLE):
         tf.config.threading.set_inter_op_parallelism_threads(int(threads))
     if side() == COMPARABLE_CPU:
-        # As on the card, where the bridge stops these two from requesting a GPU's own kernels.
+        # As on the GPU, where the bridge stops these two from requesting a GPU's own kernels.
         options = {"remapping": False, "layout_optimizer": False}
         tf.config.optimizer.set_experimental_options(options)
     cards = len(tf.config.list_logical_devices("GPU"))

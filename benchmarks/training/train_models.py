@@ -100,7 +100,7 @@ def _check_card(facts: dict[str, Any], model: Any, data: Batches, case: Model) -
     if facts["nodes_on_device"] < facts["nodes_elsewhere"]:
         raise NotOnTheCardError(f"most nodes of the graphs ran elsewhere: {facts}")
     if is_card() and facts["peak_bytes"] < facts["variables_bytes"]:
-        raise NotOnTheCardError(f"the card's memory never held the variables: {facts}")
+        raise NotOnTheCardError(f"the GPU's memory never held the variables: {facts}")
 
 
 def _arrays(model: Any, losses: _Losses, data: Batches, case: Model) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Train small models on the CPU and on the simulated card and compare: `make models`.
+"""Train small models on the CPU and on the simulated GPU and compare: `make models`.
 
 Writes docs/trained-models.md.  Exit code 1 if a row does not agree.  ``--only WORD`` selects the
 rows whose name contains the word, and prints the table instead of writing the page.

@@ -14,7 +14,7 @@ class Training(NamedTuple):
     """A row: a model, an optimizer, and how ``compile`` was called.
 
     Keras's default, ``jit_compile="auto"``, means XLA for most models if there is a GPU. The
-    simulated card has no XLA and runs such functions op by op, with fewer of grappler's passes than
+    simulated GPU has no XLA and runs such functions op by op, with fewer of grappler's passes than
     the same functions on a CPU: ``as_keras_does`` rows differ in the last bits.
     """
 

@@ -1,6 +1,6 @@
-"""The classic end of a training that went well: the whole test set at once.
+"""The classic end of a training run that went well: the whole test set at once.
 
-python whole_test_set.py             # Keras evaluates; on a card of 1 GiB it dies
+python whole_test_set.py             # Keras evaluates; on a GPU of 1 GiB it fails
 python whole_test_set.py gpuconf     # the same, in batches that fit
 """
 

@@ -1,4 +1,4 @@
-"""The crowded card without and with gpuconf: the facts of `gpuconf demo`, run here, as two bars."""
+"""The crowded GPU without and with gpuconf: the facts of `gpuconf demo`, run here, as two bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import matplotlib
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures.plots import SETTINGS, for_both  # beside this file, in a folder no package holds
+from pictures.plots import SETTINGS, for_both  # next to this file, in a folder no package holds
 from transcripts import environment
 
 import gpuconf.commands.demo
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ABOUT = (
-    "A crowded card as two bars. Without gpuconf the first training takes nearly all that the "
-    "desktop leaves, and the second dies. With gpuconf each leases its own part, and both train."
+    "A crowded GPU as two bars. Without gpuconf the first training takes nearly all that the "
+    "desktop leaves, and the second fails. With gpuconf each leases its own part, and both train."
 )
 # The first three are dark enough for pale words on light and on dark pages.
 _DESKTOP, _FIRST, _SECOND, _FREE = "#5f6b77", "#26678f", "#47764a", "#e3e7ea"
-_ON_COLOUR = "#f8fafc"
+_ON_COLOR = "#f8fafc"
 _HEIGHT = 0.5
-_NARROWEST = 0.08  # of the card; what is narrower has its label beside it
+_NARROWEST = 0.08  # of the GPU; what is narrower has its label next to it
 
 
 class Part(NamedTuple):
-    """A part of the card's memory."""
+    """A part of the GPU's memory."""
 
     size_bytes: int
     label: str
-    colour: str
+    color: str
 
 
 def halves() -> tuple[Half, Half]:
-    """Both halves of the demo, run on its simulated card."""
+    """Both halves of the demo, run on its simulated GPU."""
     bridge = bridge_for_command([sys.executable])
     programs = Path(gpuconf.commands.demo.__file__).with_name("programs")
     with simulated_card(SPEC) as card, tempfile.TemporaryDirectory(prefix="picture-") as home:
@@ -67,7 +67,7 @@ def halves() -> tuple[Half, Half]:
 def picture(before: Half, after: Half) -> str:
     """The bars, each with what became of the two trainings, as an SVG."""
     heading = (
-        f"{TRAIN} twice on a card of {sized(SPEC.total_bytes)} whose desktop uses "
+        f"{TRAIN} twice on a GPU of {sized(SPEC.total_bytes)} whose desktop uses "
         f"{sized(SPEC.used_bytes)}"
     )
     with matplotlib.rc_context(SETTINGS), tempfile.TemporaryDirectory(prefix="picture-") as name:
@@ -99,10 +99,10 @@ def _before(half: Half) -> list[Part]:
 def _after() -> list[Part]:
     """What the plan leases to each of the two, one after the other."""
     parts, free = [_desktop()], SPEC.total_bytes - SPEC.used_bytes
-    for which, colour in (("first", _FIRST), ("second", _SECOND)):
+    for which, color in (("first", _FIRST), ("second", _SECOND)):
         limit, lease = planned(free)
         words = f"the {which} leases {sized(lease)}:\n{sized(limit)} limit + CUDA context"
-        parts.append(Part(lease, words, colour))
+        parts.append(Part(lease, words, color))
         free -= lease
     return [*parts, Part(free, f"{sized(free)} left", _FREE)]
 
@@ -132,10 +132,10 @@ def _desktop() -> Part:
 
 def _bar(axes: Axes, place: int, name: str, parts: Sequence[Part]) -> None:
     left = 0.0
-    for size_bytes, label, colour in parts:
+    for size_bytes, label, color in parts:
         size = size_bytes / MIB
-        axes.barh(place, size, left=left, height=_HEIGHT, color=colour, linewidth=0)
-        is_free = colour == _FREE
+        axes.barh(place, size, left=left, height=_HEIGHT, color=color, linewidth=0)
+        is_free = color == _FREE
         if size_bytes < _NARROWEST * SPEC.total_bytes:
             axes.annotate(
                 label, (left + size, place), xytext=(6, 0), textcoords="offset points",
@@ -144,7 +144,7 @@ def _bar(axes: Axes, place: int, name: str, parts: Sequence[Part]) -> None:
         else:
             axes.text(
                 left + size / 2, place, label, ha="center", va="center", fontsize=9.5,
-                color=INK if is_free else _ON_COLOUR,
+                color=INK if is_free else _ON_COLOR,
             )  # fmt: skip
         left += size
     axes.text(0, place - _HEIGHT / 2 - 0.05, name, va="bottom", fontsize=10.5, color=INK)
@@ -166,7 +166,7 @@ def _end(run: ScriptRun) -> str:
     if learned(run):
         return "trains"
     error = end_lines(run)[-1].strip().partition(":")[0]
-    return f"gets {limits_of(run)} and dies: {error}"
+    return f"gets {limits_of(run)} and fails: {error}"
 
 
 def _outcome(axes: Axes, place: int, ends: tuple[str, bool]) -> None:
@@ -182,6 +182,6 @@ def _finish(axes: Axes) -> None:
     axes.set_ylim(1.62, -0.5)
     axes.set_yticks([])
     axes.set_xlabel(
-        "MiB of a simulated card; TensorFlow's real allocator (gpuconf demo)", color=PALE
+        "MiB of a simulated GPU; TensorFlow's real allocator (gpuconf demo)", color=PALE
     )
     plain(axes)

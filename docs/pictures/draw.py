@@ -1,6 +1,6 @@
-"""Draw the pictures of the pages anew: `make pictures`, or `python docs/pictures/draw.py NAME …`.
+"""Draw the pictures of the pages again: `make pictures`, or `python docs/pictures/draw.py NAME …`.
 
-Each runs the real command, on a simulated card where it needs one; no figure is typed.
+Each runs the real command, on a simulated GPU where it needs one; no figure is typed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures import crowded_card, doctor, ps  # beside this file, in a folder that no package holds
+from pictures import (
+    crowded_card,
+    doctor,
+    ps,
+)  # next to this file, in a folder that no package holds
 from pictures.plots import plotted
 from pictures.terminal import picture
 
 HERE = Path(__file__).parent
-# The worked example of docs/estimate.md.
+# The worked example of docs/reference/estimate.md.
 ESTIMATE = (
     "estimate flow_network:make --batch-size 2 --limit 5.5GiB --workspace-limit 256MiB --no-jit"
 )

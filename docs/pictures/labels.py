@@ -11,7 +11,7 @@ _HEAD = re.compile(r"^.*?<svg\b([^>]*)>", re.DOTALL)
 _TEXT = "{http://www.w3.org/2000/svg}text"
 
 
-def labelled(svg: str, about: str) -> str:
+def labeled(svg: str, about: str) -> str:
     """``svg`` with ``about`` as its title, and without a declaration before it."""
     return _HEAD.sub(
         lambda head: f'<svg role="img"{head[1]}>\n<title>{escape(about)}</title>', svg, count=1
@@ -19,7 +19,7 @@ def labelled(svg: str, about: str) -> str:
 
 
 def texts_of(svg: str) -> list[str]:
-    """The texts of a picture from above to below; those at one height are one line."""
+    """The texts of a plot from above to below; those at one height are one line."""
     lines: dict[str, list[str]] = defaultdict(list)
     for place, element in enumerate(ElementTree.fromstring(svg).iter(_TEXT)):
         height = element.get("y", f"element {place}")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures.labels import labelled  # beside this file, in a folder that no package holds
+from pictures.labels import labeled  # next to this file, in a folder that no package holds
 from transcripts import ROOT, environment
 
 # Texts as texts, which are small and can be read by programs; the same names in every run.
@@ -20,7 +20,7 @@ SETTINGS = {
     "svg.hashsalt": "gpuconf",
     "font.sans-serif": "DejaVu Sans, Verdana, Arial",
 }
-# The colours of gpuconf/support/reporting/picture.py and gpuconf/commands/estimate/plot.py, and
+# The colors of gpuconf/support/reporting/picture.py and gpuconf/commands/estimate/plot.py, and
 # those that take their place where the reader's pages are dark.
 _ON_DARK = {
     "#ffffff": "#161b22",
@@ -58,7 +58,7 @@ def plotted(arguments: Sequence[str], folder: Path, about: str) -> str:
 
 
 def for_both(svg: str, about: str) -> str:
-    """A plot of matplotlib's with ``about`` as its title, and with other colours on dark pages."""
+    """A plot of matplotlib's with ``about`` as its title, and with other colors on dark pages."""
     rules = [
         f'[style*="{what}: {light}"] {{ {what}: {dark} !important }}\n'
         for light, dark in _ON_DARK.items()
@@ -69,7 +69,7 @@ def for_both(svg: str, about: str) -> str:
     style = f"<style>\ntext {{ white-space: pre }}\n{dark}\n</style>"
     smaller = _PATH.sub(_smaller, _METADATA.sub("", svg))
     smaller = re.sub(r"^ +(?=<)", "", smaller, flags=re.MULTILINE)
-    head, end, body = labelled(smaller, about).partition("</title>")
+    head, end, body = labeled(smaller, about).partition("</title>")
     return f"{head}{end}\n{style}{body}"
 
 

@@ -1,4 +1,4 @@
-"""`gpuconf ps` beside three real TensorFlow programs on a simulated card.
+"""`gpuconf ps` next to three real TensorFlow programs on a simulated GPU.
 
 One program trains within its lease, one does without gpuconf, one waits for memory.
 """
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures.terminal import printed  # beside this file, in a folder that no package holds
+from pictures.terminal import printed  # next to this file, in a folder that no package holds
 from transcripts import environment
 
 from gpuconf.basics.units import GIB, MIB
@@ -24,8 +24,8 @@ from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 
 PROMPT = "gpuconf ps"
 ABOUT = (
-    "gpuconf ps: a card as a bar; below it train.py with a lease and what it has taken of it, "
-    "old_script.py without a lease, and sweep.py waiting in line"
+    "gpuconf ps: a GPU as a bar; below it train.py with a lease and what it has taken of it, "
+    "old_script.py without a lease, and sweep.py waiting in the queue"
 )
 CARD = CardSpec(total_bytes=24 * GIB, used_bytes=700 * MIB, context_bytes=300 * MIB)
 PATIENCE_S = 300
@@ -50,7 +50,7 @@ WAITS = "extends: half-card\nmemory: {at_least: 6GiB, on_shortage: {wait: foreve
 
 
 def output() -> str:
-    """What it prints there, with colours."""
+    """What it prints there, with colors."""
     bridge = bridge_for_command([sys.executable])
     with simulated_card(CARD) as card, tempfile.TemporaryDirectory(prefix="picture-") as name:
         home = Path(name)
@@ -64,7 +64,7 @@ def output() -> str:
 
 @contextmanager
 def _running(folder: Path, environ: Mapping[str, str]) -> Iterator[None]:
-    """The programs, of which the last waits in line."""
+    """The programs, of which the last waits in the queue."""
     Path(folder, "lab.yaml").write_text(LAB)
     Path(folder, "sweep.yaml").write_text(WAITS)
     running = []
@@ -98,5 +98,5 @@ def _await_the_line(folder: Path, environ: Mapping[str, str]) -> None:
         if json.loads(asked.stdout)["waiting"]:
             return
         if time.monotonic() > until:
-            raise TimeoutError("sweep.py does not wait in line")
+            raise TimeoutError("sweep.py does not wait in the queue")
         time.sleep(0.5)

@@ -19,7 +19,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures.labels import labelled  # beside this file, in a folder that no package holds
+from pictures.labels import labeled  # next to this file, in a folder that no package holds
 from transcripts import HOME
 
 COLUMNS, ROWS = 100, 60
@@ -34,7 +34,7 @@ _FONT_OF_THE_NETWORK = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def printed(command: Sequence[str], environ: Mapping[str, str], folder: Path) -> str:
-    """What ``command`` prints on a terminal with colours, with the reader's paths in it."""
+    """What ``command`` prints on a terminal with colors, with the reader's paths in it."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     with subprocess.Popen(
@@ -74,9 +74,9 @@ def picture(prompt: str, output: str, about: str) -> str:
     console.print(Text.from_ansi(output.rstrip("\n")), soft_wrap=True)
     name = re.sub(r"\W+", "-", prompt)
     svg = console.export_svg(title=prompt[prompt.index("gpuconf") :], unique_id=name, theme=_THEME)
-    return labelled(_FONT_OF_THE_NETWORK.sub("", svg), about)
+    return labeled(_FONT_OF_THE_NETWORK.sub("", svg), about)
 
 
 def text_of(ansi: str) -> str:
-    """What a terminal shows, without colours."""
+    """What a terminal shows, without colors."""
     return Text.from_ansi(ansi).plain

@@ -6,17 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gpuconf.basics.setting import Setting
-from gpuconf.planner import Plan
+from gpuconf.planner import GpuPlan, Plan
 
 
 class PlanSource(Protocol):
     """The source of the plan: gpuconf.session.binding.Binding."""
 
     def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
-        """Put the plan in effect and call ``apply`` with it; raise if that is not possible.
-
-        With ``only_lists`` no device is created yet.
-        """
+        """Put the plan in effect and call ``apply``; ``only_lists``: no device is created yet."""
 
     def use(self, uuids: Sequence[str]) -> None:
         """Count this process on the GPUs that it is about to use; raise if that is not allowed."""
@@ -26,3 +23,7 @@ class PlanSource(Protocol):
 
     def record(self, setting: Setting) -> None:
         """Record a setting's outcome."""
+
+    def claim_reserve(self, gpu: GpuPlan, framework: str, *, again: bool = False) -> bool:
+        """Whether ``framework`` allocates the reserve now; ``again`` says for a new allocator."""
+        ...

@@ -27,7 +27,7 @@ def elsewhere() -> str | None:
 def forces_growth(value: str | None) -> bool:
     """Whether Keras 3 has set this TF_FORCE_GPU_ALLOW_GROWTH, as it does for other backends.
 
-    Keras sets it so that TensorFlow does not take the whole card, which no framework does under a
+    Keras sets it so that TensorFlow does not take the whole GPU, which no framework does under a
     plan.
     """
     return value == "true" and _configured() not in (None, "tensorflow")

@@ -49,16 +49,12 @@ def install(plan: Plan, tf: Any, record: Record) -> Any:
     session = tf.compat.v1.Session(config=config)
     backend.set_session(session)
     options = backend.get_session()._config.gpu_options
-    asked = _fraction(config)
+    asked = float(config.gpu_options.per_process_gpu_memory_fraction)
     seen = options.per_process_gpu_memory_fraction
     why = None if seen == asked else "Keras holds another session"
     name = "per_process_gpu_memory_fraction of the Keras session"
     record(Setting(name, f"{asked:.6g}", f"{seen:.6g}", why))
     return session
-
-
-def _fraction(config: Any) -> float:
-    return float(config.gpu_options.per_process_gpu_memory_fraction)
 
 
 def session_backend(tf: Any) -> Any:
@@ -83,7 +79,7 @@ def refuse_keras_3(keras: ModuleType) -> None:
     version = str(getattr(keras, "__version__", ""))
     if version.partition(".")[0].isdigit() and int(version.partition(".")[0]) >= 3:
         raise BackendError(
-            f"the profile wants a version-1 session (tensorflow.session: graph), and Keras "
+            f"the profile needs a version-1 session (tensorflow.session: graph), and Keras "
             f"{version} has no set_session",
             hint=f"{_HINT}, and write `import tf_keras as keras` or use tf.keras; or restart with "
             "another profile: `GPUCONF_PROFILE=shared-desktop python ...`",

@@ -6,29 +6,14 @@ pool also keeps earlier ones from growing into it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import debug
 from gpuconf.basics.units import MIB, sized
-from gpuconf.planner import GpuPlan
 
 # A framework may have allocated one before the reserve.
 FIRST_REGION_BYTES = 2 * MIB
-# UUID, or index where it is unknown -> the framework that has the GPU's reserve.
-_frameworks: dict[str | int | None, str] = {}
-
-
-def is_due(gpu: GpuPlan, framework: str) -> bool:
-    """Whether ``framework`` allocates the reserve of ``gpu``: the first in this process does.
-
-    The process has one lease, however many frameworks it uses.  In a rehearsal none does, because
-    what the program itself needs is measured.
-    """
-    if not gpu.preallocated_bytes or os.environ.get("GPUCONF_REHEARSAL"):
-        return False
-    return _frameworks.setdefault(gpu.gpu.uuid or gpu.gpu.index, framework) == framework
 
 
 def take(

@@ -16,6 +16,8 @@ from gpuconf.errors import UsageError
 
 # Passes the plan of a `gpuconf run` to the programs in it; see gpuconf.session.run_variable.
 RUN_VARIABLE = "GPUCONF_RUN"
+# Set where a program's own memory is measured: no framework allocates what the profile reserves.
+NO_RESERVE_VARIABLE = "GPUCONF_NO_RESERVE"
 # CUDA reads these to decide which GPUs a process sees.
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 # A plan depends on these; if the program changes one, the plan is made again.  JAX refuses to start

@@ -1,6 +1,6 @@
 """Convert values to JSON and back, for ``--json`` output and for data from child processes.
 
-Reading is tolerant.  A child may die in the middle of a line, and a framework may print anything
+Reading is tolerant.  A child may fail in the middle of a line, and a framework may print anything
 anywhere.  A line without an object is skipped, and a field of the wrong type gets its default. Use
 `decoded_exactly` for data that must arrive unchanged.
 """

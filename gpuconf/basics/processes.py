@@ -1,9 +1,10 @@
-"""Other processes, as /proc shows them to every user; nothing where there is no /proc."""
+"""Processes, as /proc shows them to every user, and whether this one is a pool's worker."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -123,3 +124,19 @@ def program_of(words: Sequence[str]) -> str:
             if word in _WITH_A_VALUE:
                 next(rest, None)
     return printable(name)
+
+
+def is_worker() -> bool:
+    """Whether multiprocessing or multiprocess started this process; imports neither.
+
+    ``parent_process()`` is set only after a spawned child has imported the main module; during that
+    import, multiprocessing sets its own ``_inheriting``.
+    """
+    for name in ("multiprocessing.process", "multiprocess.process"):
+        process = sys.modules.get(name)
+        current = getattr(process, "current_process", None)
+        if process is None or current is None:  # or it is still being imported
+            continue
+        if getattr(current(), "_inheriting", False) or process.parent_process() is not None:
+            return True
+    return False

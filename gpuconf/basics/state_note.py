@@ -19,6 +19,8 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from gpuconf.basics.processes import text_in
+
 STATE_VARIABLE = "GPUCONF_STATE"
 FORMAT = "2"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -45,7 +47,7 @@ class StateNote(NamedTuple):
     """What a process passes on to its children.
 
     ``profile`` is an absolute path, or a name if ``origin`` is ``shipped``; both are empty if no
-    profile was in force.  ``asked`` is the GPUCONF_PROFILE of that process, "" if there was none.
+    profile was active.  ``asked`` is the GPUCONF_PROFILE of that process, "" if there was none.
     ``gpus`` are the UUIDs of the planned GPUs, empty until there is a plan.
     """
 
@@ -59,12 +61,7 @@ class StateNote(NamedTuple):
 
 def this_process() -> Writer:
     """Describe this process as a writer."""
-    try:
-        with open(_BOOT_ID, encoding="utf-8") as file:
-            boot = file.read().strip()
-    except (OSError, ValueError):
-        boot = ""
-    return Writer(os.uname().nodename, boot, os.getpid())
+    return Writer(os.uname().nodename, text_in(_BOOT_ID).strip(), os.getpid())
 
 
 def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> StateNote | None:

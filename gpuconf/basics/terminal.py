@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 _LAYOUT = "\n\t"
 # Commands that change variables, as our hints have them; not those that are read before a cell runs
@@ -22,7 +22,7 @@ _SHELL = re.compile(
 def printable(text: str, *, keep: str = "") -> str:
     """Return ``text`` with control characters and lone surrogates as visible escapes.
 
-    Names of processes, cards and files come from elsewhere, and ESC sequences in them would control
+    Names of processes, GPUs and files come from elsewhere, and ESC sequences in them would control
     the terminal.  ``keep`` lists characters to leave alone, such as newlines.
     """
     if text.isprintable():
@@ -70,6 +70,25 @@ def say_instead_of_traceback(error: BaseException) -> None:
     show_no_traceback(error)
 
 
+def tell_below_traceback(name: str, tell: Callable[[BaseException], None]) -> None:
+    """Call ``tell`` with the exception that ends the program, below its traceback.
+
+    It replaces the latest function, if that has the same ``name``.
+    """
+    before: Any = sys.excepthook
+    if getattr(before, "gpuconf_name", None) == name:
+        before = before.before
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        try:
+            before(kind, error, trace)
+        finally:
+            tell(error.with_traceback(trace))
+
+    vars(hook).update(gpuconf_name=name, before=before)
+    sys.excepthook = hook
+
+
 def show_no_traceback(error: BaseException) -> None:
     """In notebooks and IPython, show the message of ``error`` instead of its traceback."""
     text = printable(str(error), keep=_LAYOUT)
@@ -97,13 +116,18 @@ def for_ipython(text: str) -> str:
     return _SHELL.sub(line_of, text)
 
 
+def is_debugging(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether ``GPUCONF_LOG=debug`` requests what only gpuconf's developers need."""
+    return environ.get("GPUCONF_LOG", "").lower() == "debug"
+
+
 def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:
     """Print ``text`` if ``GPUCONF_LOG=debug`` is set."""
-    if environ.get("GPUCONF_LOG", "").lower() == "debug":
+    if is_debugging(environ):
         say(text)
 
 
-def wants_colour(
+def wants_color(
     stream: TextIO | None, *, choice: str = "auto", environ: Mapping[str, str] = os.environ
 ) -> bool:
     """Whether to color ``stream``: ``--color`` > NO_COLOR > FORCE_COLOR > is it a terminal.

@@ -1,4 +1,4 @@
-"""The card that a framework computes on: its name, its memory limit, and the memory in use."""
+"""The GPU that a framework computes on: its name, its memory limit, and the memory in use."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def current_card(framework: str = "tensorflow") -> ComputeDevice:
 
 
 def card_in_use() -> ComputeDevice | None:
-    """Return the card if exactly one framework already computes; never initializes a card."""
+    """Return the GPU if exactly one framework already computes; never initializes a GPU."""
     computing = {"tensorflow": is_computing, "torch": has_cuda, "jax": has_gpu_backend}
     found = [framework for framework, is_used in computing.items() if is_used()]
     return current_card(found[0]) if len(found) == 1 else None
@@ -77,7 +77,7 @@ def room_to_double(card: ComputeDevice) -> Callable[[], bool]:
 
 
 def free_cached() -> None:
-    """Release PyTorch's cached memory to the card; JAX and TensorFlow keep their pools."""
+    """Release PyTorch's cached memory to the GPU; JAX and TensorFlow keep their pools."""
     if has_cuda():
         gc.collect()  # tensors of a failed module are often in a reference cycle
         sys.modules["torch"].cuda.empty_cache()
@@ -101,7 +101,7 @@ def _of_tensorflow(environ: Mapping[str, str] = os.environ) -> ComputeDevice:
 
 
 def _of_torch() -> ComputeDevice:
-    """Return the current GPU; its limit is PyTorch's cap, or less if the card has less free."""
+    """Return the current GPU; its limit is PyTorch's cap, or less if the GPU has less free."""
     if not has_cuda():
         return ComputeDevice("CPU:0")
     cuda: Any = sys.modules["torch"].cuda

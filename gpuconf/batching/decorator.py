@@ -1,4 +1,4 @@
-"""``oom_safe``: any function of batches, called with batches that fit the card."""
+"""``oom_safe``: any function of batches, called with batches that fit the GPU."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def oom_safe(
     A batch that does not fit is halved and the function is called again, so the function must
     tolerate seeing the same samples twice.  Out-of-memory errors of TensorFlow, JAX and PyTorch are
     recognized.  ``batch_size="auto"`` starts small and doubles as long as batches fit.  The size is
-    remembered for this function, these shapes and this card (`forget`).
+    remembered for this function, these shapes and this GPU (`forget`).
 
     Raises UsageError for arrays of different lengths or results that cannot be joined.  If one
     sample does not fit, or after ``max_retries``, the function's own error is raised.

@@ -1,4 +1,4 @@
-"""``evaluate``: Keras's own, with data that stay on the host and batches that fit the card."""
+"""``evaluate``: Keras's own, with data that stay on the host and batches that fit the GPU."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
     max_retries: int = MOST_RETRIES,
     **kwargs: Any,
 ) -> Any:
-    """Keras's ``model.evaluate``, in batches that fit the card.
+    """Keras's ``model.evaluate``, in batches that fit the GPU.
 
     Arguments and result are Keras's.  Arrays, memmaps, HDF5 datasets and frames stay in host memory
     or on disk and are passed batch by batch.  Datasets, generators and PyDatasets keep their own
-    batches.  ``batch_size`` is the number of samples passed at once, and the most that the card
+    batches.  ``batch_size`` is the number of samples passed at once, and the most that the GPU
     receives; ``"auto"`` starts with the size that `gpuconf.estimate` predicts to fit.
 
-    If part of a batch does not fit in the card's memory, it is undone, including metrics and the
+    If part of a batch does not fit in the GPU's memory, it is undone, including metrics and the
     seeds of random layers, and halved.  The metrics are therefore those of one pass over the data,
     whatever the batches were.  TensorFlow's steps run without XLA, even with ``jit_compile=True``:
     TensorFlow does not survive an out-of-memory error in a compiled step.  The size is remembered
-    for this model and card (`forget`).  After ``max_retries`` further failures, or if one sample
+    for this model and GPU (`forget`).  After ``max_retries`` further failures, or if one sample
     does not fit, the original error is raised, with its diagnosis printed to stderr.
 
     Raises UsageError if ``model`` is not a Keras model or the data cannot be cut, BackendError for
@@ -78,7 +78,7 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
 
 
 class EvaluationStep:
-    """Run a batch through ``test_step``, in parts that fit the card."""
+    """Run a batch through ``test_step``, in parts that fit the GPU."""
 
     def __init__(self, model: Any, engine: Engine, *, is_auto: bool, max_retries: int) -> None:
         self._model = model

@@ -1,6 +1,6 @@
 """Classify an exception: GPU memory exhausted, host memory exhausted, or something else.
 
-TensorFlow, JAX and PyTorch report a full card in many ways; `gpuconf.support.failures` knows them.
+TensorFlow, JAX and PyTorch report a full GPU in many ways; `gpuconf.support.failures` knows them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OutOfMemory(NamedTuple):
 def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> OutOfMemory | None:
     """Return the out-of-memory that an exception reports, or None for any other exception.
 
-    ``computes_on_cpu`` states that there is no card, so a failure of TensorFlow's CPU allocator can
+    ``computes_on_cpu`` states that there is no GPU, so a failure of TensorFlow's CPU allocator can
     be fixed by a smaller batch. None checks.
     """
     if not _may_be_of_memory(error):
@@ -62,7 +62,7 @@ def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> 
     # The message of an eager operation starts with its own long name.
     line = f"{kind}: {headline(text, reading)}"
     line = line[max(0, line.find("OOM when")) :]
-    summary = line.partition(". GPU ")[0][:200]  # PyTorch appends the state of the whole card
+    summary = line.partition(". GPU ")[0][:200]  # PyTorch appends the state of the whole GPU
     if reading.cause in _CARD_IS_FULL:
         is_curable = not any(word in text for word in _NOT_OF_MEMORY)
         return OutOfMemory(error, summary, True) if is_curable else None
@@ -122,7 +122,7 @@ def explained(what: str, work: Callable[[], Any]) -> Any:
     except Exception as error:
         failure = failure_of(error)
         if failure is not None and not getattr(error, _EXPLAINED, False):
-            where = "the card's memory" if failure.is_of_the_card else "the host's RAM"
+            where = "the GPU's memory" if failure.is_of_the_card else "the host's RAM"
             explain_beside(
                 error, f"{what}: no room in {where}, and a smaller batch does not help there"
             )

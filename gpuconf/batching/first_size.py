@@ -16,11 +16,11 @@ from gpuconf.support.keras_api import nests
 from gpuconf.support.keras_api.families import family_on_any_backend
 from gpuconf.support.keras_api.variables import optimizer_variables, size_bytes
 
-MOST_SAMPLES = 1024  # enough to keep a card busy; more only costs memory
+MOST_SAMPLES = 1024  # enough to keep a GPU busy; more only costs memory
 CAREFUL = 32  # Keras's default
 _MOST_BYTES = 256 * MIB  # of one batch in host memory
 _BATCHES_AHEAD = 4  # held by tf.data: being read, ready, in use
-_ESTIMATE_SHARE = 0.85  # allows for its error, and for what already ran on the card
+_ESTIMATE_SHARE = 0.85  # allows for its error, and for what already ran on the GPU
 
 
 def host_batch(sample_bytes: int) -> int:
@@ -107,7 +107,7 @@ def sample_signature(data: Any) -> tuple[Any, ...]:
 def size_for(
     what: str, model: Any, data: Any, *, is_auto: bool, max_retries: int, training: bool = False
 ) -> CardBatch:
-    """Return the whole batch, a size known for this model and card, or (``is_auto``) an estimate.
+    """Return the whole batch, a size known for this model and GPU, or (``is_auto``) an estimate.
 
     ``data`` is the first batch.  If there is no estimate for an automatic size, as on JAX and
     PyTorch, the size starts small and doubles as long as batches fit.

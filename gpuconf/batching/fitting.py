@@ -41,11 +41,11 @@ def fit(  # noqa: PLR0917  # Keras's signature
     max_retries: int = MOST_RETRIES,
     **kwargs: Any,
 ) -> Any:
-    """Keras's ``model.fit``, which splits a batch that does not fit the card into parts.
+    """Keras's ``model.fit``, which splits a batch that does not fit the GPU into parts.
 
     Arguments, callbacks and result are Keras's.  Steps run and data are handled as in `evaluate`,
     in the order in which Keras would shuffle them.  ``batch_size`` (32) is the number of samples
-    per update, whatever fits the card.  If a batch does not fit, gradients are accumulated over
+    per update, whatever fits the GPU.  If a batch does not fit, gradients are accumulated over
     parts of at most ``card_batch_size`` samples, and the weights are updated once.  ``"auto"``
     finds this size.  A step that runs out of memory is undone, and callbacks never see it.
     BatchNormalization and dropout see the parts.  A model with its own ``train_step`` is not split.
@@ -97,7 +97,7 @@ def _checked(batch_size: Any, card_batch_size: Any) -> int | None:
     if isinstance(batch_size, str):
         raise UsageError(
             f"batch_size of fit is {batch_size!r}; what is learnt depends on it, so it must be a "
-            "number, and gpuconf finds the size of the card's part anyway",
+            "number, and gpuconf finds the size of the GPU's part anyway",
             hint="batch_size=32",
         )
     checked_batch_size(batch_size, hint="batch_size=32")

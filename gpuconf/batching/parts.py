@@ -41,7 +41,7 @@ def in_parts(
 ) -> Iterator[tuple[Result, int]]:
     """Yield the result of ``run(start, end)`` and the number of samples for each part.
 
-    ``cut(samples, most)`` returns the size of the parts for that many samples if the card can hold
+    ``cut(samples, most)`` returns the size of the parts for that many samples if the GPU can hold
     ``most`` of them.
 
     Raises the error of a part that does not fit if no smaller part can help.

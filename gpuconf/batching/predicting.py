@@ -1,4 +1,4 @@
-"""``predict``: batches that fit the card, outputs gathered on the host or in a file."""
+"""``predict``: batches that fit the GPU, outputs gathered on the host or in a file."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def predict(  # noqa: PLR0917  # Keras's signature
     out: Any = None,
     max_retries: int = MOST_RETRIES,
 ) -> Any:
-    """Keras's ``model.predict``, in batches that fit the card.
+    """Keras's ``model.predict``, in batches that fit the GPU.
 
     Arguments and result are Keras's.  Data are handled and steps run as in `evaluate`.  Outputs
-    leave the card after each batch, whereas Keras keeps them there to the end.  They are written
+    leave the GPU after each batch, whereas Keras keeps them there to the end.  They are written
     into ``out`` if given, otherwise into new arrays.  ``out`` is an array or memmap for the outputs
     of all samples, or a nest of them like the model's outputs.
 
@@ -102,7 +102,7 @@ def _batches(given: HostData, steps: int | None) -> Generator[Any, None, None]:
 
 
 class _PredictStep:
-    """Run a batch through ``predict_step``, in parts that fit the card."""
+    """Run a batch through ``predict_step``, in parts that fit the GPU."""
 
     def __init__(self, model: Any, engine: Engine, *, is_auto: bool, max_retries: int) -> None:
         self._model = model
@@ -168,7 +168,7 @@ def _read_ahead(data: Any, count: int, workers: int) -> Iterator[Any]:
 
 
 def _length_of(data: Any) -> int | None:
-    """The length; Keras 3 asks for ``num_batches``, which defaults to the length."""
+    """The length; Keras 3 requests ``num_batches``, which defaults to the length."""
     if hasattr(data, "num_batches"):
         return None if data.num_batches is None else int(data.num_batches)
     return len(data) if hasattr(data, "__len__") else None

@@ -30,7 +30,7 @@ def session_evaluate(
     max_retries: int = MOST_RETRIES,
     progress: bool | None = None,
 ) -> Any:
-    """``session.run(tensors, feed)`` for any number of samples, in batches that fit the card.
+    """``session.run(tensors, feed)`` for any number of samples, in batches that fit the GPU.
 
     ``tensors`` is what ``session.run`` accepts: a tensor, an operation, a name, or a nest of them.
     Arrays in ``feed`` are cut into batches if their placeholder's first dimension is None.  All

@@ -1,6 +1,6 @@
-"""How many samples the card receives at once: found, halved on out-of-memory, remembered.
+"""How many samples the GPU receives at once: found, halved on out-of-memory, remembered.
 
-Sizes are kept until the process ends, by computation and card.  The card's limit is part of the
+Sizes are kept until the process ends, by computation and GPU.  The GPU's limit is part of the
 key, so a larger batch is tried if other programs have left more memory.
 """
 
@@ -21,7 +21,7 @@ Guess = Callable[[], "int | None"]
 
 
 class SizeKey(NamedTuple):
-    """The key of a batch size: the kind of step, the model's or function's signature, the card."""
+    """The key of a batch size: the kind of step, the model's or function's signature, the GPU."""
 
     kind: str
     signature: Any
@@ -40,7 +40,7 @@ _KNOWN: dict[SizeKey, KnownSize] = {}
 
 
 def key_for(kind: str, signature: Any, card: ComputeDevice) -> SizeKey:
-    """Return the key of a step on a card; the signature must be hashable."""
+    """Return the key of a step on a GPU; the signature must be hashable."""
     limit = None if card.limit_bytes is None else card.limit_bytes // MIB
     return SizeKey(kind, signature, card.name, limit)
 
@@ -61,7 +61,7 @@ def forget() -> None:
 
 
 class CardBatch:
-    """The size of the batches that the card receives during one call.
+    """The size of the batches that the GPU receives during one call.
 
     ``most`` is the maximum.  ``guess`` returns the size that should fit, and is called once, at the
     first out-of-memory: TensorFlow waits 10 seconds before each failure, so repeated halving is

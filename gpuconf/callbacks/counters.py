@@ -13,7 +13,7 @@ from typing import NamedTuple
 class Use(NamedTuple):
     """Bytes allocated by a framework: currently, and the peak since the last reset.
 
-    ``pool_bytes`` is the memory that the allocator has reserved on the card, used or not, which is
+    ``pool_bytes`` is the memory that the allocator has reserved on the GPU, used or not, which is
     unavailable to other processes; None if the framework does not report it.
     """
 
@@ -82,7 +82,7 @@ def _torch_use(device: str) -> Use:
 def _torch_reset(device: str) -> None:
     from torch import cuda
 
-    if cuda.is_initialized():  # otherwise this would start CUDA, some 300 MB of the card
+    if cuda.is_initialized():  # otherwise this would start CUDA, some 300 MB of the GPU
         cuda.reset_peak_memory_stats(_number(device))
 
 

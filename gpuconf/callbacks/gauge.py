@@ -33,7 +33,7 @@ class DeviceGauge:
             return
         try:
             names = [short_name(name) for name in counter.devices()]
-        except Exception as error:  # a missing figure must not end a training
+        except Exception as error:  # a missing figure must not end a training run
             self._say(_first_line(error))
             return
         self._devices, problem = choose_devices(wanted, names, framework=counter.framework)

@@ -87,7 +87,7 @@ class MemoryUsage(KerasHooks):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Add the figures to the logs for the callbacks that follow."""
         self._is_in_epoch = False
-        # After a validation, memory in use may be its data, so it does not count as a training
+        # After a validation, memory in use may be its data, so it does not count as a training run
         # peak.
         training = {
             device: use._replace(peak_bytes=self._training_peaks.get(device, use.peak_bytes))

@@ -116,4 +116,4 @@ def _report(folder: bytes, left_out: Counter[str], beside: int) -> None:
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(left_out.items()))
         say(f"images: left out {left_out.total()} files of {name} that are not images: {kinds}")
     if beside:
-        say(f"images: left out {beside} images of {name} that lie beside its class folders")
+        say(f"images: left out {beside} images of {name} next to its class folders")

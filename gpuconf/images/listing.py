@@ -142,7 +142,7 @@ def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
 def check_files(paths: Sequence[bytes]) -> None:
     """Raise an ImageError that names missing files, empty files, and folders.
 
-    One ``stat`` per file can save a training that would otherwise end at the first of them.
+    One ``stat`` per file can save a training run that would otherwise end at the first of them.
     """
     bad = [(path, why) for path in paths if (why := what_is_wrong(path)) is not None]
     if not bad:

@@ -100,7 +100,7 @@ class MemoryPlan(NamedTuple):
             (self.index_bytes, "paths, labels and the epoch's order"),
             (self.cache_bytes, "cache: every picture, one byte per value"),
             (self.batches_bytes, f"batches: ({batches}) × {mib_figure(self.batch_bytes)} MiB"),
-            (self.finished_bytes, f"pictures for the next batch: 2 × {self.workers} workers"),
+            (self.finished_bytes, f"images for the next batch: 2 × {self.workers} workers"),
             (
                 self.workers * self.decoding_bytes,
                 f"decoding: {self.workers} workers × {mib_figure(self.decoding_bytes)} MiB, "
@@ -108,7 +108,8 @@ class MemoryPlan(NamedTuple):
             ),
             (self.alone_bytes, f"one larger image, up to {_megapixels(self.alone_bytes)}"),
         ]
-        lines = [f"host memory: {sized(self.host_limit_bytes)} beside the interpreter's own"]
+        limit = sized(self.host_limit_bytes)
+        lines = [f"host memory: {limit} in addition to the interpreter's own"]
         figures = mib_figures([size for size, _ in rows])
         shown = [(figure, what) for figure, (size, what) in zip(figures, rows, strict=True) if size]
         shown.append((mib_figure(self.held_bytes), "at most, together"))

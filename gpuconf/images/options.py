@@ -60,7 +60,7 @@ def check_picture(
     height, width = _check_size(size)
     if channels not in (1, 3, 4) or isinstance(channels, bool):
         raise UsageError(
-            f"channels={channels!r} is none of 3 (RGB), 1 (grey) and 4 (RGBA)", hint="channels=3"
+            f"channels={channels!r} is none of 3 (RGB), 1 (gray) and 4 (RGBA)", hint="channels=3"
         )
     check_choice("interpolation", interpolation, INTERPOLATIONS)
     if crop_to_aspect_ratio and pad_to_aspect_ratio:

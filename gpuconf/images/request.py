@@ -44,7 +44,7 @@ _FLAGS = (
 class ImageRequest:
     """The arguments of `stream` and `sequence`, as passed.
 
-    Both functions take their signature from here; docs/images.md describes each argument.
+    Both functions take their signature from here; docs/reference/images.md describes each.
     """
 
     paths: Any

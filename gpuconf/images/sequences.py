@@ -1,7 +1,7 @@
 """`sequence`: a `keras.utils.PyDataset` of images, read by Pillow in threads, without TensorFlow.
 
 For Keras on JAX or PyTorch, where importing TensorFlow would cost memory and, by default, take the
-card.  Keras 2 calls the class Sequence.
+GPU.  Keras 2 calls the class Sequence.
 """
 
 from __future__ import annotations

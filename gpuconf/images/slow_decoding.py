@@ -22,7 +22,7 @@ from gpuconf.images.resizing import JPEG, RATIOS, decode_jpeg, reduction, resize
 
 # A PNG's first chunk: sides, bit depth 8 or 16, type 0 greyscale or 2 RGB; no palette and no alpha.
 _PLAIN_PNG = re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR(.{8})[\x08\x10][\x00\x02]", re.DOTALL)
-# Such an image may still have a transparent colour, or an orientation, which Pillow handles.
+# Such an image may still have a transparent color, or an orientation, which Pillow handles.
 _SPECIAL_PNG = re.compile(rb"tRNS|eXIf")
 _CHUNKS_BYTES = 1 << 12
 _EXIF = b"Exif\x00"

@@ -37,8 +37,8 @@ def stream(request: ImageRequest) -> Any:
     ``paths`` is a folder, with or without a folder for each class; a ``.csv``, ``.tsv`` or
     ``.parquet`` list; a DataFrame; or a sequence of paths.  ``size`` is (height, width).  Each
     batch is float32 of shape (batch_size, height, width, channels), with values 0 to 255 before
-    ``augment`` and ``scale``, plus the labels, if there are any. docs/images.md describes the
-    other arguments.
+    ``augment`` and ``scale``, plus the labels, if there are any. docs/reference/images.md
+    describes the other arguments.
 
     Returns a `tf.data.Dataset` with ``class_names``, ``file_paths``, ``memory_plan`` and
     ``skipped``; with ``subset="both"`` two of them, for training and validation.

@@ -86,7 +86,7 @@ class LogicalDevices(object):
             self._drop_fraction(context)
 
     def _limit_of_config(self, context, card):
-        """Return the card's limit in MiB, or the program's configured size if smaller."""
+        """Return the GPU's limit in MiB, or the program's configured size if smaller."""
         limit = card.limit_bytes // _MIB
         config = context._config
         asked = 0 if config is None else config.gpu_options.per_process_gpu_memory_fraction

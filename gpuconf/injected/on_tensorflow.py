@@ -95,7 +95,7 @@ class Guards(object):
             _wrap(context.Context, "_initialize_handle_and_devices", self._initialize_context)
 
     def cards(self):
-        """Return the limits for each of this process's cards, or for an unknown card."""
+        """Return the limits for each of this process's GPUs, or for an unknown GPU."""
         if self.run.cards:
             return self.run.cards_left() or self.run.cards  # if all are hidden, any will do
         return [self.run.unknown] if self.run.unknown else []

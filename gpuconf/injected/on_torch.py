@@ -39,21 +39,21 @@ def _is_started(cuda):
 
 
 def _cap(torch, run):
-    """Cap torch's caching allocator on every card permanently; CUDA must have been started."""
+    """Cap torch's caching allocator on every GPU permanently; CUDA must have been started."""
     limits = {}
     for number, limit_bytes in enumerate(_limits(torch.cuda.device_count(), run)):
         if limit_bytes is None or not hasattr(torch.cuda, "set_per_process_memory_fraction"):
             continue
         total_bytes = torch.cuda.get_device_properties(number).total_memory
         limits[number] = _sizes.exact_share(limit_bytes, total_bytes)
-        if _fraction(torch, number) >= limits[number]:  # PYTORCH_ALLOC_CONF may ask for less
+        if _fraction(torch, number) >= limits[number]:  # PYTORCH_ALLOC_CONF may request less
             torch.cuda.set_per_process_memory_fraction(limits[number], number)
     if limits:
         _hold_to(limits, torch._C)
 
 
 def _fraction(torch, number):
-    """Return the fraction in force; 1.0 if torch does not report it (backend:cudaMallocAsync)."""
+    """Return the active fraction; 1.0 if torch does not report it (backend:cudaMallocAsync)."""
     read = getattr(torch._C, "_cuda_getMemoryFraction", None)
     try:
         return 1.0 if read is None else read(number)

@@ -35,14 +35,14 @@ class NoPlaceError(RuntimeError):
 
 def take_places(leases, processes, uuids, names={}):  # noqa: B006  # only read
     # type: (Mapping[str, str], int, Sequence[str], Mapping[str, str]) -> None
-    """Take one place on each card of ``uuids`` for this process, for as long as it lives.
+    """Take one place on each GPU of ``uuids`` for this process, for as long as it lives.
 
-    ``leases`` maps a card's UUID to the file of the run's lease; places are not counted on a card
-    without one.  ``processes`` is the number of places on each card.  ``uuids`` are the cards that
+    ``leases`` maps a GPU's UUID to the file of the run's lease; places are not counted on a GPU
+    without one.  ``processes`` is the number of places on each GPU.  ``uuids`` are the GPUs that
     this process is about to use, and ``names`` their names in errors.  A second call in the same
     process has no effect; a forked child takes its own places.
 
-    Raises NoPlaceError if all places of a card are taken, or if its lease has ended.
+    Raises NoPlaceError if all places of a GPU are taken, or if its lease has ended.
     """
     new = []  # type: list[tuple[str, int, int]]
     try:
@@ -83,7 +83,7 @@ def has_place(path):
 
 def card_of_rank(uuids, environ=os.environ):
     # type: (Sequence[str], Mapping[str, str]) -> Sequence[str]
-    """Return the cards that a PyTorch process uses: only one of them if it has a local rank."""
+    """Return the GPUs that a PyTorch process uses: only one of them if it has a local rank."""
     for name in RANKS:
         rank = environ.get(name, "")
         if len(uuids) > 1 and rank.isdigit():
@@ -123,7 +123,7 @@ def _ended(path, name):
     # type: (str, str) -> NoPlaceError
     return NoPlaceError(
         "the lease of this run on %s has ended: %s has gone, or may not be written\n"
-        "  hint: start the whole program anew: `gpuconf run -- ...`" % (name, path)
+        "  hint: start the whole program again: `gpuconf run -- ...`" % (name, path)
     )
 
 

@@ -29,7 +29,7 @@ def held(config, run, cards):
 
 
 def smallest(cards):
-    """Return the card with the smallest limit; None if no card has a limit."""
+    """Return the GPU with the smallest limit; None if no GPU has a limit."""
     limited = [card for card in cards if card.limit_bytes is not None]
     return min(limited, key=lambda card: card.limit_bytes) if limited else None
 
@@ -62,7 +62,7 @@ def _of(card, share):
 
 
 def _with_total(card):
-    """Return the card; fill in a missing total from the smallest GPU."""
+    """Return the GPU; fill in a missing total from the smallest GPU."""
     if card.limit_bytes is not None and not card.total_bytes:
         card.total_bytes = _site.load("driver").smallest_total_bytes()
     return card

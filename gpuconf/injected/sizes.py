@@ -13,10 +13,10 @@ MIB = 1024 * 1024
 
 def share_of(limit_bytes, total_bytes, fraction):
     # type: (int | None, int | None, float | None) -> float
-    """Return the fraction of the card that TensorFlow converts back to the limit in whole MiB.
+    """Return the fraction of the GPU that TensorFlow converts back to the limit in whole MiB.
 
     ``fraction`` comes from the plan and is used if it gives the same limit.  An extra half MiB
-    keeps ``int(fraction * total)`` from dropping to the next lower MiB.  1.0 for a card without a
+    keeps ``int(fraction * total)`` from dropping to the next lower MiB.  1.0 for a GPU without a
     limit.
     """
     if limit_bytes is None or not total_bytes:
@@ -30,7 +30,7 @@ def share_of(limit_bytes, total_bytes, fraction):
 
 def exact_share(limit_bytes, total_bytes):
     # type: (int, int) -> float
-    """Return the fraction of the card that PyTorch converts back to the exact limit; at most 1.0.
+    """Return the fraction of the GPU that PyTorch converts back to the exact limit; at most 1.0.
 
     PyTorch 2.9.1 truncates ``fraction * total`` to whole bytes, and 2.15 rounds it.  An extra
     quarter of a byte works for both.

@@ -1,4 +1,4 @@
-"""The plan of a `gpuconf run`, read from its variable, and the cards that this process may use.
+"""The plan of a `gpuconf run`, read from its variable, and the GPUs that this process may use.
 
 Those are the run's GPUs that the program has left visible in CUDA_VISIBLE_DEVICES.
 """
@@ -36,7 +36,7 @@ class Card(object):
         self._limits = planned.get("limits") or ()
 
     def fraction_of(self, framework):
-        """Return the framework's limit as a fraction of the card's total; None without a limit."""
+        """Return the framework's limit as a fraction of the GPU's total; None without a limit."""
         for limit in self._limits:
             if limit["framework"] == framework:
                 return limit["fraction"]
@@ -44,7 +44,7 @@ class Card(object):
 
     @property
     def visible_name(self):
-        """The card's name in CUDA_VISIBLE_DEVICES."""
+        """The GPU's name in CUDA_VISIBLE_DEVICES."""
         return self.uuid or str(self.index)
 
 
@@ -73,9 +73,9 @@ class Run(object):
         self.growth = planned[0].growth if planned else memory.get("allow_growth")
 
     def cards_left(self):
-        """Return the run's cards that the program has left visible, in the program's order.
+        """Return the run's GPUs that the program has left visible, in the program's order.
 
-        A program that selects a GPU outside the run gets the run's cards instead, as long as CUDA
+        A program that selects a GPU outside the run gets the run's GPUs instead, as long as CUDA
         has not started; a message reports it.  An old script that sets "0" does not intend to take
         memory leased by others.
         """
@@ -96,10 +96,10 @@ class Run(object):
         return left
 
     def take_places(self, indices=None, ranked=False):
-        """Count this process on its cards; raises places.NoPlaceError if no place is left.
+        """Count this process on its GPUs; raises places.NoPlaceError if no place is left.
 
-        ``indices`` are the cards that it is about to use, by default all.  With ``ranked``, it is
-        counted only on the card of its local rank.
+        ``indices`` are the GPUs that it is about to use, by default all.  With ``ranked``, it is
+        counted only on the GPU of its local rank.
         """
         if self.hides_gpus or not self.leases:
             return

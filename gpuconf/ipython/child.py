@@ -76,7 +76,7 @@ def _run_apart(command: list[str], error: int, environ: dict[str, str]) -> int:
 
 
 def _for_child(words: Sequence[str]) -> list[str]:
-    """The child's arguments: the child gets the profile in force here from its parent."""
+    """The child's arguments: the child gets the active profile here from its parent."""
     name, *rest = words
     if name != "doctor" or activation() is None:
         return [*words]

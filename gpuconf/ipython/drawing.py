@@ -49,7 +49,7 @@ def of_activation(activation: Activation) -> Drawing:
 
 
 def of_plan(plan: Plan) -> Drawing:
-    """A plan, not necessarily in force, with its notes."""
+    """A plan, not necessarily active, with its notes."""
     from gpuconf.commands.cli.plan import notes_of, report_lines
     from gpuconf.session.environment import environment_for
 
@@ -75,7 +75,7 @@ def of_estimate(estimate: MemoryEstimate, budget: Budget | None = None) -> Drawi
 
 
 def of_holdings(holdings: Holdings) -> Drawing:
-    """Who holds what of each card."""
+    """Who holds what of each GPU."""
     from gpuconf.commands.ps.text import lines_of
 
     return drawing(lines_of(holdings, BarLayout()))

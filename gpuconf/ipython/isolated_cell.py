@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from keyword import iskeyword
 from typing import Any
 
 from gpuconf.basics.terminal import show_no_traceback
@@ -41,7 +42,8 @@ def prepare(words: list[str], cell: str, shell: Any) -> Callable[[], None]:
     options = parser().parse_args(words)
     outputs = [name.strip() for name in options.output.split(",") if name.strip()]
     for name in outputs:
-        if not name.isidentifier():
+        is_reserved = iskeyword(name) or name.startswith("__") or name in _OF_IPYTHON
+        if is_reserved or not name.isidentifier():
             raise UsageError(
                 f"-o: expected names of variables; got {name!r}", hint="-o history,weights"
             )

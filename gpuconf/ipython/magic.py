@@ -30,7 +30,7 @@ _PROG = f"%{NAME}"
 _ISOLATED = "isolated"
 # The magic's commands, with their lines in `%gpuconf help`.
 HELP = {
-    "profile": "show the profile in force, or choose one, before the framework is imported",
+    "profile": "show the active profile, or choose one, before the framework is imported",
     "ps": COMMANDS["ps"],
     "plan": COMMANDS["plan"],
     "doctor": COMMANDS["doctor"],
@@ -131,7 +131,7 @@ class GpuconfMagic:
         found = self._failures.last()
         if options.plot is not None:
             raise UsageError(
-                "an exception has no dump of the allocator, of which a picture could be drawn",
+                "an exception has no dump of the allocator, of which a plot could be drawn",
                 hint=f"{_PROG} explain --plot {shlex.quote(options.plot)} train.log",
             )
         if options.json:

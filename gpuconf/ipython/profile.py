@@ -17,7 +17,7 @@ from gpuconf.support.reporting.lines import Line
 
 
 def run(words: list[str], output: NotebookOutput) -> None:
-    """Show the profile in force, or put a profile in force."""
+    """Show the active profile, or apply a profile."""
     options = parser().parse_args(words)
     changes = changes_of(options.changes)
     if options.name is not None or changes:
@@ -60,7 +60,7 @@ def _state() -> Drawing:
     else:
         choice = chosen_profile()
         lines = [
-            "no profile is in force in this kernel: nothing holds a framework that is imported now",
+            "no profile is active in this kernel: nothing holds a framework that is imported now",
             f"`%gpuconf profile` with a name chooses one; without a name `import gpuconf.auto` "
             f"would take {choice.profile}, because {choice.because}",
         ]
@@ -68,7 +68,7 @@ def _state() -> Drawing:
 
 
 def _profiles(in_force: str | None) -> Iterator[str]:
-    """Every profile that can be found, with the one in force marked."""
+    """Every profile that can be found, with the active one marked."""
     for entry in list_profiles():
         if not entry.is_shadowed:
             mark = "✓" if entry.name == in_force else " "

@@ -5,13 +5,20 @@ from __future__ import annotations
 import inspect
 import io
 import sys
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from operator import attrgetter
 from typing import Any
+
+import cloudpickle
 
 from gpuconf.errors import UsageError
 from gpuconf.isolation.model_file import ModelFile, file_of, keras_of, load_model
-from gpuconf.isolation.pickling import Pickler, pickled
+from gpuconf.isolation.pickling import Pickler, refusal_of
 from gpuconf.isolation.values import write_value
+
+_SPAWNED_MAIN = "__mp_main__"  # the script's name in a spawned worker of multiprocessing
 
 
 def write_call(
@@ -21,6 +28,8 @@ def write_call(
 
     Raises UsageError that names the argument, or variable of the function, that cannot be sent.
     """
+    if _SPAWNED_MAIN in sys.modules:
+        cloudpickle.register_pickle_by_value(sys.modules[_SPAWNED_MAIN])
     try:
         write_value(descriptor, (function, args, kwargs), _ArgumentPickler)
     except Exception as error:
@@ -32,7 +41,11 @@ def write_call(
 
 
 class _ArgumentPickler(Pickler):
-    """A Keras model travels as its ``.keras`` file, and is a model again in the process."""
+    """A Keras model travels as its ``.keras`` file, and is a model again in the process.
+
+    A decorated function of a module is found there by its name, with that module's globals.  What
+    ``__main__`` defines is in the process's ``__main__`` too, where pickle looks for it.
+    """
 
     def reducer_override(self, value: Any) -> Any:
         package = keras_of(value)
@@ -42,7 +55,60 @@ class _ArgumentPickler(Pickler):
             return load_model, value.parts
         if isinstance(value, io.TextIOWrapper) and value not in (sys.stdout, sys.stderr):
             raise TypeError("cannot pickle an open file")  # cloudpickle would send its content
-        return super().reducer_override(value)
+        place = _place_of(value) if isinstance(value, types.FunctionType) else None
+        if place is not None:
+            return _function_at, place
+        reduced = super().reducer_override(value)
+        if isinstance(reduced, tuple) and _is_defined_in_main(value):
+            make, parts, *others = reduced
+            return (_made_in_main, (value.__name__, make, parts), *others)
+        return reduced
+
+
+def _place_of(function: types.FunctionType) -> tuple[str, str, int] | None:
+    """Return a decorated function's module, its name there, and the number of its decorators.
+
+    None for a function that a new process does not find like this, and for one that pickle finds.
+    """
+    module, name, decorators = function.__module__, function.__qualname__, 0
+    try:
+        found = attrgetter(name)(sys.modules[module])
+        while found is not function:
+            found, decorators = found.__wrapped__, decorators + 1
+    except (KeyError, AttributeError):
+        return None
+    return (module, name, decorators) if decorators and _is_importable(module) else None
+
+
+def _function_at(module: str, name: str, decorators: int) -> Any:
+    found = attrgetter(name)(import_module(module))
+    for _ in range(decorators):
+        found = found.__wrapped__
+    return found
+
+
+def _is_importable(name: str) -> bool:
+    """Whether a new process finds this module by its name, unlike one loaded from a path."""
+    if name == "__main__":
+        return False
+    path = getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None)
+    finders = [each for each in sys.meta_path if hasattr(each, "find_spec")]
+    specs = filter(None, (each.find_spec(name, path) for each in finders))
+    origin = getattr(next(specs, None), "origin", None)
+    return origin is not None and origin == getattr(sys.modules[name], "__file__", None)
+
+
+def _is_defined_in_main(value: Any) -> bool:
+    is_definition = isinstance(value, (type, types.FunctionType))
+    if not is_definition or value.__module__ not in ("__main__", _SPAWNED_MAIN):
+        return False
+    return getattr(sys.modules["__main__"], value.__name__, None) is value
+
+
+def _made_in_main(name: str, make: Callable[..., Any], parts: Sequence[Any]) -> Any:
+    value = make(*parts)
+    setattr(sys.modules["__main__"], name, value)
+    return value
 
 
 def _culprits(
@@ -56,14 +122,5 @@ def _culprits(
         used = inspect.getclosurevars(function)
         variables = {**used.globals, **used.nonlocals}
         found |= {f"{key}, which {name} uses,": value for key, value in variables.items()}
-    refused = {what: _refusal_of(value) for what, value in found.items()}
+    refused = {what: refusal_of(value, _ArgumentPickler) for what, value in found.items()}
     yield from ((what, error) for what, error in refused.items() if error is not None)
-
-
-def _refusal_of(value: Any) -> Exception | None:
-    """Return the reason why a value cannot be pickled; None if it can."""
-    try:
-        pickled(value, _ArgumentPickler)
-    except Exception as error:
-        return error
-    return None

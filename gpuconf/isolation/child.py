@@ -11,7 +11,10 @@ import linecache
 import os
 import signal
 import sys
+import types
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib.machinery import ModuleSpec
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -27,14 +30,15 @@ ANSWERED = "answered"
 class Setup(NamedTuple):
     """What the process takes over from the caller.
 
-    ``main_file`` is the caller's script, None in a notebook.  ``sources`` are the entries of
-    `linecache` for code that is in no file, such as a notebook's cells.  ``settings`` are
-    the arguments of `gpuconf.configure`.
+    ``main_file`` is the caller's script, None in a notebook, and ``main_name`` its name after
+    ``python -m``.  ``sources`` are the entries of `linecache` for code that is in no file, such as
+    a notebook's cells.  ``settings`` are the arguments of `gpuconf.configure`.
     """
 
     path: list[str]
     argv: list[str]
     main_file: str | None
+    main_name: str | None
     sources: Mapping[str, Any]
     is_notebook: bool
     settings: Mapping[str, Any]
@@ -46,17 +50,12 @@ def main() -> None:
     end_with_parent()
     if os.getppid() != parent:  # it had ended before
         return
-    with Connection(socket) as connection:
-        try:
-            setup = connection.recv()
-        except EOFError:
-            return
-        _answer(setup, connection, call, answer)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        connection.send(ANSWERED)
-
-
-def _answer(setup: Setup, connection: Connection, call: int, answer: int) -> None:
+    connection = Connection(socket)
+    try:
+        setup = connection.recv()
+    except EOFError:
+        return
+    files = _files_at(socket, answer)
     try:
         _take_over(setup)
         if setup.is_notebook:
@@ -66,22 +65,48 @@ def _answer(setup: Setup, connection: Connection, call: int, answer: int) -> Non
         result = function(*args, **kwargs)
         del function, args, kwargs
         show_figures()
+        _end_unless_open(files, socket, answer)
         write_result(answer, result)
     except BaseException as error:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _end_unless_open(files, socket, answer)
         write_error(answer, error)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection.send(ANSWERED)
+    connection.close()
+
+
+def _files_at(*descriptors: int) -> list[object]:
+    """Return what identifies the files that are open there."""
+    return [os.fstat(each)[1:3] for each in descriptors]
+
+
+def _end_unless_open(files: list[object], *descriptors: int) -> None:
+    """End this process if it cannot answer, before it writes to a file of the function."""
+    with suppress(OSError):
+        if _files_at(*descriptors) == files:
+            return
+    said = "the function has closed a file descriptor of gpuconf, so its result cannot be sent"
+    print(said, file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def _take_over(setup: Setup) -> None:
     sys.path[:] = setup.path
     sys.argv[:] = setup.argv
     linecache.cache.update(setup.sources)
+    main = sys.modules["__main__"]
+    if setup.main_name is not None:  # where spawned workers import it from
+        main.__spec__ = ModuleSpec(setup.main_name, None)
     if setup.main_file is not None:  # the project's profile is searched from here
-        sys.modules["__main__"].__file__ = setup.main_file
+        main.__file__ = setup.main_file
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", write_through=True)
 
 
 if __name__ == "__main__":
+    # For the user's definitions, which must not replace those of this file; __mp_main__ is the name
+    # of the same module in multiprocessing's workers.
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = types.ModuleType("__main__")
     main()

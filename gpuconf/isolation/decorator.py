@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -53,10 +54,12 @@ def isolated(
     :class:`ModelFile`.  The function's exception is raised here, with its traceback as the cause.
     Its output appears here, and Ctrl-C interrupts it.
 
-    Raises UsageError for an argument that cannot be copied, such as a dataset or an open file,
-    IsolatedProcessError if the process ends without a result, MissingDependencyError without
-    cloudpickle, and GpuconfError on systems other than Linux.
+    Raises UsageError and ProfileError for bad options.  A call raises UsageError for an argument
+    that cannot be copied, such as a dataset or an open file, IsolatedProcessError if the process
+    ends without a result, MissingDependencyError without cloudpickle, and GpuconfError on systems
+    other than Linux.
     """
+    _check_options(timeout_s, overrides)
     if function is None:
         return functools.partial(isolated, profile=profile, timeout_s=timeout_s, **overrides)
     if not callable(function) or any(check(function) for check in _UNSUITABLE):
@@ -84,10 +87,31 @@ def isolated(
     return called
 
 
+def _check_options(timeout_s: float | None, overrides: dict[str, object]) -> None:
+    """Raise the error of `configure` for a bad override, which it does not read under a run."""
+    is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
+    if timeout_s is not None and not (is_number and 0 < timeout_s < math.inf):
+        raise UsageError(
+            "gpuconf.isolated: timeout_s: expected a number of seconds above 0, such as 600; "
+            f"got {timeout_s!r}"
+        )
+    if overrides:
+        from gpuconf.profile.overrides import checked_nodes
+
+        checked_nodes(overrides)
+
+
 def _refuse_if_unusable() -> None:
     if sys.platform != "linux":
         raise GpuconfError(f"gpuconf.isolated works only on Linux; this is {sys.platform}")
     if importlib.util.find_spec("cloudpickle") is None:
         raise MissingDependencyError(
             "gpuconf.isolated needs cloudpickle", hint="pip install 'gpuconf[isolated]'"
+        )
+    import multiprocessing
+
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise UsageError(
+            "a worker of multiprocessing imports this script, and would start the call again",
+            hint='put the calls below `if __name__ == "__main__":`',
         )

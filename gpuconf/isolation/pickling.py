@@ -34,3 +34,12 @@ def pickled(value: Any, pickler: type[Pickler] = Pickler) -> bytes:
     file = io.BytesIO()
     pickler(file, protocol=5).dump(value)
     return file.getvalue()
+
+
+def refusal_of(value: Any, pickler: type[Pickler] = Pickler) -> Exception | None:
+    """Return the reason why a value cannot be pickled; None if it can."""
+    try:
+        pickled(value, pickler)
+    except Exception as error:
+        return error
+    return None

@@ -22,7 +22,7 @@ from gpuconf.isolation.arguments import write_call
 from gpuconf.isolation.child import ANSWERED, Setup
 from gpuconf.isolation.displays import show
 from gpuconf.isolation.results import read_answer
-from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.family import MarkedFamily
 from gpuconf.support.children.run import memory_file
 from gpuconf.support.children.signals import signal_name
 
@@ -50,7 +50,7 @@ def run_call(
     with memory_file("call") as call, memory_file("answer") as answer:
         write_call(call, function, args, kwargs)
         ours, theirs = multiprocessing.Pipe()
-        with ours, ExitStack() as finally_, ProcessFamily(only_marked=True) as family:
+        with ours, ExitStack() as finally_, MarkedFamily() as family:
             with theirs:
                 child = _start(family, theirs.fileno(), call, answer)
             process = _Process(child, ours, timeout_s)
@@ -63,7 +63,7 @@ def run_call(
         return read_answer(answer)
 
 
-def _start(family: ProcessFamily, *descriptors: int) -> subprocess.Popen[bytes]:
+def _start(family: MarkedFamily, *descriptors: int) -> subprocess.Popen[bytes]:
     words = map(str, (os.getpid(), *descriptors))
     return family.start(
         [sys.executable, "-m", "gpuconf.isolation.child", *words],
@@ -190,6 +190,7 @@ class _Process:
 
 
 def _setup(settings: Mapping[str, Any]) -> Setup:
+    main = sys.modules["__main__"]
     cells = {
         name: (entry[0], None, *entry[2:])  # without a time linecache does not look for the file
         for name, entry in list(linecache.cache.items())
@@ -198,7 +199,8 @@ def _setup(settings: Mapping[str, Any]) -> Setup:
     return Setup(
         path=[entry or os.getcwd() for entry in sys.path],
         argv=list(sys.argv),
-        main_file=getattr(sys.modules["__main__"], "__file__", None),
+        main_file=getattr(main, "__file__", None),
+        main_name=getattr(getattr(main, "__spec__", None), "name", None),
         sources=cells,
         is_notebook="ipykernel" in sys.modules,
         settings=settings,

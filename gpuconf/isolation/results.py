@@ -45,6 +45,7 @@ def write_error(descriptor: int, error: BaseException) -> None:
     text = "".join(traceback.format_exception(type(error), error, trace))
     try:
         content = pickled(error, _ResultPickler)
+        pickle.loads(content)
     except Exception:
         content = b""
     write_value(descriptor, (None, (content, message, text)), Pickler)
@@ -68,7 +69,10 @@ def read_answer(descriptor: int) -> Any:
 
 
 class _ResultPickler(Pickler):
-    """Tensors become arrays, and a Keras model a `ModelFile`."""
+    """Tensors become arrays, and a Keras model a `ModelFile`.
+
+    An exception is made again without its ``__init__``, which may need other arguments.
+    """
 
     def reducer_override(self, value: Any) -> Any:
         for package, names, convert in _CONVERSIONS:
@@ -77,7 +81,20 @@ class _ResultPickler(Pickler):
         keras = keras_of(value)
         if keras is not None:
             return ModelFile, file_of(value, keras).parts
+        if isinstance(value, BaseException) and _is_whole_without_init(type(value)):
+            return _without_init, (type(value), value.args), vars(value)
         return super().reducer_override(value)
+
+
+def _is_whole_without_init(kind: type[BaseException]) -> bool:
+    """Whether all of an exception is in its ``args`` and its dictionary, unlike a SyntaxError's."""
+    built_in = [each for each in kind.__mro__ if each.__module__ == "builtins"]
+    has_fields = any(each.__basicsize__ > BaseException.__basicsize__ for each in built_in)
+    return not has_fields and kind.__reduce__ is BaseException.__reduce__
+
+
+def _without_init(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    return kind.__new__(kind, *args)
 
 
 def _is_a(value: Any, package: str, names: tuple[str, ...]) -> bool:
@@ -91,6 +108,12 @@ def _as_array(tensor: Any) -> Any:
     import numpy as np
 
     return np.asarray, (np.asarray(tensor),)
+
+
+def _key_data(key: Any) -> Any:
+    from jax.random import key_data
+
+    return _as_array(key_data(key))
 
 
 def _on_cpu(tensor: Any) -> Any:
@@ -111,6 +134,7 @@ def _without_model(history: Any) -> Any:
 _CONVERSIONS: tuple[tuple[str, tuple[str, ...], Callable[[Any], Any]], ...] = (
     ("tensorflow", ("EagerTensor", "BaseResourceVariable"), _as_array),
     ("jaxlib", ("ArrayImpl",), _as_array),
+    ("jax", ("PRNGKeyArray",), _key_data),
     ("torch", ("Tensor",), _on_cpu),
     ("keras", ("KerasVariable", "Variable"), _as_array),
     ("keras", ("History",), _without_model),

@@ -10,8 +10,8 @@ from gpuconf.basics.units import MIB
 from gpuconf.machine.cards.inventory import Gpu
 from gpuconf.profile.model import MemoryRules
 
-# By major compute capability; docs/sharing.md lists the published figures.  All figures for modern
-# cards come from PyTorch.  With CUDA 12, which loads kernels on first use, none has been published
+# By major compute capability; docs/evidence/sharing.md lists the published figures.  All for modern
+# GPUs come from PyTorch.  With CUDA 12, which loads kernels on first use, none has been published
 # for TensorFlow, or for JAX at work.  The context belongs to the driver and the libraries are the
 # same, so all three share one figure here, a sixth or more above the largest that was found.
 _CONTEXT_MIB = {5: 384, 6: 384, 7: 512, 8: 640}
@@ -21,10 +21,15 @@ _LARGEST_CONTEXT_MIB = 896  # from compute capability 9 on, or if it is unknown
 def context_bytes(gpu: Gpu, memory: MemoryRules) -> int | None:
     """Return the bytes of one process on ``gpu`` that no limit covers.
 
-    This is the profile's ``context``, or else the figure for the card's generation; None for a
+    This is the profile's ``context``, or else the figure for the GPU's generation; None for a
     percentage of an unknown total.
     """
     if memory.context is not None:
         return memory.context.of(gpu.total_bytes)
     major = gpu.compute_capability[0] if gpu.compute_capability else 0
     return _CONTEXT_MIB.get(major, _LARGEST_CONTEXT_MIB) * MIB
+
+
+def keep_free_bytes(gpu: Gpu, memory: MemoryRules) -> int | None:
+    """Return the profile's ``keep_free``; None for a percentage of an unknown total."""
+    return 0 if memory.keep_free is None else memory.keep_free.of(gpu.total_bytes)

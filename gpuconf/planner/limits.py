@@ -1,14 +1,11 @@
 """How much of one GPU this process may take, with the arithmetic behind it.
 
-The rule is the one in docs/profiles.md::
+The rule is the one in docs/reference/profiles.md::
 
     limit = min(fraction × total, memory_limit, free - reserved by others - keep_free - context,
                 each cap of the kernel and of an administrator - context,
                 a scheduler's share × (total - held by others - keep_free) - context)
     lease = processes × (min(limit, reserve) + context); without reserve, the whole limit
-
-Memory between the lease and the limit is for whoever allocates it first.  On machines whose GPU
-shares the host's memory, a tenth of the total stays for the host.
 
 With several processes the limit applies to each: they share the free memory equally, and the lease
 covers all of them.  A term whose figures are unknown is dropped (and a line says so).  The limit is
@@ -18,9 +15,8 @@ rounded down to whole MiB because TensorFlow's ``memory_limit`` is an integer nu
 from __future__ import annotations
 
 from gpuconf.basics.units import MIB, Amount, sized
-from gpuconf.machine.cards.inventory import Gpu
-from gpuconf.planner.caps import cap_terms
-from gpuconf.planner.context import context_bytes
+from gpuconf.machine.cards.inventory import Cap, Gpu
+from gpuconf.planner.context import context_bytes, keep_free_bytes
 from gpuconf.planner.other_leases import free_for_lease, has_limit, is_leased, lease_lines
 from gpuconf.planner.plan import GpuPlan
 from gpuconf.planner.scheduler_share import share_term
@@ -87,16 +83,14 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
     has_policy = any(cap.is_policy for cap in gpu.caps)
     if terms or any(each is not None for each in others) or rules.virtual_devices or has_policy:
         _add_free_term(terms, lines, gpu, rules)
-        for term, line in cap_terms(gpu, rules):
-            terms.append(term)
-            lines.append(line)
+        for cap in gpu.caps:
+            _add_cap_term(terms, lines, cap, gpu, rules)
     return terms, lines
 
 
 def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules) -> None:
     memory, processes = rules.memory, rules.processes
-    keep = 0 if memory.keep_free is None else memory.keep_free.of(gpu.total_bytes)
-    context = context_bytes(gpu, memory)
+    keep, context = keep_free_bytes(gpu, memory), context_bytes(gpu, memory)
     free = free_for_lease(gpu, memory)
     if gpu.free_bytes is None or free is None or keep is None or context is None:
         unknown = "free memory" if free is None else "total"
@@ -116,8 +110,26 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules
     left = " ".join(parts)
     if processes > 1:
         left = f"({left}) / {processes} processes" if len(parts) > 1 else f"{left} / {processes}"
-    result = f" = {_mib(terms[-1])}" if terms[-1] >= 0 else f": {_mib(-terms[-1])} short"
-    lines.append(f"{left} - {_mib(context)} context{result}")
+    lines.append(f"{left} - {_mib(context)} context{_result(terms[-1])}")
+
+
+def _add_cap_term(terms: list[int], lines: list[str], cap: Cap, gpu: Gpu, rules: GpuRules) -> None:
+    """Add what the kernel's or an administrator's cap leaves after this process's context."""
+    context = context_bytes(gpu, rules.memory)
+    if context is None:
+        return
+    others = max(cap.used_bytes - gpu.own_bytes, 0)
+    left = (cap.limit_bytes - others) // rules.processes
+    terms.append(left - context)
+    shown = f"{cap.name}: {_mib(cap.limit_bytes)}"
+    used = "that your other programs may use" if cap.is_policy else "in use"
+    shown += f" - {_mib(others)} {used}" if others else ""
+    shown += f", / {rules.processes} processes" if rules.processes > 1 else ""
+    lines.append(f"{shown} - {_mib(context)} context{_result(terms[-1])}")
+
+
+def _result(term: int) -> str:
+    return f" = {_mib(term)}" if term >= 0 else f": {_mib(-term)} short"
 
 
 def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
@@ -150,8 +162,8 @@ def _short_of(plan: GpuPlan, rules: GpuRules, left_bytes: int) -> str:
 def _least_free(gpu: Gpu, rules: GpuRules) -> tuple[int, str]:
     """Return what must be free and not reserved by others, and its parts in words."""
     memory, processes, needed = rules.memory, rules.processes, _needed(gpu, rules)
-    keep = memory.keep_free.of(gpu.total_bytes) or 0 if memory.keep_free else 0
-    context, host = context_bytes(gpu, memory) or 0, _host_bytes(gpu)
+    keep, context = keep_free_bytes(gpu, memory) or 0, context_bytes(gpu, memory) or 0
+    host = _host_bytes(gpu)
     name = "limit" if memory.at_least is None else "at_least"
     parts = f"{_mib(context)} context + {_mib(needed)} {name}"
     parts = f"{processes} × ({parts})" if processes > 1 else parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess
@@ -112,6 +112,24 @@ def _line(lease: CardLease, *, is_shared: bool) -> str:
         used, rest = sized(lease.used_bytes), sized(lease.promised_bytes)
         part = f"{about}{used} in use, {rest} not used yet"
     return f"reserved by {holder(lease)}: {sized(lease.lease_bytes)}, {part}"
+
+
+def held_by(
+    leases: Iterable[CardLease],
+    processes: Iterable[GpuProcess],
+    strangers: Sequence[GpuProcess] = (),
+) -> str:
+    """List who has reserved memory of a GPU or uses some, in words; ``strangers`` lack gpuconf."""
+    found = []
+    for lease in leases:
+        about = "about " if lease.is_estimate else ""
+        used = "" if lease.used_bytes is None else f", {about}{sized(lease.used_bytes)} in use"
+        found.append(f"{holder(lease)}: {sized(lease.lease_bytes)} reserved{used}")
+    for each in processes:
+        used = f"{sized(each.used_bytes)} in use" if each.used_bytes else "use unknown"
+        without = ", without gpuconf" if each in strangers else ""
+        found.append(f"pid {each.pid} ({each.name or 'name unknown'}): {used}{without}")
+    return "; ".join(found)
 
 
 def holder(lease: CardLease) -> str:

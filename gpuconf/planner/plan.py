@@ -36,7 +36,7 @@ class GpuPlan(NamedTuple):
     in order, empty if the GPU is not split.  ``uncut_limit_bytes`` is the limit without others'
     leases.
 
-    ``lease_bytes`` is the amount of the card that this process leases, None if it leases nothing.
+    ``lease_bytes`` is the amount of the GPU that this process leases, None if it leases nothing.
     ``most_bytes`` is what it may take in total: limit and context of each process.
     ``preallocated_bytes`` is what each process's framework allocates when it initializes its GPUs.
     ``least_free_bytes`` is the minimum that must be free and not leased.

@@ -12,12 +12,11 @@ from gpuconf.machine.cards.inventory import GpuQuota, Inventory
 from gpuconf.machine.cards.visible_devices import VisibleDevices
 from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
-from gpuconf.planner.inheritance import Inherited, hidden_note, hides_everything
 from gpuconf.planner.limits import plan_gpu, with_lease
 from gpuconf.planner.other_leases import lease_notes
 from gpuconf.planner.plan import GpuPlan, Plan, hidden_plan, label
 from gpuconf.planner.scheduler_share import share_notes
-from gpuconf.planner.selection import rules_for, select, unmatched_rules
+from gpuconf.planner.selection import Inherited, rules_for, select, unmatched_rules
 from gpuconf.planner.shortage import settle_shortages
 from gpuconf.planner.visibility import fastest_first, see, settle_order, variables_to_write
 from gpuconf.profile.model import Profile
@@ -46,8 +45,8 @@ def make_plan(
         return hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
-        if chosen_by_parent is not None and hides_everything(chosen_by_parent):
-            return hidden_plan(profile, notes=(hidden_note(chosen_by_parent),))
+        if chosen_by_parent is not None and _hides_everything(chosen_by_parent):
+            return hidden_plan(profile, notes=(_hidden_note(chosen_by_parent),))
         made = plan_without_figures(profile, inventory.problem, value, chosen_by_parent)
         return made._replace(cuda_device_order=order_by_parent)
     order = environ.get("CUDA_DEVICE_ORDER")
@@ -116,8 +115,22 @@ def _plan_visible(
 def _hidden_by_parent(profile: Profile, visible: VisibleDevices, inherited: Inherited) -> Plan:
     """Return the plan of a child that can see none of the GPUs its parent chose."""
     ignored = inherited.visible.ignored
-    why = None if hides_everything(inherited.value) or not ignored else ignored[0][1]
-    return hidden_plan(profile, visible.devices, notes=(hidden_note(inherited.value, why),))
+    why = None if _hides_everything(inherited.value) or not ignored else ignored[0][1]
+    return hidden_plan(profile, visible.devices, notes=(_hidden_note(inherited.value, why),))
+
+
+def _hides_everything(chosen_by_parent: str) -> bool:
+    """Whether the text alone hides every GPU."""
+    first = chosen_by_parent.split(",", maxsplit=1)[0].strip()
+    return first in ("", "-1", "NoDevFiles")
+
+
+def _hidden_note(chosen_by_parent: str, why: str | None = None) -> str:
+    because = f" ({why})" if why else ""
+    return (
+        f"CUDA_VISIBLE_DEVICES={chosen_by_parent}, inherited from the parent process, "
+        f"hides every GPU{because}"
+    )
 
 
 def _refuse_unequal_growth(planned: Sequence[GpuPlan], profile: Profile) -> None:

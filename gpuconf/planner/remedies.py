@@ -1,4 +1,4 @@
-"""Find out by trying what would start now on a card with too little memory for a profile."""
+"""Find out by trying what would start now on a GPU with too little memory for a profile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuconf.errors import GpuconfError
 from gpuconf.planner import Plan, wants_leases
 from gpuconf.profile import Profile, load_profile
 
-# Shipped profiles for a shared card, ordered from most to least memory kept free for others.
+# Shipped profiles for a shared GPU, ordered from most to least memory kept free for others.
 _PROFILES = ("shared-desktop", "notebook", "half-card", "small-laptop")
 _LEAST = Amount(size_bytes=256 * MIB)  # below that, TensorFlow has no room for a first step
 

@@ -3,7 +3,7 @@
     share × (total - held by others - keep_free) - context
 
 Others are programs that the scheduler did not start: the display, a notebook, its own driver.  All
-shares of a card, each with a CUDA context, therefore fit next to them.
+shares of a GPU, each with a CUDA context, therefore fit next to them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from gpuconf.basics.units import MIB, sized
 from gpuconf.machine.cards.inventory import SCHEDULERS, Gpu
-from gpuconf.planner.context import context_bytes
+from gpuconf.planner.context import context_bytes, keep_free_bytes
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.profile.model import GpuRules
 
@@ -31,9 +31,9 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
     if share is None:
         return None, None
     name = f"{share.scheduler}'s share {share.part:.4g}"
-    keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
+    keep, context = keep_free_bytes(gpu, rules.memory), context_bytes(gpu, rules.memory)
     if gpu.total_bytes is None or share.outside_bytes is None or keep is None or context is None:
-        return None, f"{name}: dropped, the card's figures are unknown"
+        return None, f"{name}: dropped, the GPU's figures are unknown"
     of_all = int(share.part * (gpu.total_bytes - share.outside_bytes - keep))
     term = of_all // rules.processes - context
     parts = [f"{sized(gpu.total_bytes, cut=True)} total"]
@@ -48,19 +48,19 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
 def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
     """Return a hint if the share of ``gpu`` leaves less than 1 MiB after a CUDA context.
 
-    None if it leaves more, or if even the whole card would not.
+    None if it leaves more, or if even the whole GPU would not.
     """
     share, (term, _) = gpu.share, share_term(gpu, rules)
     if share is None or term is None or term >= MIB:
         return None
-    keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
+    keep, context = keep_free_bytes(gpu, rules.memory), context_bytes(gpu, rules.memory)
     together = (gpu.total_bytes or 0) - (share.outside_bytes or 0) - (keep or 0)
     needed = ((context or 0) + MIB) * rules.processes
     if needed > together:
         return None
     part = f"{math.ceil(100 * needed / together) / 100:g}"
     return (
-        f"{share.scheduler}'s share is smaller than a CUDA context; ask for a larger one: "
+        f"{share.scheduler}'s share is smaller than a CUDA context; request a larger one: "
         f"{_ASKING[share.scheduler].format(part=part)} at least"
     )
 
@@ -72,7 +72,7 @@ def part_for(size_bytes: int, gpu: Gpu, rules: GpuRules) -> float | None:
     share.  None if its figures are unknown.
     """
     outside = None if gpu.share is None else gpu.share.outside_bytes
-    keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
+    keep, context = keep_free_bytes(gpu, rules.memory), context_bytes(gpu, rules.memory)
     if gpu.total_bytes is None or outside is None or keep is None or context is None:
         return None
     together, needed = gpu.total_bytes - outside - keep, size_bytes + context
@@ -82,11 +82,6 @@ def part_for(size_bytes: int, gpu: Gpu, rules: GpuRules) -> float | None:
     while int(steps / _STEPS * together) < needed:  # the product of floats may be a byte less
         steps += 1
     return steps / _STEPS
-
-
-def _keep_free_bytes(gpu: Gpu, rules: GpuRules) -> int | None:
-    keep_free = rules.memory.keep_free
-    return 0 if keep_free is None else keep_free.of(gpu.total_bytes)
 
 
 def share_notes(planned: Sequence[GpuPlan]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Select the visible GPUs that a profile asks for, and the rules for each."""
+"""Select the visible GPUs that a profile requests, and the rules for each."""
 
 from __future__ import annotations
 
@@ -7,11 +7,25 @@ from typing import NamedTuple
 
 from gpuconf.errors import ProfileError, ShortageError
 from gpuconf.machine.cards.inventory import Gpu, GpuQuota
-from gpuconf.machine.cards.visible_devices import match_uuid
-from gpuconf.planner.inheritance import Inherited
+from gpuconf.machine.cards.visible_devices import VisibleDevices, match_uuid
 from gpuconf.planner.other_leases import free_for_lease, is_leased
 from gpuconf.planner.plan import label
 from gpuconf.profile.model import GpuRules, Profile
+
+
+class Inherited(NamedTuple):
+    """The CUDA_VISIBLE_DEVICES that a parent process's plan wrote, and the GPUs it names.
+
+    The plan of a child stays within it: planning again from the user's own list could lead to GPUs
+    that the parent excluded.
+    """
+
+    value: str
+    visible: VisibleDevices
+
+    def within(self, devices: tuple[Gpu, ...]) -> list[Gpu]:
+        """Return those of ``devices`` that the parent chose, in the parent's order."""
+        return [gpu for gpu in self.visible.devices if gpu in devices]
 
 
 class Selection(NamedTuple):
@@ -28,7 +42,7 @@ def select(
     inherited: Inherited | None = None,
     quota: GpuQuota | None = None,
 ) -> Selection:
-    """Select the GPUs of ``visible`` that the profile asks for, within a parent's choice.
+    """Select the GPUs of ``visible`` that the profile requests, within a parent's choice.
 
     Raises ShortageError if ``quota`` does not allow a GPU that the profile names, or any GPU.
     """
@@ -81,9 +95,9 @@ def _is_silent(gpu: Gpu) -> bool:
 def _without_silent(allowed: list[Gpu]) -> tuple[list[Gpu], list[str]]:
     """Return ``allowed`` without the GPUs that do not answer, and a note for each of these.
 
-    Such a card can be named only by its number, and one number in CUDA_VISIBLE_DEVICES makes all
-    entries numbers.  CUDA may skip that card when it counts, or hide every card after it.  If no
-    card answers, all are kept: CUDA works on machines whose NVML reports almost nothing (Jetson).
+    Such a GPU can be named only by its number, and one number in CUDA_VISIBLE_DEVICES makes all
+    entries numbers.  CUDA may skip that GPU when it counts, or hide every GPU after it.  If no
+    GPU answers, all are kept: CUDA works on machines whose NVML reports almost nothing (Jetson).
     """
     sound = [gpu for gpu in allowed if not _is_silent(gpu)]
     if not sound:
@@ -145,7 +159,7 @@ def _most_free_first(profile: Profile, candidates: Sequence[Gpu]) -> list[Gpu]:
         waits = bool(gpu.ahead) and is_leased(gpu, profile.memory)
         return waits, -(free_for_lease(gpu, profile.memory) or 0)
 
-    return sorted(candidates, key=key)  # stable: equal cards stay in PCI order
+    return sorted(candidates, key=key)  # stable: equal GPUs stay in PCI order
 
 
 def _within_quota(

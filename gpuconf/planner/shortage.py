@@ -1,13 +1,12 @@
-"""Apply the profile's policy to cards with less memory left than it needs."""
+"""Apply the profile's policy to GPUs with less memory left than it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuconf.basics.units import sized
 from gpuconf.errors import ShortageError
-from gpuconf.machine.cards.inventory import Gpu, GpuProcess
-from gpuconf.planner.other_leases import holder, is_leased, without_gpuconf
+from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.planner.other_leases import held_by, is_leased, without_gpuconf
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.scheduler_share import larger_share
 from gpuconf.planner.selection import rules_for
@@ -19,7 +18,7 @@ def settle_shortages(
 ) -> tuple[list[GpuPlan], list[str]]:
     """Drop short GPUs if their policy or the choice of GPUs allows it; raise for the others.
 
-    ``gpus: all`` means every GPU with enough memory: a small card for the display, or one that a
+    ``gpus: all`` means every GPU with enough memory: a small GPU for the display, or one that a
     colleague has filled, is skipped if another is left.  GPUs chosen by name or number are all
     required.
     """
@@ -53,8 +52,9 @@ def shortage_error(
     strangers = without_gpuconf(plan.gpu, profile)
     how = "runs without gpuconf: restart it with `import gpuconf.auto` as its first line"
     restart = next((f"pid {p.pid} ({p.name}) {how}" for p in strangers), "")
-    held_by = _held_by(plan.gpu, profile, strangers)
-    held = f"\n  used or reserved by {held_by}" if held_by else ""
+    counted = plan.gpu if is_leased(plan.gpu, profile.memory) else plan.gpu._replace(leases=())
+    users = held_by(counted.leases, counted.unleased, strangers)
+    held = f"\n  used or reserved by {users}" if users else ""
     if "GH200" in (plan.gpu.name or ""):  # its memory is also a NUMA node of the host
         held += "\n  the host's page cache may be in it; `sudo sysctl vm.drop_caches=1` frees that"
     waits = policy.action == "wait" and plan.can_ever_fit
@@ -67,24 +67,10 @@ def shortage_error(
         hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, rules, restart),
         shortage=plan.shortage,
         wait_s=policy.wait_s if waits else None,
-        held_by=held_by,
+        held_by=users,
         restart=restart,
         wanted={gpu.uuid: least for gpu in choosable if gpu.uuid},
     )
-
-
-def _held_by(gpu: Gpu, profile: Profile, strangers: Sequence[GpuProcess]) -> str:
-    """List every process that uses memory of ``gpu`` or has reserved some, in words."""
-    if not is_leased(gpu, profile.memory):
-        gpu = gpu._replace(leases=())
-    holders = [f"{holder(each)}: {sized(each.lease_bytes)} reserved" for each in gpu.leases]
-    holders += [
-        f"pid {p.pid} ({p.name or 'name unknown'}): "
-        + (f"{sized(p.used_bytes)} in use" if p.used_bytes else "use unknown")
-        + (", without gpuconf" if p in strangers else "")
-        for p in gpu.unleased
-    ]
-    return "; ".join(holders)
 
 
 def _shortage_hint(plan: GpuPlan, profile: Profile, rules: GpuRules, restart: str) -> str:

@@ -17,9 +17,9 @@ from gpuconf.planner.plan import GpuPlan
 
 
 def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
-    """Sort ``chosen`` in CUDA's most likely order of unequal cards: newest first, then largest.
+    """Sort ``chosen`` in CUDA's most likely order of unequal GPUs: newest first, then largest.
 
-    CUDA's own rule is undocumented.  A user who names no GPU expects the fast card to be the
+    CUDA's own rule is undocumented.  A user who names no GPU expects the fast GPU to be the
     program's first, as it is without gpuconf, not the small one that drives the display.
     """
     if any(gpu.mig_ids is not None for gpu in chosen):
@@ -34,7 +34,7 @@ def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
 def see(value: str | None, order: str | None, inventory: Inventory) -> VisibleDevices:
     """Return what CUDA shows for this CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
 
-    If indices count unequal cards fastest first, they are read in the order of
+    If indices count unequal GPUs fastest first, they are read in the order of
     :func:`fastest_first`, which is more likely than nvidia-smi's.
     """
     gpus, driver = inventory.gpus, inventory.driver_version
@@ -54,7 +54,7 @@ def variables_to_write(
 
     CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER is PCI_BUS_ID.  So UUIDs are written if
     the choice narrows or reorders, or if that order is unknown.  A user's list of indices in an
-    unknown order keeps its own entries: other names could mean other cards.  The same applies to
+    unknown order keeps its own entries: other names could mean other GPUs.  The same applies to
     ``inherited``, a parent's choice.  "Unchanged" means as the user set it, so under a parent that
     chose fewer GPUs a value is always written.
     """
@@ -72,9 +72,9 @@ def variables_to_write(
 def settle_order(
     planned: Sequence[GpuPlan], candidates: Sequence[GpuPlan], value: str | None
 ) -> tuple[list[GpuPlan], list[str]]:
-    """Limit each GPU to the smallest limit, because only CUDA knows which card each index means.
+    """Limit each GPU to the smallest limit, because only CUDA knows which GPU each index means.
 
-    This is for indices on unequal cards without PCI_BUS_ID.  The limit is that of the smallest of
+    This is for indices on unequal GPUs without PCI_BUS_ID.  The limit is that of the smallest of
     ``candidates``, including its logical devices.
     """
     note = (

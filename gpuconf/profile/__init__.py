@@ -1,7 +1,4 @@
-"""Profiles: what a user asks for; found, read from YAML and checked.
-
-    load_profile("half-card")             a name: see ``gpuconf.profile.search`` for the order
-    load_profile("./team.yaml", overrides={"memory": {"memory_limit": "4GiB"}})
+"""Profiles: what a user requests; found, read from YAML and checked.
 
 Importing this package does not load PyYAML, which only reading a file needs: a program under
 ``gpuconf run`` reads none.
@@ -20,20 +17,11 @@ from gpuconf.profile.loading import (
     refused_if_found,
 )
 from gpuconf.profile.model import Profile
-from gpuconf.profile.search import (
-    DEFAULT_PROFILE,
-    Location,
-    ParentChoice,
-    ProfileChoice,
-    absolute_path,
-)
+from gpuconf.profile.search import ParentChoice, absolute_path
 
 __all__ = [
-    "DEFAULT_PROFILE",
-    "Location",
     "ParentChoice",
     "Profile",
-    "ProfileChoice",
     "ProfileEntry",
     "absolute_path",
     "check_profile",

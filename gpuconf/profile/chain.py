@@ -1,14 +1,15 @@
-"""``extends``: reads a profile and the profiles it builds on from files, and merges them."""
+"""Reads a profile and the profiles that it extends from files, and merges them into a Profile."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping as Environment
+from collections.abc import Mapping as PlainMapping
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
-from gpuconf.profile import powers, reading, search
+from gpuconf.profile import combinations, powers, reading, search
 from gpuconf.profile.document import decode, parse
-from gpuconf.profile.files import read_bytes, read_shipped
+from gpuconf.profile.files import read_bytes
+from gpuconf.profile.model import Profile
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem
@@ -16,10 +17,38 @@ from gpuconf.profile.problems import problem
 LONGEST_CHAIN = 10
 
 
+def build(
+    location: search.Location,
+    searched: tuple[search.ProfileFolder, ...],
+    environ: PlainMapping[str, str],
+    overrides: PlainMapping[str, object] | None = None,
+) -> tuple[Profile | None, list[ProfileError]]:
+    """Build the profile at ``location`` with ``overrides`` applied; also return the problems found.
+
+    The profile is None if a file cannot be read; conflicting keys still give a profile.  Raises
+    ProfileError for a bad override.
+    """
+    links, problems = read_links(location, searched, environ)
+    if problems:
+        return None, problems
+    root = merged_root(links)
+    if overrides:
+        from gpuconf.profile.overrides import checked_nodes
+
+        root = merged(root, checked_nodes(overrides))
+    values, problems = reading.read(root)
+    values.pop("extends", None)
+    per_gpu = values.pop("per_gpu", ())
+    rules = tuple((gpu, reading.read_gpu_rules(root, own)) for gpu, own in per_gpu)
+    profile = Profile(location.name, location.path, per_gpu=rules, **values)
+    problems = problems or combinations.check(profile, root)
+    return profile._replace(origin=location.origin, notes=powers.notes(links, environ)), problems
+
+
 def read_links(
     location: search.Location,
     searched: tuple[search.ProfileFolder, ...],
-    environ: Environment[str, str] | None,
+    environ: PlainMapping[str, str] | None,
 ) -> tuple[list[Link], list[ProfileError]]:
     """Return the valid files of a chain up to the first problem, and the problems of the last file.
 
@@ -58,7 +87,7 @@ def _without_description(root: Mapping) -> Mapping:
 def _read_link(location: search.Location, before: list[Link]) -> Link:
     """Read the file at ``location`` without checking its keys; its level is the chain's lowest."""
     path = location.path
-    data = read_shipped(path) if location.origin == "shipped" else read_bytes(path)
+    data = read_bytes(path)
     level = powers.level_of(location)
     if before:
         level = powers.lower(level, before[-1].level)

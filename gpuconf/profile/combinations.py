@@ -87,12 +87,12 @@ def _devices_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
     limit = scope.memory.memory_limit.size_bytes if scope.memory.memory_limit else None
     if round(shares, 9) > 1 or (shares == 1 and sizes):
         more = " and sizes in addition" if sizes else ""
-        message = f"the devices ask for {shares * 100:.10g}%{more} of the GPU's limit"
+        message = f"the devices request {shares * 100:.10g}%{more} of the GPU's limit"
         hint = "write shares that come to 100% or less, such as [50%, 50%]"
         yield scope.refuse(message, hint, "virtual_devices")
     elif limit is not None and sizes + int(shares * limit) > limit:
         asked = exact_size(sizes + int(shares * limit))
-        message = f"the devices ask for {asked} together, memory_limit is {exact_size(limit)}"
+        message = f"the devices request {asked} together, memory_limit is {exact_size(limit)}"
         hint = f"write smaller devices, or `memory_limit: {asked}`"
         yield scope.refuse(message, hint, "virtual_devices", "memory.memory_limit")
 
@@ -114,7 +114,7 @@ def _at_least_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
 
 
 def _exceeds(one: Amount, other: Amount) -> bool:
-    """Whether ``one`` is larger on every card; a size and a share cannot be compared."""
+    """Whether ``one`` is larger on every GPU; a size and a share cannot be compared."""
     if one.share is not None and other.share is not None:
         return one.share > other.share
     sizes = one.size_bytes, other.size_bytes
@@ -129,10 +129,10 @@ def _nothing_left(scope: _Scope) -> Iterator[ProfileError]:
     named = " and ".join(f"{name} {rule}" for name, rule in off.items())
     keys = [f"memory.{name}" for name in off]
     if round(share, 9) >= 1:
-        message = f"with {named} nothing of the card is left to take"
+        message = f"with {named} nothing of the GPU is left to take"
         yield scope.refuse(message, "write `gpus: none` for no GPU", *keys)
     elif wanted and wanted.share and share and round(share + wanted.share, 9) > 1:
-        message = f"at_least {wanted} and {named} are more than the card"
+        message = f"at_least {wanted} and {named} are more than the GPU"
         yield scope.refuse(message, "lower one of them", "memory.at_least", *keys)
 
 

@@ -176,7 +176,7 @@ def _profile(composed: nodes.Node | None, file: str) -> Mapping:
         raise problem(
             "the file has no rule, so nothing would be limited",
             mark=root.mark,
-            hint="write `extends: shared-desktop`, or `{}` to ask for no rule at all",
+            hint="write `extends: shared-desktop`, or `{}` to request no rule at all",
         )
     kind = "a list" if isinstance(root, Sequence) else "one text"
     hint = "write keys with values, and a space after the colon: `extends: NAME`"

@@ -9,7 +9,6 @@ import sys
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile.problems import nearest
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 LARGEST_FILE_BYTES = 256 * 1024
 _LIST = "list the profiles: gpuconf profiles list"
 
@@ -78,8 +77,8 @@ def _refusal(message: str, hint: str, path: str) -> ProfileError:
 
 
 def shipped_folder() -> str:
-    """Return the folder of the shipped profiles: inside the package, or beside it in a checkout."""
-    package = os.path.abspath(_PACKAGE)
+    """Return the folder of the shipped profiles: in the package, or next to it in a checkout."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     inside = os.path.join(package, "configs")
     beside = os.path.join(os.path.dirname(package), "configs")
     if not os.path.isdir(inside) and os.path.isfile(os.path.join(beside, "profile.schema.json")):
@@ -87,59 +86,11 @@ def shipped_folder() -> str:
     return inside
 
 
-def is_shipped(path: str) -> bool:
-    """Whether the file at that path below ``shipped_folder()`` exists."""
-    return os.path.lexists(path) or _from_archive(path) is not None
-
-
-def read_shipped(path: str) -> bytes:
-    """Read the bytes of a shipped profile."""
-    data = None if os.path.lexists(path) else _from_archive(path)
-    return read_bytes(path) if data is None else data
-
-
-def shipped_files() -> list[str]:
-    """List the names of the shipped files; the folder may be in an archive."""
-    try:
-        return sorted(os.listdir(shipped_folder()))
-    except OSError:
-        return _names_in_archive()
-
-
 def missing_shipped_hint() -> str:
     """Return the hint for an installation without any shipped profile."""
     if getattr(sys, "frozen", False):
         return (
-            "the program was frozen without them. Freeze it anew: "
+            "the program was frozen without them. Freeze it again: "
             "pyinstaller --collect-data gpuconf SCRIPT"
         )
-    if not os.path.isdir(_PACKAGE):
-        return (
-            "the archive lacks the folder gpuconf/configs. Make the archive of the folder that "
-            "this fills: pip install --target FOLDER gpuconf"
-        )
     return "the installation is damaged. Repair it: pip install --force-reinstall gpuconf"
-
-
-def _from_archive(path: str) -> bytes | None:
-    """Read the file with the loader of this package; return None if it has no such file."""
-    get_data = getattr(__spec__.loader, "get_data", None) if __spec__ else None
-    if get_data is None or "\x00" in path or os.path.isdir(_PACKAGE):
-        return None
-    try:
-        # The loader knows the archive by the path in __file__, which may be relative.
-        data: bytes = get_data(os.path.join(_PACKAGE, "configs", os.path.basename(path)))
-    except OSError:
-        return None
-    return data
-
-
-def _names_in_archive() -> list[str]:
-    if os.path.isdir(_PACKAGE):
-        return []
-    from importlib.resources import files  # slow to import, and only archives need it
-
-    try:
-        return sorted(entry.name for entry in files("gpuconf").joinpath("configs").iterdir())
-    except (OSError, ValueError, KeyError):
-        return []

@@ -84,7 +84,6 @@ def may_bound_search(owner: int | None, *, start_owner: int | None, user: int) -
     """Whether a ``.git`` with that owner marks its folder as the root of the repository.
 
     The owner of the folder where the search starts is accepted: in a container, root works in a
-    mounted repository of uid 1000.  Other owners are not: a ``.git`` planted in /tmp must not
-    extend a search in /tmp/mine to /tmp.
+    mounted repository of uid 1000.  A ``.git`` planted in /tmp must not extend a search to it.
     """
     return owner is not None and owner in (_ROOT, user, start_owner)

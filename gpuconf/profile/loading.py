@@ -68,13 +68,12 @@ def find_profile(
     *,
     environ: Mapping[str, str] = os.environ,
     directory: PathOrName | None = None,
-    script_folder: str | None = None,
 ) -> search.Location:
     """Return the location of the profile; raise ProfileNotFoundError for an unknown name.
 
     A file given by its path is not opened.
     """
-    return _find(name_or_path, environ, directory, script_folder).location
+    return _find(name_or_path, environ, directory).location
 
 
 def chosen_profile(
@@ -133,7 +132,7 @@ def list_profiles(
     *, environ: Mapping[str, str] = os.environ, directory: PathOrName | None = None
 ) -> list[ProfileEntry]:
     """List every profile that can be found, including broken ones, in search order."""
-    from gpuconf.profile.building import build
+    from gpuconf.profile.chain import build
 
     searched = search.places(environ, _text(directory))
     entries: list[ProfileEntry] = []
@@ -179,7 +178,7 @@ def _read(
     used.
     """
     # Not at the top: a program under `gpuconf run` reads no file, and its Python may lack PyYAML.
-    from gpuconf.profile.building import build
+    from gpuconf.profile.chain import build
 
     profile, problems = build(found.location, found.searched, environ, overrides)
     if problems and found.because:

@@ -1,4 +1,4 @@
-"""A checked profile as plain values: what the user asked for, independent of any card."""
+"""A checked profile as plain values: what the user requested, independent of any GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuconf.basics.units import Amount
 
 
 class OnShortage(NamedTuple):
-    """What to do if a card has less memory left than ``at_least``: fail | cpu | wait.
+    """What to do if a GPU has less memory left than ``at_least``: fail | cpu | wait.
 
     ``wait_s`` is infinite for ``wait: forever``.
     """
@@ -18,7 +18,7 @@ class OnShortage(NamedTuple):
 
 
 class MemoryRules(NamedTuple):
-    """The ``memory:`` section.  None means "no such rule"; see docs/profiles.md."""
+    """The ``memory:`` section.  None means "no such rule"; see docs/reference/profiles.md."""
 
     allow_growth: bool | None = None
     per_process_gpu_memory_fraction: float | None = None
@@ -104,7 +104,7 @@ class Profile(NamedTuple):
     ``origin`` is how it was reached: shipped, user, project or path.  ``notes`` are lines for
     stderr.
 
-    Two profiles are equal if they ask for the same, whatever they are called and wherever they are.
+    Two profiles are equal if they request the same, whatever they are called and wherever they are.
     """
 
     name: str

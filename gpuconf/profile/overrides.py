@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping as PlainMapping
 
 from gpuconf.basics.units import Amount
+from gpuconf.profile import reading
 from gpuconf.profile.nodes import Entry, Mapping, Mark, Node, Scalar, Sequence
 from gpuconf.profile.problems import problem, quoted
 
 _NOWHERE = Mark()
 _DEEPEST = 10
+
+
+def checked_nodes(overrides: PlainMapping[str, object]) -> Mapping:
+    """Convert ``overrides`` to nodes; raise ProfileError for the first that breaks a rule."""
+    changes = to_nodes(overrides)
+    _, problems = reading.read(changes)
+    if problems:
+        raise problems[0]
+    return changes
 
 
 def to_nodes(overrides: PlainMapping[str, object]) -> Mapping:

@@ -1,12 +1,8 @@
 """What a profile file may set, depending on how it was reached.
 
-*Shipped* files may set any variable that ``compound_rules.env`` allows.  So may *named* files: a
-path given as an argument or in ``GPUCONF_PROFILE``, and files in the user's own folder.  *Found*
-files are those that the search finds in the project's folders.  They may come from an untrusted
-repository.  They may set limits, and variables that cannot make a program load code, run a command,
-write a file or contact a server.
-
-A file that another file extends gets the lower powers of the two.  See also ``trust``.
+*Shipped* and *named* files may set any variable that ``compound_rules.env`` allows.  *Found* files,
+which may come from an untrusted repository, may set only those in harmless_variables.yaml.
+docs/reference/profiles.md describes the three levels.  See also ``trust``.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def text(*, says: str, example: str) -> ValueRule:
 
 
 def fraction(*, whole: bool = True) -> ValueRule:
-    """A fraction of the card above 0 and up to 1, or a percentage; below 1 if not ``whole``."""
+    """A fraction of the GPU above 0 and up to 1, or a percentage; below 1 if not ``whole``."""
     limit = "at most 1" if whole else "below 1"
     says = f"a number above 0 and {limit}, or a percentage such as 70%"
 
@@ -126,9 +126,7 @@ def fraction(*, whole: bool = True) -> ValueRule:
         if value == 1 and not whole:
             raise refuse(node, key, says, f"write `{key.rpartition('.')[2]}: 0.8`")
         if value is None or not 0 < value <= 1:
-            raise refuse(
-                node, key, says, "write 0.7 for 70 % of the card, or null for no such rule"
-            )
+            raise refuse(node, key, says, "write 0.7 for 70 % of the GPU, or null for no such rule")
         return value
 
     part, highest = ("", "maximum") if whole else ("(?!100)", "exclusiveMaximum")

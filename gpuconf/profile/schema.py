@@ -49,13 +49,13 @@ MEMORY = Section(
     (
         Key("allow_growth", flag(), "true"),
         Key("per_process_gpu_memory_fraction", fraction(), "0.7"),
-        Key("memory_limit", amount(of="of the card's total", example="6GiB"), "6GiB"),
-        Key("keep_free", amount(of="of the card's total", zero=True, example="1GiB"), "512MiB"),
-        Key("context", amount(of="of the card's total", zero=True, example="512MiB"), "700MiB"),
+        Key("memory_limit", amount(of="of the GPU's total", example="6GiB"), "6GiB"),
+        Key("keep_free", amount(of="of the GPU's total", zero=True, example="1GiB"), "512MiB"),
+        Key("context", amount(of="of the GPU's total", zero=True, example="512MiB"), "700MiB"),
         Key("lease", flag(), "false"),
-        Key("reserve", amount(of="of the card's total", example="1GiB"), "1GiB"),
+        Key("reserve", amount(of="of the GPU's total", example="1GiB"), "1GiB"),
         Key("hold", flag(), "false"),
-        Key("at_least", amount(of="of the card's total", example="2GiB"), "2GiB"),
+        Key("at_least", amount(of="of the GPU's total", example="2GiB"), "2GiB"),
         Key("on_shortage", on_shortage(), "{wait: 10min}"),
         Key("share", choice("ray", "slurm", "none"), "slurm"),
     ),
@@ -102,8 +102,8 @@ SLURM = Section(
 _KEYS: tuple[Key, ...] = (
     Key(
         "description",
-        text(says="a few words", example="The card also drives the display"),
-        "The card also drives the display",
+        text(says="a few words", example="The GPU also drives the display"),
+        "The GPU also drives the display",
     ),
     Key(
         "extends",

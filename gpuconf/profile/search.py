@@ -1,20 +1,9 @@
 """Where profiles are found, and which one applies.
 
-A *name* has no slash and does not end in ``.yaml``; everything else is a path, relative to the
-directory where the search starts.  The first of these applies:
-
-1. an argument, or ``$GPUCONF_PROFILE``;
-2. the parent process's choice;
-3. the project's ``gpuconf.yaml``: from the main script's folder upwards, then from the working
-   directory upwards.  Each search ends at the root of the repository (the folder with ``.git``, see
-   ``folders``).  Without a repository it ends below the home folder, which is not searched; outside
-   the home folder only the starting folder is searched;
-4. the user's ``$XDG_CONFIG_HOME/gpuconf/gpuconf.yaml``, else ``~/.config/gpuconf/gpuconf.yaml``;
-5. ``shared-desktop``.
-
-A name is looked up in the same folders: as ``.gpuconf/NAME.yaml`` in the project's, as
-``NAME.yaml`` in the user's, and then among the shipped profiles.  ``project`` and ``user`` are the
-names of the two ``gpuconf.yaml`` files.  ``.yml`` also works; if both exist, ``.yaml`` is used.
+docs/profiles.md has the order, and the folders in which a name is looked up.  A *name* has no slash
+and does not end in ``.yaml``; everything else is a path, relative to the directory where the search
+starts.  ``project`` and ``user`` are the names of the two ``gpuconf.yaml`` files.  ``.yml`` also
+works; if both exist, ``.yaml`` is used.
 """
 
 from __future__ import annotations
@@ -26,12 +15,7 @@ from typing import NamedTuple
 from gpuconf.basics.state_note import read_note
 from gpuconf.basics.terminal import printable
 from gpuconf.errors import ProfileNotFoundError
-from gpuconf.profile.files import (
-    is_shipped,
-    missing_shipped_hint,
-    shipped_files,
-    shipped_folder,
-)
+from gpuconf.profile.files import missing_shipped_hint, shipped_folder
 from gpuconf.profile.folders import project_folders, user_folder
 from gpuconf.profile.nodes import Mark
 
@@ -117,7 +101,7 @@ def choose(environ: Mapping[str, str], searched: tuple[ProfileFolder, ...]) -> P
     if parent is not None:
         return ProfileChoice(parent.profile, BY_PARENT, _chosen_by_parent(parent))
     for place in searched:
-        for path in _with_suffix(place, place.own_file) if place.own_file else ():
+        for path in _with_suffix(place.own_file) if place.own_file else ():
             whose = "the project's" if place.origin == "project" else "your"
             location = Location(place.origin, path, place.origin)
             return ProfileChoice(path, f"it is {whose} own file", location)
@@ -151,13 +135,12 @@ def candidates(name: str, searched: tuple[ProfileFolder, ...]) -> Iterator[Locat
 
 
 def _locations(place: ProfileFolder, name: str, stem: str) -> list[Location]:
-    return [Location(name, path, place.origin) for path in _with_suffix(place, stem)]
+    return [Location(name, path, place.origin) for path in _with_suffix(stem)]
 
 
-def _with_suffix(place: ProfileFolder, stem: str) -> list[str]:
+def _with_suffix(stem: str) -> list[str]:
     # lexists: report a broken link or a folder of that name as an error instead of skipping it.
-    is_there = is_shipped if place.origin == "shipped" else os.path.lexists
-    return [stem + suffix for suffix in _SUFFIXES if is_there(stem + suffix)]
+    return [stem + suffix for suffix in _SUFFIXES if os.path.lexists(stem + suffix)]
 
 
 def _name_of(path: str, origin: str) -> str:
@@ -217,8 +200,6 @@ def all_locations(searched: tuple[ProfileFolder, ...]) -> list[Location]:
 
 
 def _listed(place: ProfileFolder) -> list[str]:
-    if place.origin == "shipped":
-        return shipped_files()
     try:
         return sorted(os.listdir(place.folder))
     except OSError:

@@ -8,12 +8,7 @@ two things:
 - A framework is loaded but its hook was not called, because something loaded it without any finder
   or another thread was importing it when we were loaded: its hook is called now.
 
-The alternative, wrapping every device-creating function from the start, would have to import the
-framework.  Checking our finder's position on every import fails once another finder answers first.
-
-The cost is one set lookup for each of Python's events, most of which do not concern us.  Importing
-TensorFlow causes some 170,000 events, a step of Keras's fit two (counted by an audit hook, on
-2.21).
+docs/design.md has what it costs, and the alternatives that were rejected.
 """
 
 from __future__ import annotations
@@ -30,19 +25,13 @@ from gpuconf.session import import_hook
 _EVENTS = frozenset({"import", "exec"})
 
 
-class _Busy(local):
-    """Whether this thread is catching up, which imports modules and must not trigger itself."""
-
-    now = False
-
-
 class AuditHook:
     """Calls ``catch_up(name)`` for a framework that was imported without its hook."""
 
     def __init__(self) -> None:
         self._catch_up: Callable[[str], None] | None = None
         self._is_set = False
-        self._busy = _Busy()
+        self._busy = local()  # a thread that is catching up imports modules itself
 
     def arm(self, catch_up: Callable[[str], None]) -> None:
         """Start watching; the audit hook itself stays for the life of the process."""
@@ -53,7 +42,7 @@ class AuditHook:
 
     def after_fork(self) -> None:
         """Resume watching in a forked child, even if its parent was catching up."""
-        self._busy.now = False
+        self._busy = local()
 
     def disarm(self) -> None:
         """Stop watching."""
@@ -62,19 +51,17 @@ class AuditHook:
     def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
         if event not in _EVENTS:  # by far the most
             return
-        if self._catch_up is None or self._busy.now or sys.is_finalizing():
+        catch_up = self._catch_up
+        if catch_up is None or getattr(self._busy, "now", False) or sys.is_finalizing():
             return
         try:
             if event == "import":
                 import_hook.hooks.keep_first(str(args[0]))
             for name in filter(import_hook.is_whole, import_hook.hooks.unmet()):
-                self._call(self._catch_up, name)
+                try:
+                    self._busy.now = True
+                    catch_up(name)
+                finally:
+                    self._busy.now = False
         except Exception as error:  # this runs inside the user's own import
             debug(f"the audit hook failed at {event}: {error!r}")
-
-    def _call(self, catch_up: Callable[[str], None], name: str) -> None:
-        try:
-            self._busy.now = True
-            catch_up(name)
-        finally:
-            self._busy.now = False

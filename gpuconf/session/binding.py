@@ -1,18 +1,8 @@
 """When a plan binds: one profile per process, planned on demand, bound when devices are created.
 
-There are three steps, each later and more certain than the previous one:
-
-1. :meth:`Binding.take`, at ``import gpuconf.auto``: sets what needs no measurements, without NVML.
-2. :meth:`Binding.prepare`, when a framework's import starts: makes the plan and sets the rest of
-   the environment, so that CUDA and child processes see it.
-3. :meth:`Binding.bind`, when a framework lists or creates its devices: sets the final limit.  The
-   plan is made again if the card, the process or the variables have changed since.
-
-This process never plans again after that: its own memory would count as another program's.
-
-Each step decides first and writes then.  Reading files, asking NVML and waiting for memory change
-nothing, so an interrupt there leaves everything as it was; the plan is put in force by one short
-function, :meth:`Binding._put`.
+docs/design.md has the three steps: `Binding.take`, `prepare` and `bind`.  Each decides first and
+writes then.  Reading files, asking NVML and waiting for memory change nothing, so an interrupt
+there leaves everything as it was; the plan is applied by one short function, `Binding._put`.
 """
 
 from __future__ import annotations
@@ -24,12 +14,13 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE
+from gpuconf.basics.processes import is_worker
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import debug, say
 from gpuconf.basics.units import sized
-from gpuconf.basics.worker_process import is_worker
 from gpuconf.errors import ShortageError, with_short_tracebacks
-from gpuconf.planner import Plan, wants_leases
+from gpuconf.planner import GpuPlan, Plan, wants_leases
 from gpuconf.profile import ParentChoice, Profile, choice_of
 from gpuconf.session.activation import Activation
 from gpuconf.session.environment import PROFILE_VARIABLE, OwnEnvironment, environment_for
@@ -49,7 +40,7 @@ class _State(NamedTuple):
     """What changes as a process moves through the three steps.
 
     ``choice`` is the profile as children see it.  ``load`` returns the profile that the program
-    asks for now, and ``named`` is the GPUCONF_PROFILE that it was loaded with.  ``watched`` holds
+    requests now, and ``named`` is the GPUCONF_PROFILE that it was loaded with.  ``watched`` holds
     the values of the variables that a plan depends on, after ours were set.  ``planned_at`` is the
     clock time when the figures were read, and ``pid`` is the process that read them.  ``bound_pid``
     is the process that bound the plan, and ``is_leased`` says whether it also holds its leases.
@@ -77,7 +68,11 @@ def _state_of(profile: Profile, load: Callable[[], Profile]) -> _State:
 
 
 class Binding:
-    """The profile in force in this process, and its plan.  ``clock`` is in seconds."""
+    """The active profile in this process, and its plan.  ``clock`` is in seconds.
+
+    ``run`` is the `gpuconf run` that this process belongs to.  Its figures make this process's
+    plans, which take no leases: it has leases for all its processes, and each takes one place.
+    """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -85,24 +80,18 @@ class Binding:
         self._state: _State | None = None
         self._environment = OwnEnvironment()
         self._leases: OwnLeases | None = None
-        self._run: RunPlan | None = None
+        self.run: RunPlan | None = None
         self._said: set[str] = set()
-
-    def join(self, run: RunPlan) -> None:
-        """Make this process's plans from the figures of ``run``, before a profile is in force.
-
-        They take no leases: the run holds leases for all its processes, and each takes one place.
-        """
-        self._run = run
+        self._reserves: dict[object, str] = {}  # a GPU's identity -> the framework that has it
 
     @property
     def activation(self) -> Activation | None:
-        """The report of the profile in force; None if there is none."""
+        """The report of the active profile; None if there is none."""
         return None if self._state is None else self._state.activation
 
     @property
     def profile(self) -> Profile | None:
-        """The profile in force."""
+        """The active profile."""
         return None if self._state is None else self._state.profile
 
     @property
@@ -116,7 +105,7 @@ class Binding:
         return self._state is not None and self._state.is_bound
 
     def record(self, setting: Setting) -> None:
-        """Add a setting's outcome to the activation in force."""
+        """Add a setting's outcome to the current activation."""
         if self._state is not None:
             self._state.activation.record(setting)
 
@@ -130,10 +119,10 @@ class Binding:
         then: Callable[[], None],
         undo: Callable[[bool], None],
     ) -> Activation:
-        """Put ``profile`` in force, call ``then``, and return the report.
+        """Apply ``profile``, call ``then``, and return the report.
 
-        If that raises, the previous profile stays in force and ``undo(is_first)`` reverts what
-        ``then`` did.  ``load`` returns the profile that the program asks for at the time of the
+        If that raises, the previous profile stays active and ``undo(is_first)`` reverts what
+        ``then`` did.  ``load`` returns the profile that the program requests at the time of the
         call.
         """
         with self._lock:
@@ -200,10 +189,10 @@ class Binding:
                 raise
             if plan is not None:
                 self._print_limits(plan)
-                if any(gpu.preallocated_bytes for gpu in plan.gpus):
-                    from gpuconf.session import refused_growth  # with fcntl, not on Windows
+                if any(gpu.limit_bytes for gpu in plan.gpus):
+                    from gpuconf.session import refused_memory  # with fcntl, not on Windows
 
-                    refused_growth.watch(plan)
+                    refused_memory.watch(plan)
 
     @with_short_tracebacks
     def use(self, uuids: Sequence[str]) -> None:
@@ -211,14 +200,14 @@ class Binding:
 
         Raises ShortageError if its `gpuconf run` has no place left for it.
         """
-        if self._run is not None:
+        if self.run is not None:
             with self._lock:
-                _take_places(self._run, uuids)
+                _take_places(self.run, uuids)
 
     def release(self) -> None:
         """Release this process's leases, or its place in a run, because it uses no GPU."""
         with self._lock:
-            if self._run is not None:
+            if self.run is not None:
                 from gpuconf.injected.places import leave_places  # with fcntl, not on Windows
 
                 leave_places()
@@ -227,9 +216,23 @@ class Binding:
                 if self._state is not None:
                     self._state = self._state._replace(is_leased=False)
 
+    def claim_reserve(self, gpu: GpuPlan, framework: str, *, again: bool = False) -> bool:
+        """Whether ``framework`` allocates the reserve of ``gpu`` now: the first in this process.
+
+        The process has one lease, however many frameworks it uses.  With ``again``, the framework
+        that has the reserve allocates it again, because it has a new allocator.
+        """
+        if not gpu.preallocated_bytes or os.environ.get(NO_RESERVE_VARIABLE):
+            return False
+        owner = self._reserves.get(gpu.gpu.identity)
+        if owner is None:
+            self._reserves[gpu.gpu.identity] = framework
+        return owner is None or (again and owner == framework)
+
     def after_fork(self) -> None:
         """Reset the state in a forked child, which holds no leases and not the parent's lock."""
         self._lock = RLock()
+        self._reserves = {}
         if self._leases is not None:
             self._leases.after_fork()
 
@@ -257,22 +260,22 @@ class Binding:
         return bool(changed) or is_reassigned(state.profile, state.activation.plan)
 
     def _is_old(self, state: _State) -> bool:
-        does_age = self._run is None and state.profile.gpus.kind != "none"
+        does_age = self.run is None and state.profile.gpus.kind != "none"
         if state.planned_at is None or not does_age:
             return False
         return self._clock() - state.planned_at > FRESH_S
 
     def _is_leasing(self, state: _State, *, only_lists: bool) -> bool:
         """Whether leases are due now and have not been taken."""
-        if only_lists or self._run is not None or (state.is_bound and state.is_leased):
+        if only_lists or self.run is not None or (state.is_bound and state.is_leased):
             return False
         plan = state.activation.plan  # without NVML's figures there is nothing to lease
         return wants_leases(state.profile) and (plan is None or plan.unknown_gpu is None)
 
-    # --- making the plan, and putting it in force -----------------------------------------------
+    # --- making the plan, and applying it -----------------------------------------------
 
     def _plan_to_bind(self, state: _State, *, only_lists: bool) -> None:
-        """Make the plan that binds, if the one in force is not it, and take its leases."""
+        """Make the plan that binds, if the active one is not it, and take its leases."""
         bound = state.activation.plan if state.is_bound else None
         if not state.is_bound:
             state = self._wanted(state)
@@ -292,9 +295,9 @@ class Binding:
         is_free = state.profile.gpus.kind == "none"
         chosen = {} if is_free else self._environment.chosen_before()
         try:
-            return plan_within(state.profile, chosen, run=self._run)
+            return plan_within(state.profile, chosen, run=self.run)
         except ShortageError as error:
-            if error.wait_s is None or not waiting or self._run is not None:
+            if error.wait_s is None or not waiting or self.run is not None:
                 raise
         # Outside the handler, so that Ctrl-C does not show the earlier shortage.
         return plan_with_lease(state.profile, chosen, self._own_leases())
@@ -317,7 +320,7 @@ class Binding:
         return self._leases
 
     def _put(self, state: _State, plan: Plan | None) -> _State:
-        """Put ``state`` in force with ``plan``, or with what needs no figures; return it as it is
+        """Apply ``state`` with ``plan``, or with what needs no figures; return it as it is
         then.
         """
         profile = state.profile
@@ -344,7 +347,7 @@ class Binding:
             self._leases.release()
 
     def _print_limits(self, plan: Plan) -> None:
-        """Log the limits now in force, once per process, if debug output is on."""
+        """Log the limits that apply now, once per process, if debug output is on."""
         for gpu in plan.gpus:
             limit = "none" if gpu.limit_bytes is None else sized(gpu.limit_bytes, cut=True)
             text = f"profile {plan.profile.name}: limit of GPU {gpu.gpu.index}: {limit}"

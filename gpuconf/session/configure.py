@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from gpuconf.basics import environment
 from gpuconf.basics.callsite import main_script_folder
+from gpuconf.basics.processes import is_worker
 from gpuconf.basics.state_note import STATE_VARIABLE, encode
 from gpuconf.basics.terminal import say
-from gpuconf.basics.worker_process import is_worker
 from gpuconf.errors import BackendError, with_short_tracebacks
 from gpuconf.planner import Plan
 from gpuconf.profile import Profile, load_profile
@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # only a program under `gpuconf run` needs it
 
 _binding = Binding()
 _off: Activation | None = None
-_run: RunPlan | None = None
 
 
 def activation() -> Activation | None:
@@ -59,7 +58,7 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
 
     Raises ProfileError for a bad profile, UsageError for a bad gpuconf variable, and TooLateError
     once TensorFlow has created its devices.  If a framework is already imported, it also raises
-    ShortageError if a card has too little free memory, and BackendError if TensorFlow refuses.
+    ShortageError if a GPU has too little free memory, and BackendError if TensorFlow refuses.
     """
     global _off  # noqa: PLW0603  # one process has one set of devices
     disabled = environment.switched_off(os.environ)
@@ -107,7 +106,7 @@ def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> 
 
 
 def plan_in_force() -> Plan:
-    """Return the plan of the profile in force in this process; without one, that of `plan()`."""
+    """Return the plan of the active profile in this process; without one, that of `plan()`."""
     return plan() if _binding.profile is None else _plan_of(_binding.profile, _join_run())
 
 
@@ -137,14 +136,11 @@ def _join_run() -> RunPlan | None:
     """Return the `gpuconf run` that this process belongs to, and use its plan; None if there is
     none.
     """
-    global _run  # noqa: PLW0603  # a process is in one run
-    if _run is None and os.environ.get(environment.RUN_VARIABLE) and _binding.activation is None:
+    if os.environ.get(environment.RUN_VARIABLE) and _binding.activation is None:
         from gpuconf.session import run_variable
 
-        _run = run_variable.read(os.environ)
-        if _run is not None:
-            _binding.join(_run)
-    return _run
+        _binding.run = _binding.run or run_variable.read(os.environ)
+    return _binding.run
 
 
 def _load(profile: str | os.PathLike[str] | None, overrides: dict[str, object]) -> Profile:

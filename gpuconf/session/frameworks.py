@@ -87,7 +87,7 @@ def install_session(binding: Binding) -> object:
 
     from gpuconf.backends import keras_session
 
-    binding.bind(lambda _plan: None)  # may put another activation in force
+    binding.bind(lambda _plan: None)  # may set another activation
     made = binding.activation
     if made is not None and made.session is None and made.plan is not None:
         made.session = keras_session.install(made.plan, tensorflow, made.record)
@@ -116,7 +116,7 @@ def _catch_up(binding: Binding, name: str) -> None:
     except Exception as error:  # the import that triggered this belongs to the user
         reason = error.message if isinstance(error, GpuconfError) else repr(error)
         why = f"it was imported without gpuconf's hook: {reason}"
-        setting = Setting(f"plan of {name}", "in force", "not in force", why)
+        setting = Setting(f"plan of {name}", "active", "not active", why)
         binding.record(setting)
         say(str(setting))
         hooks.drop(name)
@@ -169,7 +169,7 @@ def _on_keras(binding: Binding, keras: ModuleType) -> None:
     if profile is None or _imported_tensorflow() is None or keras.__name__ in hooks.running:
         return  # the import still in progress calls this again
     from gpuconf.backends.tensorflow import runtime
-    from gpuconf.basics.worker_process import is_worker
+    from gpuconf.basics.processes import is_worker
 
     _refuse_unfit(keras, profile)
     if profile.tensorflow.session != "graph":

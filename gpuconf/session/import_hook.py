@@ -8,7 +8,7 @@ thread is importing it, the module is left alone, and :func:`unmet` lists it.
 If a hook raises, the import raises, and so does every later import of that module: it calls the
 hook again, without running the module's code again (C++ libraries do not survive that).  A
 submodule that the first import has loaded can still be imported, because Python looks for it in
-``sys.modules`` first.  So a hook that puts limits in force must do that before it refuses.
+``sys.modules`` first.  So a hook that sets limits must do that before it refuses.
 
 The hook is called outside any lock of ours, and the module's real loader is back in place before
 its code runs.

@@ -1,7 +1,7 @@
 """This process's leases, which are taken while the plan is made and the ledger's mutex is held.
 
 If memory is short and the profile says to wait, the process joins the queue of each acceptable
-card.  The first in the queue checks the card; the others check those ahead of them.
+GPU.  The first in the queue checks the GPU; the others check those ahead of them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from gpuconf.session.waiting import wait_for_plan
 
 Make: TypeAlias = Callable[[Callable[[], Inventory]], Plan]
 
-_FIRST_LOOKS_EVERY_S = 0.5  # for the card, since this queries the driver
+_FIRST_LOOKS_EVERY_S = 0.5  # for the GPU, since this queries the driver
 _LOOK_EVERY_S = 0.2  # for the queue, multiplied by the number of programs ahead
 _LONGEST_PAUSE_S = 2.0
 
 
 class OwnLeases:
-    """What this process has leased on each card; others see ``program`` as the holder."""
+    """What this process has leased on each GPU; others see ``program`` as the holder."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class OwnLeases:
         self._ledger: Ledger | None = None
 
     def plan(self, make: Make, *, profile: str) -> Plan:
-        """Return the plan from ``make``; take the leases that it asks for, in place of those held.
+        """Return the plan from ``make``; take the leases that it requests, in place of those held.
 
         ``make`` receives a function that reads the GPUs with the leases on them, and raises
         ShortageError if they have too little memory; if the profile allows, this waits.  An
@@ -135,7 +135,7 @@ class OwnLeases:
         return self._ledger
 
     def _pause(self, ledger: Ledger, turn: _Turn, left_s: float) -> None:
-        """Sleep until no program is ahead of us in the queue of some card, or time is up."""
+        """Sleep until no program is ahead of us in the queue of some GPU, or time is up."""
         end, pause = self._clock() + left_s, _FIRST_LOOKS_EVERY_S
         while (left_s := end - self._clock()) > 0:
             self._sleep(min(pause, left_s))
@@ -146,7 +146,7 @@ class OwnLeases:
 
 
 class _Turn:
-    """A program's place in the queue of each card in ``wanted``, once it ``is_queued``."""
+    """A program's place in the queue of each GPU in ``wanted``, once it ``is_queued``."""
 
     def __init__(self) -> None:
         self.ticket: int | None = None
@@ -177,7 +177,7 @@ def _read(ledger: Ledger, ticket: int) -> Inventory:
 
 
 def _sizes(plan: Plan) -> dict[str, int]:
-    """Return the bytes that the plan leases on each card, by the name of the card's folder."""
+    """Return the bytes that the plan leases on each GPU, by the name of the GPU's folder."""
     return {
         folder_of(each.gpu.uuid): each.lease_bytes
         for each in plan.gpus
@@ -191,7 +191,7 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
         return plan
     note = (
         f"leases are shared only within this container: {folder.path} is its own "
-        f"(docs/sharing.md says how to share the machine's; {VARIABLE}={folder.path} says that "
-        "this is meant)"
+        f"(`gpuconf docs clusters` shows how to share the machine's; {VARIABLE}={folder.path} "
+        "says that this is meant)"
     )
     return plan._replace(notes=(*plan.notes, note))

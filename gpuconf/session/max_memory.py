@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconf.backends.torch.caps import limit_in_force, reported_limit
-from gpuconf.backends.torch.reserve import unused_bytes
+from gpuconf.backends.torch.reserve import free_within
 from gpuconf.errors import with_short_tracebacks
 from gpuconf.machine.host_memory import available_bytes
 from gpuconf.session.configure import activation, bound_plan, configure
@@ -30,9 +30,7 @@ def max_memory() -> dict[int | str, int]:
         free_bytes = torch.cuda.mem_get_info(index)[0]
         limit_bytes = limit_in_force(torch, index)
         if limit_bytes is not None and reported_limit(torch, index) is None:
-            ours = unused_bytes(torch, index)  # of the reserve, for the next tensors
-            left_bytes = limit_bytes - torch.cuda.memory_reserved(index) + ours
-            free_bytes = max(0, min(free_bytes + ours, left_bytes))
+            free_bytes = free_within(torch, index, free_bytes, limit_bytes)
         sizes[index] = int(free_bytes)
     plan, host_bytes = bound_plan(), available_bytes()
     is_unified = plan is not None and any(each.gpu.is_unified for each in plan.gpus)

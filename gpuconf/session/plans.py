@@ -1,7 +1,7 @@
 """Plans on this machine now: without a lease or with one, and for a program in a run.
 
 Nothing is changed here except that a plan with a lease takes it; see
-:mod:`gpuconf.session.binding` for when a plan is made and put in force.
+:mod:`gpuconf.session.binding` for when a plan is made and applied.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def plan_with_lease(
     bound: Plan | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Plan:
-    """Like :func:`plan_within`; wait as the profile says, and take the leases that it asks for.
+    """Like :func:`plan_within`; wait as the profile says, and take the leases that it requests.
 
     ``bound`` is a plan that a framework already has; it is returned if it still holds.
     """

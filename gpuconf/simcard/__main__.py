@@ -34,7 +34,7 @@ _COMMANDS = ("run", "env", "show", "build")
 
 _DESCRIPTION = """\
 Run programs on a SIMULATED GPU. The GPU memory code of TensorFlow, PyTorch and
-JAX runs for real; the card, its driver, NVML and cuDNN are simulated, and
+JAX runs for real; the GPU, its driver, NVML and cuDNN are simulated, and
 device memory is host memory. TensorFlow's CPU kernels compute on it (the kernel
 bridge, compiled once for the TensorFlow of the command); PyTorch and JAX have
 memory alone. No CUDA kernel runs: a program that launches one is stopped with
@@ -44,7 +44,7 @@ _EXAMPLES = """\
 examples:
   python -m gpuconf.simcard run --total 11264MiB --used 1945MiB -- python x.py
   python -m gpuconf.simcard run --card /tmp/card -- python x.py
-      (in two terminals: two programs on one card)
+      (in two terminals: two programs on one GPU)
   eval "$(python -m gpuconf.simcard env --total 8GiB --card /tmp/card)"
   python -m gpuconf.simcard show /tmp/card"""
 
@@ -122,7 +122,7 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
 
 
 def _started_with(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Card], int]:
-    """Build what the command needs; return a function that runs it on a card."""
+    """Build what the command needs; return a function that runs it on a GPU."""
     bridge, wheels, xla = _bridge(options, command), _wheels(command), _xla(options, command)
     return lambda card: run_command(
         card, command, environ=os.environ, bridge=bridge, wheels=wheels, xla=xla
@@ -159,10 +159,10 @@ def _progress(line: str) -> None:
 
 
 def _print_environment(options: argparse.Namespace) -> int:
-    """Print exports for a shell's eval, limited to the variables that the card changes."""
+    """Print exports for a shell's eval, limited to the variables that the GPU changes."""
     if options.card is None:
         raise UsageError(
-            "env needs a file for the card, which stays until you remove it",
+            "env needs a file for the GPU, which is kept until you remove it",
             hint="add --card /tmp/card",
         )
     bridge = _bridge(options, ["python"])
@@ -176,7 +176,7 @@ def _print_environment(options: argparse.Namespace) -> int:
 
 
 def _open_or_create(options: argparse.Namespace) -> Card:
-    """Return the card of ``--card``; an existing file is used as it is and must fit the options."""
+    """Return the GPU of ``--card``; an existing file is used as it is and must fit the options."""
     if not os.path.exists(options.card):
         _refuse_size(options.card)
         return create_card(options.card, _spec(options))
@@ -208,7 +208,7 @@ def _show(file: str | None) -> int:
     if file is None:
         known = os.environ.get(FILE_VARIABLE)
         raise UsageError(
-            "show needs the file of a card",
+            "show needs the file of a GPU",
             hint=f"{_PROGRAM} show {shlex.quote(known or '/tmp/card')}",
         )
     card = Card(file)
@@ -236,7 +236,7 @@ def _show(file: str | None) -> int:
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the card options given on the command line, by their names in CardSpec."""
+    """Return the GPU options given on the command line, by their names in CardSpec."""
     names = CardSpec._fields
     return {
         name: value for name, value in vars(options).items() if name in names and value is not None
@@ -257,11 +257,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     run = commands.add_parser(
         "run",
-        help="run a command on a simulated card: run ... -- COMMAND",
+        help="run a command on a simulated GPU: run ... -- COMMAND",
         usage="%(prog)s [OPTION]... -- COMMAND [ARGUMENT]...",
         epilog=f"for example: {_PROGRAM} run --total 8GiB -- python script.py",
     )
-    env = commands.add_parser("env", help="print the exports that put a shell on a simulated card")
+    env = commands.add_parser("env", help="print the exports that put a shell on a simulated GPU")
     for each in (run, env):
         _add_card_options(each)
     # Takes everything from the first word that is not an option: a command without the dashes,
@@ -269,7 +269,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to run"
     )
-    show = commands.add_parser("show", help="who uses a simulated card")
+    show = commands.add_parser("show", help="who uses a simulated GPU")
     show.add_argument("file", nargs="?", metavar="FILE", help=f"a card file (${FILE_VARIABLE})")
     commands.add_parser(
         "build", help="build the stand-ins and the kernel bridge; print their folders"
@@ -281,14 +281,14 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     default = CardSpec()
     add = parser.add_argument
     add("--total", dest="total_bytes", type=card_size_argument, metavar="SIZE",
-        help=f"memory of each card (default {exact_size(default.total_bytes)})")  # fmt: skip
+        help=f"memory of each GPU (default {exact_size(default.total_bytes)})")  # fmt: skip
     add("--used", dest="used_bytes", type=size_argument, metavar="SIZE",
-        help="what the desktop holds on each card (default 0B)")  # fmt: skip
+        help="what the desktop holds on each GPU (default 0B)")  # fmt: skip
     add("--context", dest="context_bytes", type=size_argument, metavar="SIZE",
         help="counted for each process's CUDA context, 300 to 600 MB on a GPU (default "
         f"{exact_size(CONTEXT_BYTES)})")  # fmt: skip
-    add("--count", type=int, metavar="N", help="number of cards (default 1)")
-    add("--name", help=f"name of the simulated card (default {default.name!r})")
+    add("--count", type=int, metavar="N", help="number of GPUs (default 1)")
+    add("--name", help=f"name of the simulated GPU (default {default.name!r})")
     add("--compute-capability", metavar="X.Y",
         help=f"decides TensorFlow's reserve (default {default.compute_capability})")  # fmt: skip
     add("--driver-version", metavar="V", help=f"(default {default.driver_version})")
@@ -298,12 +298,12 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     add("--unified", action="store_true", default=None,
         help="NVML reports no memory, as on machines whose GPU shares the host's")  # fmt: skip
     add("--xla", action="store_true",
-        help="what jit_compile asks for is compiled, and takes the memory that XLA assigns "
+        help="what jit_compile requests is compiled, and takes the memory that XLA assigns "
         "(default: it runs op by op)")  # fmt: skip
     add("--no-bridge", action="store_true",
         help="leave the kernel bridge out: memory works, numbers do not")  # fmt: skip
     add("--card", metavar="FILE",
-        help="share the card in this file; made if it is not there, and kept")  # fmt: skip
+        help="share the GPU in this file; made if it is not there, and kept")  # fmt: skip
 
 
 if __name__ == "__main__":

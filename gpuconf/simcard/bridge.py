@@ -1,4 +1,4 @@
-"""The kernel bridge, with which TensorFlow computes on a simulated card.
+"""The kernel bridge, with which TensorFlow computes on a simulated GPU.
 
 It is a C++ plugin (``native/bridge/``) that registers TensorFlow's own CPU kernels for the GPU as
 well.  It is compiled once per TensorFlow, against that TensorFlow's headers, and cached.
@@ -67,7 +67,7 @@ def bridge_for_command(
 def check_gpu_build(command: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raise unless the TensorFlow that ``command`` would import has GPU devices.
 
-    For a simulated card without the bridge, where only memory matters.  Raises
+    For a simulated GPU without the bridge, where only memory matters.  Raises
     MissingDependencyError if that Python has no TensorFlow, BackendError for a build without GPU
     support.
     """
@@ -79,7 +79,7 @@ def _tensorflow_of(command: Sequence[str], environ: Mapping[str, str]) -> Instal
     if tensorflow is None:
         python = python_of(command, environ)
         raise MissingDependencyError(
-            f"{python}, which {command[0]!r} would run, has no tensorflow for a simulated card",
+            f"{python}, which {command[0]!r} would run, has no tensorflow for a simulated GPU",
             hint=f"{python} -m pip install tensorflow; or, if the command uses another Python, "
             "activate that one's environment first",
         )
@@ -103,7 +103,7 @@ def build_bridge(
     check_platform()
     _check(tensorflow)
     compiler = find_compiler(environ, CXX)
-    find_compiler(environ, C)  # the card needs it too: check before the long build
+    find_compiler(environ, C)  # the GPU needs it too: check before the long build
     folder = cache_folder(environ) / _fingerprint(tensorflow, compiler, sources)
     if progress is not None and not is_built(folder, [LIBRARY]):
         progress(
@@ -138,7 +138,7 @@ def _check_is_cuda_build(tensorflow: InstalledTensorFlow) -> None:
     if not tensorflow.is_cuda_build:
         raise BackendError(
             f"the TensorFlow {tensorflow.version} in {tensorflow.folder} has no GPU support "
-            "(is it tensorflow-cpu?), and that is what a simulated card runs",
+            "(is it tensorflow-cpu?), and that is what a simulated GPU runs",
             hint="pip uninstall tensorflow-cpu; pip install tensorflow (no GPU and nothing of "
             "NVIDIA's is needed)",
         )

@@ -31,7 +31,7 @@ LARGEST_COUNT = 16
 _MOST_PROCESSES = 256
 _NAME_BYTES = 96
 _DRIVER_VERSION_BYTES = 32
-# What NVML says of the processes on a card, in the order of enum card_processes in native/card.h:
+# What NVML says of the processes on a GPU, in the order of enum card_processes in native/card.h:
 # all; not what each uses (WSL2, Windows); pids of the host (containers); nothing (vGPU guests).
 PROCESSES = ("exact", "unknown", "host-pids", "none")
 _COMPUTE_CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
@@ -42,7 +42,7 @@ class CardSpec(NamedTuple):
 
     ``used_bytes`` is used by "the desktop" on each of them.  ``context_bytes`` is counted for each
     process and GPU as soon as it has a CUDA context (some 300 to 600 MB on a real GPU).
-    ``processes`` is one of PROCESSES: what NVML says of them.  ``unified`` cards share the host's
+    ``processes`` is one of PROCESSES: what NVML says of them.  ``unified`` GPUs share the host's
     memory, and NVML reports none, as on a DGX Spark or a Jetson.
     ``cuda_version`` is the version that the driver supports, such as ``(13, 0)``; a CUDA runtime
     with a later major version reports that the driver is too old.
@@ -104,7 +104,7 @@ class Card:
         self.libraries = build_libraries() if libraries is None else libraries
 
     def describe(self) -> CardSpec:
-        """Return the properties of the cards, as stored in the file."""
+        """Return the properties of the GPUs, as stored in the file."""
         native = _NativeSpec()
         with self._opened() as (library, card):
             library.simcard_describe(card, ctypes.byref(native))
@@ -148,7 +148,7 @@ class Card:
         wheels: WheelSupport = NO_SUPPORT,
         xla: XlaSupport | None = None,
     ) -> dict[str, str]:
-        """Return ``base`` changed so that programs started with it see this card.
+        """Return ``base`` changed so that programs started with it see this GPU.
 
         TensorFlow computes there with ``bridge`` (see `bridge_for_command`); without it, only
         memory works.  With ``xla`` (see `xla_support`) TensorFlow's XLA compiles there.  PyTorch
@@ -173,7 +173,7 @@ class Card:
         plugin = base.get(VARIABLE)
         if plugin and os.path.basename(plugin) != LIBRARY:
             raise UsageError(
-                f"{VARIABLE} is {plugin}: TensorFlow takes one plugin, and a simulated card needs "
+                f"{VARIABLE} is {plugin}: TensorFlow takes one plugin, and a simulated GPU needs "
                 "that place",
                 hint=f"unset {VARIABLE}",
             )
@@ -251,12 +251,10 @@ def _file_error(path: Path, number: int) -> BackendError:
 
 def _check_spec(spec: CardSpec) -> None:
     if spec.total_bytes <= 0:
-        raise _impossible(
-            f"a card of {spec.total_bytes} bytes has no memory at all", "--total 8GiB"
-        )
+        raise _impossible(f"a GPU of {spec.total_bytes} bytes has no memory at all", "--total 8GiB")
     if not 0 <= spec.used_bytes <= spec.total_bytes:
         raise _impossible(
-            f"used memory is {sized(spec.used_bytes)}, and the whole card has "
+            f"used memory is {sized(spec.used_bytes)}, and the whole GPU has "
             f"{sized(spec.total_bytes)}: it must lie between 0 and that",
             "--total 8GiB --used 2GiB",
         )
@@ -270,8 +268,8 @@ def _check_spec(spec: CardSpec) -> None:
         found = f"what NVML says of processes is {spec.processes!r}"
         raise _impossible(f"{found}: it is one of {', '.join(PROCESSES)}", "--processes unknown")
     if not 0 < len(spec.name.encode()) < _NAME_BYTES:
-        rule = f"the name of a card has 1 to {_NAME_BYTES - 1} bytes"
-        raise _impossible(f"{rule}; this has {len(spec.name.encode())}", "--name 'Simulated card'")
+        rule = f"the name of a GPU has 1 to {_NAME_BYTES - 1} bytes"
+        raise _impossible(f"{rule}; this has {len(spec.name.encode())}", "--name 'Simulated GPU'")
     if not 0 < len(spec.driver_version.encode()) < _DRIVER_VERSION_BYTES:
         rule = f"a driver version has 1 to {_DRIVER_VERSION_BYTES - 1} bytes"
         found = f"{rule}; this has {len(spec.driver_version.encode())}"

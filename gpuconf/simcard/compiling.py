@@ -36,10 +36,10 @@ CXX = Language("C++", "CXX", ("c++", "g++", "clang++"), "g++")
 
 
 def check_platform() -> None:
-    """Raise BackendError on a platform without simulated cards."""
+    """Raise BackendError on a platform without simulated GPUs."""
     if not sys.platform.startswith("linux"):
         raise BackendError(
-            f"a simulated card needs Linux, and this is {sys.platform}",
+            f"a simulated GPU needs Linux, and this is {sys.platform}",
             hint="run it in a Linux container or under WSL2",
         )
 
@@ -73,7 +73,7 @@ def find_compiler(environ: Mapping[str, str], language: Language = C) -> tuple[s
         else f"{', '.join(most)} and {last} are not on PATH"
     )
     raise MissingDependencyError(
-        f"a simulated card is built with a {language.name} compiler, and none was found ({tried})",
+        f"a simulated GPU is built with a {language.name} compiler, and none was found ({tried})",
         hint=f"apt-get install {language.packages} (or your system's {language.name} compiler), "
         f"or set {language.variable}",
     )
@@ -87,7 +87,7 @@ def compiler_version(compiler: tuple[str, ...]) -> str:
 def build_once(folder: Path, names: Collection[str], build: Callable[[Path], None]) -> Path:
     """Return ``folder``; if it lacks ``names``, build it by calling ``build`` with an empty folder.
 
-    The build runs beside the final folder and is renamed, so that an incomplete folder is never
+    The build runs next to the final folder and is renamed, so that an incomplete folder is never
     seen.  A second process waits for the first; without locks (on some network file systems) both
     build, and the later one discards its work.  A folder from which a file was removed (by a cache
     cleaner) is rebuilt.  Raises BackendError if the cache cannot be written.

@@ -1,4 +1,4 @@
-"""CUDA 8.0 to 11 on the same simulated card, for TensorFlow 1.4 to 2.14, which require them.
+"""CUDA 8.0 to 11 on the same simulated GPU, for TensorFlow 1.4 to 2.14, which require them.
 
 For each CUDA release, a runtime library contains what CUDA 12 dropped or changed; it is linked to
 ``libcudart.so.12`` for the rest.  A single library of refusals replaces all math libraries.

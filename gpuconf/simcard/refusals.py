@@ -1,7 +1,7 @@
 """Generates stand-ins for the NVIDIA libraries that a PyTorch imports from.
 
 PyTorch is linked to NVIDIA's libraries and does not load unless each of some 700 imported functions
-exists.  The functions that the card lacks go into one library, with a link to it for each missing
+exists.  The functions that the GPU lacks go into one library, with a link to it for each missing
 library.  When called, a function prints its name and returns its library's error code
 (``native/refusals.h``).
 """
@@ -38,8 +38,8 @@ def build_refusals(
     """Return the folder of stand-ins for a PyTorch; build it if it is not in the cache.
 
     ``torch`` is the folder of its package; the result is None for one without CUDA.  The folder has
-    every NVIDIA soname that PyTorch requires; those that the card has are links to the card's.  The
-    folder's name depends on the card's libraries, and on the names and sizes of PyTorch's, because
+    every NVIDIA soname that PyTorch requires; those that the GPU has are links to the GPU's.  The
+    folder's name depends on the GPU's libraries, and on the names and sizes of PyTorch's, because
     reading their imports takes a second.  Raises the errors of `build_libraries` and
     `read_imports`.
     """
@@ -65,7 +65,7 @@ def _fingerprint(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...
 
 def _build(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...], made: Path) -> None:
     imports = read_imports(libraries)
-    # The card's libcurand.so.10 belongs to CUDA 10, but CUDA 12's has the same name.
+    # The GPU's libcurand.so.10 belongs to CUDA 10, but CUDA 12's has the same name.
     usable = {each.soname for each in LIBRARIES}
     on_card = [soname for soname in imports.sonames if soname in usable]
     there = {name for soname in on_card for name in defined_names(card / soname)}

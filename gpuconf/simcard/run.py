@@ -1,4 +1,4 @@
-"""Runs a command on a simulated card as if it were this machine's GPU."""
+"""Runs a command on a simulated GPU as if it were this machine's GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_command(
 ) -> int:
     """Run ``command`` with ``card`` in its environment; return the exit code that a shell would.
 
-    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the card.  PyTorch and JAX
+    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the GPU.  PyTorch and JAX
     need ``wheels`` (see `support_for_command`), XLA needs ``xla`` (see `xla_for_command`).
 
     Signals are passed on to the command, and this function returns when it exits.  If a signal

@@ -35,7 +35,7 @@ def simulated_card(spec: CardSpec) -> Iterator[Card]:
 
 
 def _sweep(place: Path) -> None:
-    """Remove unused cards left behind by killed processes of this user."""
+    """Remove unused GPUs left behind by killed processes of this user."""
     for folder in place.glob("gpuconf-simcard-*"):
         name = _NAME.fullmatch(folder.name)
         with suppress(OSError, GpuconfError):
@@ -48,7 +48,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether a process holds the card of that folder, or another user owns it."""
+    """Whether a process uses the GPU of that folder, or another user owns it."""
     if folder.stat().st_uid != os.getuid():
         return True
     card = Card(folder / "card")

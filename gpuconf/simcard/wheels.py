@@ -1,4 +1,4 @@
-"""What PyTorch and JAX need on a simulated card in addition to its libraries."""
+"""What PyTorch and JAX need on a simulated GPU in addition to its libraries."""
 
 from __future__ import annotations
 

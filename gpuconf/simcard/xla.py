@@ -1,4 +1,4 @@
-"""What TensorFlow's XLA needs to compile for a simulated card: a toolkit without an assembler.
+"""What TensorFlow's XLA needs to compile for a simulated GPU: a toolkit without an assembler.
 
 XLA generates PTX and calls ptxas to assemble it.  No kernel ever runs here, so a script replaces
 ptxas and leaves the PTX unchanged.  libdevice, the bitcode of functions such as ``pow``, must be
@@ -34,7 +34,7 @@ case " $* " in *" --version "*) echo '{_RELEASE}'; exit 0;; esac
 # The last word that is not an option is the input.  A zero byte terminates the text for readers.
 _PTXAS = f"""\
 #!/bin/sh
-# gpuconf: in ptxas's place for a simulated card, which runs no kernel.
+# gpuconf: in ptxas's place for a simulated GPU, which runs no kernel.
 {_VERSION}\
 output= input=
 while [ $# -gt 0 ]; do
@@ -50,7 +50,7 @@ done
 # Without the zero bytes at their ends, the texts can be read as one.
 _NVLINK = f"""\
 #!/bin/sh
-# gpuconf: in nvlink's place for a simulated card, which runs no kernel.
+# gpuconf: in nvlink's place for a simulated GPU, which runs no kernel.
 {_VERSION}\
 output= inputs=
 while [ $# -gt 0 ]; do

@@ -20,18 +20,18 @@ COMMANDS = {
     "run": "run a command, unmodified, within the memory that a profile allows",
     "shell": "start your shell: what runs in it stays within that memory",
     "plan": "show what a profile would do here and now",
-    "ps": "show which programs hold memory on each card, and which wait",
+    "ps": "show which processes use the memory of each GPU, and which are waiting",
     "profiles": "list, show and check profiles",
     "trust": "allow a profile found in a project to set any variable",
     "init": "write a gpuconf.yaml that fits this machine",
     "doctor": "find what is wrong with this machine, and print the command that fixes it",
     "explain": "read a log, and say why the run failed and what to change",
-    "estimate": "say how much GPU memory a model needs, and which batch fits",
-    "rehearse": "run a training script for a few steps on a simulated card: does it fit?",
-    "simcard": "run a program on a simulated card, with no GPU",
+    "estimate": "show how much GPU memory a model needs, and which batch fits",
+    "rehearse": "run a training script for a few steps on a simulated GPU: does it fit?",
+    "simcard": "run a program on a simulated GPU, with no GPU",
     "docs": "read the documentation that came with the package",
     "completion": "print the setup that lets your shell complete gpuconf's commands",
-    "demo": "watch a training die on a crowded card, and survive with one extra line",
+    "demo": "train on a crowded GPU: it fails, and works with one extra line",
 }
 # The others read files under /proc, lock files or start processes in ways that Windows lacks.
 WORK_ON_WINDOWS = ("explain", "docs", "completion")
@@ -130,9 +130,9 @@ def size_argument(text: str) -> int:
 
 
 def card_size_argument(text: str) -> int:
-    """Parse a card's memory like `size_argument`, but read ``4GB`` as 4 GiB, as cards are sold.
+    """Parse a GPU's memory like `size_argument`, but read ``4GB`` as 4 GiB, as GPUs are sold.
 
-    Manufacturers count a card's memory in units of 1024 and write GB.
+    Manufacturers count a GPU's memory in units of 1024 and write GB.
     """
     as_sold = re.sub(r"(?i)(?<=[0-9 ])([GM])B\s*$", r"\1iB", text)
     return size_argument(as_sold)
@@ -169,7 +169,7 @@ def file_to_write(option: str, path: str, suffixes: Iterable[str], rule: str, hi
 
 
 def check_picture(path: str) -> None:
-    """Check before anything runs that ``--plot`` can write a picture to ``path``.
+    """Check before anything runs that ``--plot`` can write a plot to ``path``.
 
     Raises UsageError for a wrong suffix or a folder that is missing or not writable, and
     MissingDependencyError without matplotlib.

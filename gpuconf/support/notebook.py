@@ -1,4 +1,4 @@
-"""Jupyter notebooks: the cells in the JSON of an .ipynb file, and the kernel that it asks for."""
+"""Jupyter notebooks: the cells in the JSON of an .ipynb file, and the kernel that it requests."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 While the interpreter exits, Python kills any TensorFlow thread that tries to continue, such as one
 that returns from reading a file (since 3.14 the thread hangs instead).  TensorFlow then waits for
-that thread forever: a script that dies in the middle of an epoch would never exit.
+that thread forever: a script that fails in the middle of an epoch would never exit.
 """
 
 from __future__ import annotations

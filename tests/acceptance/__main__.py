@@ -1,6 +1,6 @@
 """`python -m tests.acceptance [--card simulated|real]`: the promises of checks.py as a table.
 
-With a real card the simulated one is run as well, and the table shows both, so that whatever
+With a real GPU the simulated one is run as well, and the table shows both, so that whatever
 differs can be seen; and those of framework_checks.py too, where the Python has PyTorch or JAX.
 """
 
@@ -44,12 +44,12 @@ print(", ".join(found))
 
 
 def describe(stage: Stage) -> str:
-    """The date, the libraries and the card that a table is about."""
+    """The date, the libraries and the GPU that a table is about."""
     out = subprocess.run(
         [stage.python, "-c", _VERSIONS], check=True, capture_output=True, text=True
     )
     gpu = stage.gpu()
-    kind = "real GPU" if stage.is_real else "simulated card"
+    kind = "real GPU" if stage.is_real else "simulated GPU"
     card = f"{kind}: {gpu.name}, {(gpu.total_bytes or 0) >> 20} MiB"
     return f"{datetime.date.today()}: {out.stdout.strip()}; {card}"
 
@@ -74,7 +74,7 @@ def table_of(make_stages: Sequence[MakeStage], run: Callable[[Stage], list[Row]]
 
 
 def framework_tables(python: str) -> Iterator[Table]:
-    """Of each framework that ``python`` has, what a real card shows beside simulated ones."""
+    """Of each framework that ``python`` has, what a real GPU shows next to simulated ones."""
     count = min(len(read_inventory().gpus), 2)
     for framework in framework_checks.TITLES:
         has = subprocess.run(
@@ -94,7 +94,7 @@ def framework_tables(python: str) -> Iterator[Table]:
 
 def as_markdown(titles: list[str], columns: list[list[Row]]) -> str:
     """A table with one "seen" column per run of the same checks."""
-    seen = ["seen"] if len(columns) == 1 else ["seen on the real GPU", "seen on the simulated card"]
+    seen = ["seen"] if len(columns) == 1 else ["seen on the real GPU", "seen on the simulated GPU"]
     lines = [*titles, "", _line("", "what", "expected", *seen), _line(*["---"] * (3 + len(seen)))]
     for same in zip(*columns, strict=True):
         mark = "✓" if all(row.is_good for row in same) else "**✗**"

@@ -1,4 +1,4 @@
-"""What gpuconf promises, each as a function of the stage it runs on: simulated card or real GPU.
+"""What gpuconf promises, each as a function of the stage it runs on: simulated GPU or real GPU.
 
 A check returns rows: what, what was expected, what was seen, whether that is it.
 """
@@ -34,16 +34,16 @@ def _brief(text: str, stage: Stage) -> str:
 
 
 def without_us_the_second_dies(stage: Stage) -> list[Row]:
-    """Without gpuconf the first process takes all that is left and the second dies."""
+    """Without gpuconf the first process takes all that is left and the second fails."""
     free_before = stage.gpu().free_bytes or 0
     with stage.holding("hold_memory.py", MIB_NEEDED="256") as first:
         free_after = stage.gpu().free_bytes or 0
         second = stage.run("hold_memory.py", MIB_NEEDED="1536", EMPTY="1")
     taken = (free_before - free_after) // MIB
     return [
-        Row("no limit: a first script that needs 256 MiB takes", "the card", f"{taken} MiB",
+        Row("no limit: a first script that needs 256 MiB takes", "the GPU", f"{taken} MiB",
             first[0].code == 0 and free_after < 2048 * MIB),
-        Row("no limit: a second script beside it", "dies", _brief(second.last_error, stage),
+        Row("no limit: a second script next to it", "dies", _brief(second.last_error, stage),
             second.code != 0 and second.result is None),
     ]  # fmt: skip
 
@@ -55,10 +55,10 @@ def without_us_ninety_percent_fails(stage: Stage) -> list[Row]:
     with stage.crowded(free_share=9319 / 11264) as crowded:
         run = crowded.run("ninety_percent.py")
     first = run.refusals[0] if run.refusals else "no such line"
-    # A real card's total is not CUDA's to the byte, so there only the line itself is expected.
+    # A real GPU's total is not CUDA's to the byte, so there only the line itself is expected.
     exact = stage.is_real or f"({asked} bytes)" in first
     return [
-        Row("no limit: 90 % of a card with 17 % in use", f"{asked} bytes refused by the driver",
+        Row("no limit: 90 % of a GPU with 17 % in use", f"{asked} bytes refused by the driver",
             _brief(first, stage), bool(run.refusals) and exact),
     ]  # fmt: skip
 
@@ -69,7 +69,7 @@ def with_us_both_run(stage: Stage) -> list[Row]:
         second = stage.run("ninety_percent.py", profile="notebook")
     return [
         Row("notebook: the first script", "runs", _end(first[0]), first[0].code == 0),
-        Row("notebook: the one that asks for 90 %, beside it", "runs, sum right",
+        Row("notebook: the one that requests 90 %, next to it", "runs, sum right",
             f"{_end(second)}, {second.result}",
             second.code == 0 and (second.result or {}).get("total") == 256 * 1024 * 256),
     ]  # fmt: skip
@@ -190,7 +190,7 @@ def _cuda_slack(stage: Stage) -> int:
 
 
 def cpu_only_hides(stage: Stage) -> list[Row]:
-    """gpus: none hides every card."""
+    """gpus: none hides every GPU."""
     run = stage.run("report.py", profile="cpu-only")
     result = run.result or {"gpus": None, "device": run.last_error}
     seen = f"{result['gpus']} GPUs, tensor on {result['device']}"
@@ -201,7 +201,7 @@ def _ran_on_the_cpu(run: ScriptRun) -> bool:
     return run.code == 0 and (run.result or {}).get("device") == "CPU:0"
 
 
-# What a program on a full card must come to, by the profile's on_shortage.
+# What a program on a full GPU must come to, by the profile's on_shortage.
 _POLICIES: dict[str, Callable[[ScriptRun], bool]] = {
     "fail": lambda run: run.code != 0 and "errors.ShortageError" in run.log,
     "cpu": _ran_on_the_cpu,
@@ -210,7 +210,7 @@ _POLICIES: dict[str, Callable[[ScriptRun], bool]] = {
 
 
 def a_full_card_is_a_shortage(stage: Stage) -> list[Row]:
-    """A card with 5 % left: on_shortage does each of its three things."""
+    """A GPU with 5 % left: on_shortage does each of its three things."""
     rows = []
     with stage.crowded(free_share=0.05) as full:
         for policy, good in _POLICIES.items():

@@ -1,7 +1,7 @@
 """Podman or Docker on this machine, an image for it, and programs in its containers and outside.
 
 The image is almost empty: this machine's /usr, Python and checkout are mounted into it, so nothing
-is pulled.  What stands for the GPU is a simulated card, whose file is mounted too.
+is pulled.  What stands for the GPU is a simulated GPU, whose file is mounted too.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Program:
 
 
 class Engine(NamedTuple):
-    """``podman`` or ``docker``, the simulated card that its containers see, and a work folder."""
+    """``podman`` or ``docker``, the simulated GPU that its containers see, and a work folder."""
 
     name: str
     card: Card
@@ -93,16 +93,16 @@ class Engine(NamedTuple):
         return output_of([self.name, *words])
 
     def host_environ(self, **changes: str) -> dict[str, str]:
-        """For a program on the host: the card, and the folder of leases that is the default."""
+        """For a program on the host: the GPU, and the folder of leases that is the default."""
         return {**os.environ, **self.card_environ(), **changes}
 
     def card_environ(self) -> dict[str, str]:
-        """What shows the card to a program."""
+        """What shows the GPU to a program."""
         shown = self.card.environment({}, wheels=support_for_command(["python"]))
         return {name: value for name, value in shown.items() if name != VARIABLE}
 
     def mounts(self) -> list[str]:
-        """The folders of this machine that the image lacks; the card's may be written in."""
+        """The folders of this machine that the image lacks; the GPU's may be written in."""
         preload = self.card_environ().get("LD_PRELOAD", "").split(":")
         needed = ["/usr", sys.base_prefix, str(ROOT), sys.prefix, str(self.card.libraries)]
         needed += [os.path.dirname(each) for each in preload if each]
@@ -160,7 +160,7 @@ def find_engine(named: str | None = None) -> str:
 
 @contextlib.contextmanager
 def running_engine(name: str, work: Path) -> Iterator[Engine]:
-    """The engine with an image and a fresh card; the image is removed on leaving."""
+    """The engine with an image and a fresh GPU; the image is removed on leaving."""
     engine = Engine(name, create_card(work / "card", CARD), work)
     _import_image(engine)
     try:
@@ -172,7 +172,7 @@ def running_engine(name: str, work: Path) -> Iterator[Engine]:
 
 
 def _import_image(engine: Engine) -> None:
-    """Make the image: empty folders, /app/train.py, and the variables that show the card."""
+    """Make the image: empty folders, /app/train.py, and the variables that show the GPU."""
     archive = engine.work / "image.tar"
     with tarfile.open(archive, "w") as tar:
         for folder in (*_FOLDERS, "tmp"):

@@ -1,11 +1,11 @@
 """`python -m tests.acceptance.containers`: leases between real containers and this machine.
 
 Runs the files of docs/examples/containers with Podman or Docker, TensorFlow in each container, and
-a simulated card for the GPU.  Exits with 2 where there is neither, and with 1 where a fact is not
+a simulated GPU for the GPU.  Exits with 2 where there is neither, and with 1 where a fact is not
 as docs/sharing.md says.  It uses /run/gpuconf, as the files do, which it makes where there is none
 and removes again.  It is not part of `make test`.
 
-The simulated card knows processes by their numbers, so it forgets the memory of a program in
+The simulated GPU knows processes by their numbers, so it forgets the memory of a program in
 another pid namespace.  Where a container has its own, the desktop's memory stands for what its
 program has taken.
 """
@@ -91,13 +91,13 @@ class Proof:
         return [each for each in card["processes"] if each["lease_bytes"] is not None]
 
     def check_sum(self, count: int) -> None:
-        """So many leases, and with the desktop they fit on the card."""
+        """So many leases, and with the desktop they fit on the GPU."""
         leases = [each["lease_bytes"] for each in self.holders()]
         total = sum(leases) + CARD.used_bytes
         words = f"{' + '.join(str(each // MIB) for each in leases)} MiB"
         seen = f"{words}, with the desktop {total // MIB} of {CARD.total_bytes // MIB} MiB"
         fits = len(leases) == count and total <= CARD.total_bytes
-        self.check(f"{count} leases fit on the card", fits, seen)
+        self.check(f"{count} leases fit on the GPU", fits, seen)
 
     def check_freed(self, left: int) -> None:
         """So many leases are left, soon."""
@@ -237,7 +237,7 @@ def pod(proof: Proof) -> None:
             logs = ["podman", "logs", "--follow", "train-train"]
             running.append(Program(logs, environ=os.environ, folder=proof.engine.work))
             got = limit_of(running[1])
-            proof.check("a pod beside a program on the host", got == "2484 MiB", got)
+            proof.check("a pod next to a program on the host", got == "2484 MiB", got)
             proof.check_sum(2)
             proof.engine.output("kill", "train-train")
             proof.check_freed(1)

@@ -1,4 +1,4 @@
-"""What gpuconf promises of PyTorch and of JAX, alone, under Keras and beside TensorFlow.
+"""What gpuconf promises of PyTorch and of JAX, alone, under Keras and next to TensorFlow.
 
 A check is a function of the stage and the framework's name, and returns rows as those of checks.py.
 """
@@ -28,9 +28,9 @@ _PROGRAM = "take_memory.py"
 
 
 def without_us_the_second_dies(stage: Stage, framework: str) -> list[Row]:
-    """Keras, and beside it a second program, want more than the card has: the second fails."""
+    """Keras, and next to it a second program, want more than the GPU has: the second fails."""
     free_mib = (stage.gpu().free_bytes or 0) // MIB
-    # PyTorch takes what it is asked for; JAX three quarters of the card with its first array.
+    # PyTorch takes what is requested; JAX three quarters of the GPU with its first array.
     needed = {"torch": str(free_mib * 55 // 100), "jax": "64"}[framework]
     much = str(free_mib * 55 // 100)
     with stage.holding(_PROGRAM, **_keras(framework), MIB_NEEDED=needed) as first:
@@ -53,13 +53,13 @@ def two_halves_run(stage: Stage, framework: str) -> list[Row]:
     whole = limit // _GRANULE * _GRANULE // MIB
     at_once = {"torch": "what it needs", "jax": f"{whole} MiB"}[framework]
     keras, first_mib = (_result(first[0]).get(name, -1) for name in ("keras", "first_mib"))
-    context_mib = 1024 if stage.is_real else 0  # at most; a simulated card's is not counted
+    context_mib = 1024 if stage.is_real else 0  # at most; a simulated GPU's is not counted
     least, most = (whole - 1, whole) if framework == "jax" else (1, 200)
     good = least <= first_mib <= most + context_mib
     lines = re.findall("^gpuconf: .*$", first[0].log, re.MULTILINE)
     said = "; ".join(line for line in lines if "leases are shared only" not in line)[:140]
     return [
-        Row("half-card: Keras runs on it", "a variable on the card", str(keras),
+        Row("half-card: Keras runs on it", "a variable on the GPU", str(keras),
             str(keras).startswith("keras ")),
         # Keras changes TensorFlow's growth in the environment, which is not a wish of the program.
         # In a container it also says that leases are not shared with the host.
@@ -67,14 +67,14 @@ def two_halves_run(stage: Stage, framework: str) -> list[Row]:
         Row(f"half-card: process 1 takes {half} MiB", "runs", _end(first[0]), _is_fine(first[0])),
         Row("half-card without growth: taken with the first array", at_once, f"{first_mib} MiB",
             good),
-        Row("half-card: process 2, beside it, asks for 1 MiB more than its limit",
+        Row("half-card: process 2, next to it, requests 1 MiB more than its limit",
             "out of memory", _end(second), _is_out_of_memory(framework, second)),
         *_read_back(framework, [gpu["limit_bytes"] for gpu in gpus], [first[0], second]),
     ]  # fmt: skip
 
 
 def growth_stops_at_the_cap(stage: Stage, framework: str) -> list[Row]:
-    """Growth and a cap, on two cards with different limits where there are two."""
+    """Growth and a cap, on two GPUs with different limits where there are two."""
     profile = stage.folder / "caps.yaml"
     profile.write_text(
         "memory: {allow_growth: true, memory_limit: 768MiB}\n"
@@ -115,7 +115,7 @@ def tensorflow_runs_beside(stage: Stage, framework: str) -> list[Row]:
     return [
         Row(f"half-card: TensorFlow holds {need} MiB", "runs", f"exit {first[0].code}",
             first[0].code == 0),
-        Row(f"half-card: {title} beside it takes {other} MiB", "runs", _end(second),
+        Row(f"half-card: {title} next to it takes {other} MiB", "runs", _end(second),
             _is_fine(second)),
     ]  # fmt: skip
 
@@ -153,7 +153,7 @@ def _limits(framework: str, plan: list[int]) -> list[int]:
 
 
 def _read_back(framework: str, plan: list[int], runs: list[ScriptRun]) -> list[Row]:
-    """The limits that the framework gives when it is asked, beside the plan's."""
+    """The limits that the framework gives when it is asked, next to the plan's."""
     expected = _limits(framework, plan)
     rows = []
     for number, run in enumerate(runs, start=1):

@@ -1,4 +1,4 @@
-"""Every PyTorch and JAX that gpuconf is tried with, on the simulated card: part of `make matrix`.
+"""Every PyTorch and JAX that gpuconf is tried with, on the simulated GPU: part of `make matrix`.
 
 `python -m tests.acceptance.framework_matrix` writes the part of docs/matrix.md that is about them;
 with `torch=2.9.1 …` it only runs and prints those.
@@ -17,12 +17,14 @@ from typing import NamedTuple
 from gpuconf.errors import GpuconfError
 from tests.acceptance.checks import Row
 from tests.acceptance.framework_checks import ALL, TITLES, Check
+from tests.acceptance.matrix import MatrixError, python_of
 from tests.acceptance.matrix_page import WRITTEN, plain, replace_part
 from tests.acceptance.stage import Stage, simulated_stage
 from tests.frameworks.installed import InstallationError
+from tests.packaging.check_pythons import find_python
 
 # The last release of each minor version of PyTorch, and of JAX where its plugin changed; none is
-# left out for what came of it.  Of JAX 0.11 and newer there is no wheel for Python 3.11.
+# left out for what came of it.
 VERSIONS: Mapping[str, tuple[str, ...]] = {
     "torch": (
         *("2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1"),
@@ -30,21 +32,24 @@ VERSIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "jax": (
         *("0.4.30", "0.4.34", "0.4.38", "0.5.0", "0.6.2", "0.7.2"),
-        *("0.8.3", "0.9.2", "0.10.2", "0.11.2"),
+        *("0.8.3", "0.9.2", "0.10.2", "0.11.2", "0.12.0.1"),
     ),
 }
+# JAX 0.11 and newer have no wheel for Python 3.11: they run in an environment of a newer Python.
+NEWER_PYTHON, ITS_ENVIRONMENT = "3.12", ".venv-py312"
+THIS_PYTHON = ".".join(platform.python_version_tuple()[:2])
 HEAD = "# What holds on which PyTorch and JAX"
 _ABOUT = """
 Written by `make matrix` too: each column is a check of `tests/acceptance/framework_checks.py`, run
-by the CUDA wheels of the package index on two simulated cards of 11264 MiB. *Keras*: whether a
-variable of this Python's Keras lies on the card. Below a table: what failed, and why a version
+by the CUDA wheels of the package index on two simulated GPUs of 11264 MiB. *Keras*: whether a
+variable of this Python's Keras lies on the GPU. Below a table: what failed, and why a version
 could not be run.
 """
 _COLUMNS = {
     "without_us_the_second_dies": "without gpuconf the second fails",
     "two_halves_run": "with it two halves run, caps exact",
     "growth_stops_at_the_cap": "growth, two caps, own out of memory",
-    "tensorflow_runs_beside": "TensorFlow beside it",
+    "tensorflow_runs_beside": "TensorFlow next to it",
 }
 _KERAS_ROW = "half-card: Keras runs on it"
 
@@ -64,27 +69,47 @@ class Line(NamedTuple):
 def line_of(framework: str, version: str) -> Line:
     """Run every check with one version."""
     print(f"{framework} {version} …", file=sys.stderr, flush=True)
+    remarks = []
     try:
-        with simulated_stage(framework=framework, version=version, count=2) as stage:
+        python = python_for(framework, version)
+        if python != sys.executable:
+            remarks.append(f"with Python {NEWER_PYTHON}")
+        with simulated_stage(python, framework=framework, version=version, count=2) as stage:
             found = {check: _rows(check, stage, framework) for check in ALL}
     except InstallationError as error:
-        no_wheel = "No matching distribution" in str(error)
-        why = f"no wheel for Python {'.'.join(platform.python_version_tuple()[:2])}"
-        return _not_run(version, why if no_wheel else str(error))
+        is_missing = "No matching distribution" in str(error)
+        return _not_run(version, f"no wheel for Python {THIS_PYTHON}" if is_missing else str(error))
+    except MatrixError as error:
+        return _not_run(version, str(error))
     except GpuconfError as error:
         return _not_run(version, error.message)
     rows = [row for each in found.values() for row in each]
     keras = next((row.seen for row in rows if row.what == _KERAS_ROW), "—")
     cells = ["✓" if keras.startswith("keras ") else "—"]
     cells += ["✗" if _failed(each) else "✓" for each in found.values()]
-    remarks = [f"{row.what}: {row.seen} (expected {row.expected})" for row in _failed(rows)]
+    remarks += [f"{row.what}: {row.seen} (expected {row.expected})" for row in _failed(rows)]
     if cells[0] != "✓":
         remarks.append(f"Keras: {keras}")
     return Line((version, *cells), tuple(f"{version}: {plain(each)}" for each in remarks))
 
 
+def python_for(framework: str, version: str) -> str:
+    """The Python that runs a version: this one, or a newer one if there is no wheel for it.
+
+    Raises MatrixError if no newer one is found.
+    """
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if framework != "jax" or (major, minor) < (0, 11) or sys.version_info >= (3, 12):
+        return sys.executable
+    newer = find_python(NEWER_PYTHON)
+    if newer is None:
+        why = f"no wheel for Python {THIS_PYTHON}, and no Python {NEWER_PYTHON} was found"
+        raise MatrixError(why)
+    return str(python_of(ITS_ENVIRONMENT, ["tensorflow"], newer))
+
+
 def _rows(check: Check, stage: Stage, framework: str) -> list[Row]:
-    """What a check found; a program that died before it held anything fails it."""
+    """What a check found; a program that failed before it held anything fails it."""
     try:
         return check(stage, framework)
     except (GpuconfError, RuntimeError) as error:

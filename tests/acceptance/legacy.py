@@ -1,7 +1,7 @@
 """The failure that started this project, and its cure, on the stacks of its time: `make legacy`.
 
-A script that asks for 0.9 of the card runs on a simulated card of 8 GiB of which a desktop holds
-1 GiB: alone, and unmodified under `gpuconf run`.  A third program shows that such a card never
+A script that requests 0.9 of the GPU runs on a simulated GPU of 8 GiB of which a desktop holds
+1 GiB: alone, and unmodified under `gpuconf run`.  A third program shows that such a GPU never
 passes off a number that it has not computed.  Prints a transcript in Markdown.
 """
 
@@ -169,7 +169,7 @@ class Step(NamedTuple):
 
 
 def run_on_card(command: Sequence[str]) -> Step:
-    """Run ``command`` on a fresh card, from the root of the project."""
+    """Run ``command`` on a fresh GPU, from the root of the project."""
     with simulated_card(CARD) as card:
         environ = {
             name: value
@@ -193,9 +193,7 @@ def alone_faults(step: Step) -> list[str]:
     """What of the script alone did not go as promised."""
     faults = []
     if step.device_mib is None or step.device_mib < 0.89 * CARD.total_bytes / 2**20:
-        faults.append(
-            f"a device with 0.9 of the card was promised, and it has {step.device_mib} MB"
-        )
+        faults.append(f"a device with 0.9 of the GPU was promised, and it has {step.device_mib} MB")
     if not step.is_out_of_memory:
         faults.append("CUDA_ERROR_OUT_OF_MEMORY was promised, and it did not come")
     return faults
@@ -220,8 +218,8 @@ def kernel_faults(step: Step) -> list[str]:
     """What of the program that launches a kernel did not go as promised."""
     faults = []
     if step.code == 0 or "RESULT" in step.output:
-        faults.append("no number was promised, and the program went on")
-    if "gpuconf simulated card: the program launched the GPU kernel" not in step.output:
+        faults.append("no number was promised, and the program continued")
+    if "gpuconf simulated GPU: the program launched the GPU kernel" not in step.output:
         faults.append("the kernel's name was promised, and it is not there")
     return faults
 
@@ -249,7 +247,7 @@ def report(stack: Stack, python: Path) -> tuple[str, bool]:
             capped_faults,
         ),
         (
-            "What the simulated card does not compute, it refuses:",
+            "What the simulated GPU does not compute, it refuses:",
             ["python", KERNEL_PROGRAM],
             [str(python), KERNEL_PROGRAM],
             kernel_faults,

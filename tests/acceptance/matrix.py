@@ -1,6 +1,6 @@
 """Every TensorFlow that gpuconf supports, each in its own virtual environment: `make matrix`.
 
-First all are asked for the private names that gpuconf leans on, then each runs the acceptance.
+First all are requested the private names that gpuconf leans on, then each runs the acceptance.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,7 +28,7 @@ CONTRACT = ROOT / "tests" / "support" / "keras_api" / "contract_program.py"
 HEAD = """# What holds on which TensorFlow
 
 Written by `make matrix`: every row is a check of `tests/acceptance/checks.py`, run by real
-TensorFlow on the simulated card. Above each table: whether every private name of
+TensorFlow on the simulated GPU. Above each table: whether every private name of
 `gpuconf/support/keras_api/contract.py` is there.
 """
 
@@ -58,15 +57,16 @@ def why_not(packages: Sequence[str], python: tuple[int, int]) -> str | None:
     return None
 
 
-def python_of(name: str, packages: list[str]) -> Path:
-    """The Python of the environment, made on the first use."""
+def python_of(name: str, packages: list[str], maker: str = sys.executable) -> Path:
+    """The Python of the environment, made on the first use by the Python ``maker``."""
     folder = ROOT / name
     python = folder / "bin" / "python"
     if (folder / ".ready").exists():
         return python
     if (reason := why_not(packages, sys.version_info[:2])) is not None:
         raise MatrixError(f"{name}: {reason}")
-    venv.create(folder, with_pip=True, clear=True)
+    if subprocess.run([maker, "-m", "venv", "--clear", str(folder)], check=False).returncode:
+        raise MatrixError(f"{name}: {maker} could not make it, see above")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[xla]", *packages]
     if subprocess.run(pip, check=False).returncode != 0:
         raise MatrixError(f"{name}: pip could not install it, see above")

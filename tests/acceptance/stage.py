@@ -1,4 +1,4 @@
-"""Where the acceptance runs: a simulated card or a real one, under one Python.
+"""Where the acceptance runs: a simulated GPU or a real one, under one Python.
 
 Programs are files of ``programs/`` and of the demo; see :mod:`gpuconf.commands.demo.runner`.
 """
@@ -34,7 +34,7 @@ TOTAL_BYTES, USED_BYTES = 11264 * MIB, 1945 * MIB
 
 
 class Stage(Runner):
-    """Runs programs with one Python on one card."""
+    """Runs programs with one Python on one GPU."""
 
     def __init__(self, python: str, environ: dict[str, str], *, is_real: bool) -> None:
         super().__init__(python, environ, programs=PROGRAMS)
@@ -54,7 +54,7 @@ class Stage(Runner):
         return Gpu(*json.loads(out.stdout))
 
     def plan(self, profile: str) -> dict[str, Any]:
-        """``gpuconf plan PROFILE --json`` on the card now."""
+        """``gpuconf plan PROFILE --json`` on the GPU now."""
         command = [self.python, "-m", "gpuconf", "plan", profile, "--json"]
         out = subprocess.run(command, env=self.environ, capture_output=True, text=True, check=False)
         if out.returncode != 0:
@@ -63,7 +63,7 @@ class Stage(Runner):
 
     @contextmanager
     def crowded(self, *, free_share: float) -> Iterator[Stage]:
-        """The same card with only ``free_share`` of its memory left."""
+        """The same GPU with only ``free_share`` of its memory left."""
         if not self.is_real:
             used = int(TOTAL_BYTES * (1 - free_share))
             with simulated_stage(self.python, used_bytes=used) as stage:
@@ -89,14 +89,14 @@ def simulated_stage(
     version: str | None = None,
     processes: str = "exact",
 ) -> Iterator[Stage]:
-    """Simulated cards of 11264 MiB on each of which the desktop holds ``used_bytes``.
+    """Simulated GPUs of 11264 MiB on each of which the desktop holds ``used_bytes``.
 
     ``framework`` is torch or jax, of the gate's version where none is given; ``processes`` is what
     NVML says of them.
     """
     environ, wheels = dict(os.environ), WheelSupport()
     if framework is not None:
-        paths = [str(folder_of(framework, version)), environ.get("PYTHONPATH", "")]
+        paths = [str(folder_of(framework, version, python)), environ.get("PYTHONPATH", "")]
         environ["PYTHONPATH"] = ":".join(filter(None, paths))
         wheels = support_for_command([python], environ=environ)
     spec = CardSpec(

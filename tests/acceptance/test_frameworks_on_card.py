@@ -1,4 +1,4 @@
-"""Every promise of framework_checks.py, kept by the gate's PyTorch and JAX on simulated cards."""
+"""Every promise of framework_checks.py, kept by the gate's PyTorch and JAX on simulated GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def framework(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def stage(framework: str) -> Iterator[Stage]:
-    """Two simulated cards; each check leaves them as it found them."""
+    """Two simulated GPUs; each check leaves them as it found them."""
     with simulated_stage(framework=framework, count=2) as simulated:
         yield simulated
 
@@ -34,7 +34,7 @@ _CHECKS = [
 
 @pytest.mark.parametrize("check", _CHECKS, ids=lambda check: check.__name__)
 def test_promise(check: Check, stage: Stage, framework: str) -> None:
-    """Each row of the check came out as expected, and no process is left on the card."""
+    """Each row of the check came out as expected, and no process is left on the GPU."""
     rows = check(stage, framework)
     assert rows
     assert [row for row in rows if not row.is_good] == []

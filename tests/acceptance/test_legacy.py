@@ -17,7 +17,7 @@ CREATED = (
 OUT_OF_MEMORY = (
     "E cuda.cc:9] failed to allocate 7.20G (77 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\n"
 )
-REFUSED = "gpuconf simulated card: the program launched the GPU kernel\n  void f()\n"
+REFUSED = "gpuconf simulated GPU: the program launched the GPU kernel\n  void f()\n"
 CAPPED = "gpuconf: train.py:4: asked 0.9 of the GPU, got 0.25\n"
 
 
@@ -57,7 +57,7 @@ def test_an_interpreter_is_found_by_its_variable_and_by_its_folder(tmp_path: Pat
     ],
 )
 def test_alone_the_card_must_be_too_small(output: str, faults: int) -> None:
-    """0.9 of the card and the error itself: each missing one is a fault."""
+    """0.9 of the GPU and the error itself: each missing one is a fault."""
     assert len(legacy.alone_faults(Step(0, output))) == faults
 
 
@@ -88,7 +88,7 @@ def test_under_run_it_must_be_capped_and_say_so(code: int, output: str, faults: 
     [(-6, REFUSED, 0), (0, REFUSED, 1), (-6, "", 1), (0, "RESULT [0. 0.]\n", 2)],
 )
 def test_a_kernel_must_be_refused_aloud(code: int, output: str, faults: int) -> None:
-    """A program that goes on, with or without a number, and one that ends without a word."""
+    """A program that continues, with or without a number, and one that ends silently."""
     assert len(legacy.kernel_faults(Step(code, output))) == faults
 
 

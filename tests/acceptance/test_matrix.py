@@ -19,7 +19,7 @@ GOOD = [sys.executable, "-c", "print('today\\n\\n| what |\\n| --- |\\n| ✓ |')"
 FAILED_CHECK = [sys.executable, "-c", "print('today\\n\\n| --- |\\n| ✗ |'); raise SystemExit(1)"]
 ALL_THERE = dict.fromkeys(("one", "two"), "all 9 names are there")
 TENSORFLOWS = "# What holds on which TensorFlow"
-CRASH = [sys.executable, "-c", "import sys; sys.exit('the card fell out')"]
+CRASH = [sys.executable, "-c", "import sys; sys.exit('the GPU fell out')"]
 
 
 def test_the_committed_page_is_whole() -> None:
@@ -54,7 +54,7 @@ def test_the_part_about_other_frameworks_is_whole() -> None:
 
 
 def test_the_part_about_xla_is_whole() -> None:
-    """A row for each TensorFlow of the matrix; every step compiles, and what died is named."""
+    """A row for each TensorFlow of the matrix; every step compiles, and what failed is named."""
     part = part_of(WRITTEN.read_text(encoding="utf-8"), xla_matrix.HEAD)
     versions = re.findall(r"\n\| TensorFlow (\d+\.\d+)\.\d+ \|", part)
     assert versions == list(TRIED_VERSIONS)
@@ -68,7 +68,7 @@ def test_the_part_about_xla_is_whole() -> None:
 
 
 def test_a_row_about_xla_shows_what_failed() -> None:
-    """A step that did not compile, one that took other memory, one that the process died over."""
+    """A step that did not compile, one that took other memory, one that the process failed over."""
     facts: list[dict[str, Any]] = [
         {"version": "2.15.1", "model": "mlp", "what": "compile_step", "predicted_bytes": 1},
         {"version": "2.15.1", "model": "mlp", "what": "run_steps",
@@ -116,7 +116,7 @@ def test_a_crash_leaves_the_page_alone(tmp_path: Path, capfd: pytest.CaptureFixt
     with pytest.raises(matrix.MatrixError, match=r"two printed no table \(exit code 1\)"):
         matrix.write_page({"one": GOOD, "two": CRASH}, page, ALL_THERE)
     assert page.read_text() == "the good page"
-    assert "two:\nthe card fell out" in capfd.readouterr().err
+    assert "two:\nthe GPU fell out" in capfd.readouterr().err
 
 
 def test_a_missing_name_ends_it(capfd: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    """The real card."""
+    """The real GPU."""
     with real_stage() as real:
         yield real
 

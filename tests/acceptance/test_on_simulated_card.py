@@ -1,4 +1,4 @@
-"""Every promise of checks.py, kept on the simulated card by this environment's TensorFlow."""
+"""Every promise of checks.py, kept on the simulated GPU by this environment's TensorFlow."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _MODES = ["exact", *(pytest.param(m, marks=pytest.mark.nightly) for m in PROCESS
 
 @pytest.fixture(scope="module", params=_MODES)
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """One simulated card for all; each check leaves it as it found it."""
+    """One simulated GPU for all; each check leaves it as it found it."""
     with simulated_stage(processes=request.param) as simulated:
         yield simulated
 
 
 @pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
 def test_promise(check: Check, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each row of the check came out as expected, and no process is left on the card."""
+    """Each row of the check came out as expected, and no process is left on the GPU."""
     if check in WHOLE:
         monkeypatch.setitem(stage.environ, "WHOLE_TENSORFLOW", "1")
     rows = check(stage)

@@ -1,4 +1,4 @@
-"""Which TensorFlow's XLA compiles and runs on the simulated card: part of `make matrix`.
+"""Which TensorFlow's XLA compiles and runs on the simulated GPU: part of `make matrix`.
 
 `python -m tests.acceptance.xla_matrix` writes its part of docs/matrix.md; with `--python PATH …` it
 takes those Pythons and only prints, with `--json` a line for each fact.
@@ -27,7 +27,7 @@ from tests.acceptance.matrix_page import WRITTEN, plain, replace_part
 HEAD = "# What XLA does on which TensorFlow"
 ABOUT = """
 Written by `make matrix` too (`python -m tests.acceptance.xla_matrix`): each TensorFlow's own XLA on
-a simulated card of 4096 MiB, small models, batch 64 (mlp: 2048), Adam, one process for a version.
+a simulated GPU of 4096 MiB, small models, batch 64 (mlp: 2048), Adam, one process for a version.
 *Compile*: a training step is compiled without running anything, and XLA writes its buffer
 assignment. *Replay*: the step runs, compiled, with kernels skipped, and the peak of TensorFlow's
 allocator is that of the assignment in our simulation of the allocator, within 1 %; the figure is
@@ -63,7 +63,7 @@ def predicted_bytes(assignment: str, in_use_bytes: int) -> int:
 
 
 def run_version(python: str) -> list[dict[str, Any]]:
-    """All facts of one Python's TensorFlow; a model over which the process died has an error."""
+    """All facts of one Python's TensorFlow; a model over which the process failed has an error."""
     facts: list[dict[str, Any]] = []
     left = [*COMPILED, RECURRENT]
     while left:
@@ -150,7 +150,7 @@ def main() -> int:
     """Run, print and write; exit 1 if a cell is not as it should be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", nargs="+", metavar="PATH", help="these; nothing is written")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write it there all the same")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write it there anyway")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each fact")
     options = parser.parse_args()
     try:

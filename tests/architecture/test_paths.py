@@ -36,7 +36,7 @@ def _paths() -> Iterator[tuple[Path, Path]]:
             for node in ast.walk(ast.parse(text)):
                 path = _named(node, file)
                 if path is not None and isinstance(node, ast.BinOp) and ROOT in path.parents:
-                    yield file, path  # the corpus is beside the repository, if it is anywhere
+                    yield file, path  # the corpus is next to the repository, if it is anywhere
 
 
 def test_files_that_programs_name_are_there() -> None:

@@ -1,6 +1,6 @@
 """A program whose children make TensorFlow's devices, each way of starting them by name.
 
-``python binding_children.py WAY``: for each line on stdin (the card is then in the state that is
+``python binding_children.py WAY``: for each line on stdin (the GPU is then in the state that is
 wanted) it starts a child that way, under the profile that the line names, if it names one, and
 prints what became of it.
 """

@@ -59,7 +59,7 @@ def verdict(name: str) -> str:
     if child == 0:
         try:
             CALLS[name]()
-        finally:  # also where the call failed: on a simulated card no kernel runs
+        finally:  # also where the call failed: on a simulated GPU no kernel runs
             evidence = devices_exist()
             os._exit(0 if evidence is None else 1 if evidence.makers is EAGER_MAKERS else 2)
     _, status = os.waitpid(child, 0)

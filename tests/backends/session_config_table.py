@@ -32,7 +32,7 @@ def plan(*gpus: GpuPlan) -> Plan:
 def config(
     fraction: float = 0.0, virtual: tuple[tuple[int, ...], ...] = (), visible: str = ""
 ) -> Any:
-    """What a script asks for."""
+    """What a script requests."""
     made = tf.compat.v1.ConfigProto()
     made.gpu_options.per_process_gpu_memory_fraction = fraction
     made.gpu_options.visible_device_list = visible
@@ -63,11 +63,11 @@ ROWS = [
         plan(PAIR), config(0.25), (0.0, [[1280, 1280]]), 0,
     ),
     (
-        "unequal cards: sizes, since one fraction cannot say it",
+        "unequal GPUs: sizes, since one fraction cannot say it",
         plan(EIGHT, FIVE), config(), (0.0, [[8192], [5120]]), 0,
     ),
     (
-        "equal shares of unequal cards: one fraction",
+        "equal shares of unequal GPUs: one fraction",
         plan(EIGHT, gpu(16384, total_mib=20480, fraction=0.8)), config(), (0.8, []), 0,
     ),
     (
@@ -75,7 +75,7 @@ ROWS = [
         Plan(PROFILE, unknown_gpu=GpuPlan(Gpu(0), 5120 * MIB, True)), config(0.9),
         (0.0, [[5120]]), 0,
     ),
-    ("visible_device_list picks the card", plan(EIGHT, FIVE), config(visible="1"), (0.5, []), 0),
+    ("visible_device_list picks the GPU", plan(EIGHT, FIVE), config(visible="1"), (0.5, []), 0),
     (
         "own virtual devices that fit: kept",
         plan(EIGHT), config(virtual=((2000, 3000),)), (0.0, [[2000, 3000]]), 0,

@@ -1,7 +1,7 @@
-"""Every way of starting a worker × the card's states: each has the limit of its own moment.
+"""Every way of starting a worker × the GPU's states: each has the limit of its own moment.
 
-Real TensorFlow on the simulated card, without the kernel bridge: with it, importing TensorFlow
-starts CUDA, which it does not on a real card.
+Real TensorFlow on the simulated GPU, without the kernel bridge: with it, importing TensorFlow
+starts CUDA, which it does not on a real GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("binding_children.py")
 TOTAL = 11264
-# What the desktop holds, in MiB: as the program starts; and when each child makes its devices.
+# What the desktop holds, in MiB: as the program starts; and when each child initializes its GPUs.
 AT_START = 1945
 STATES = {"room": 5000, "full": 10900, "full, then free": 7000}
 # What is free then, less the 512 MiB of keep_free and the 640 MiB of a context.
@@ -35,7 +35,7 @@ WAITING = "extends: shared-desktop\nmemory: {on_shortage: {wait: 1min}}\n"
 
 @pytest.fixture
 def card() -> Iterator[Card]:
-    """A card with room."""
+    """A GPU with room."""
     spec = CardSpec(total_bytes=TOTAL * MIB, used_bytes=AT_START * MIB)
     with simulated_card(spec) as made:
         yield made

@@ -1,4 +1,4 @@
-"""The borders of a plan, with real TensorFlow on a simulated card."""
+"""The borders of a plan, with real TensorFlow on a simulated GPU."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ report(reloaded=tf.constant([2.0]).numpy().shape)
 
 
 def test_two_that_start_together(run_on_card: RunOnCard) -> None:
-    """Both imported on an empty card; the second to make devices plans with what the first left."""
+    """Both imported on an empty GPU; the second to make devices plans with what the first left."""
     outcome = run_on_card(
         f"""
 import gpuconf.auto

@@ -56,9 +56,9 @@ assert share() == 4112
 
 
 def test_the_plan_is_that_of_the_first_backend(tmp_path: Path, nvml: Nvml) -> None:
-    """Each way to it gets a share of the card as it is then, not as JAX's import found it.
+    """Each way to it gets a share of the GPU as it is then, not as JAX's import found it.
 
-    On a full card the shortage comes out of JAX's own call, and the next try plans anew.
+    On a full GPU the shortage comes out of JAX's own call, and the next try plans again.
     """
     script = tmp_path / "program.py"
     script.write_text(PROGRAM, encoding="utf-8")

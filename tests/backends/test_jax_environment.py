@@ -118,7 +118,7 @@ def test_a_larger_fraction_gives_way(theirs: str) -> None:
     assert changes == {OLD: "0.5"}
     assert setting.requested == theirs
     assert setting.effective == "0.5"
-    assert "the plan's limit is 0.5 of the card" in str(setting)
+    assert "the plan's limit is 0.5 of the GPU" in str(setting)
 
 
 def test_the_allocator() -> None:
@@ -128,7 +128,7 @@ def test_the_allocator() -> None:
     assert (wish.name, wish.value) == (ALLOCATOR, "platform")
     assert "without a cap" in (voided_cap({ALLOCATOR: "Platform"}) or "")
     assert "not a cap" in (voided_cap({ALLOCATOR: "cuda_async"}) or "")
-    assert "all of the card" in (voided_cap({"TF_FORCE_UNIFIED_MEMORY": "1"}) or "")
+    assert "all of the GPU" in (voided_cap({"TF_FORCE_UNIFIED_MEMORY": "1"}) or "")
     assert voided_cap({ALLOCATOR: "default"}) is None
     assert voided_cap({}) is None
 

@@ -1,9 +1,10 @@
-"""The real JAX with CUDA on simulated cards: limits, growth, what scripts do in between."""
+"""The real JAX with CUDA on simulated GPUs: limits, growth, what scripts do in between."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ except Exception as error:
 
 
 def test_jax_without_a_gpu_leases_nothing(run_on_card: RunOnCard) -> None:
-    """On the CPU, by its platform or for want of the plugin, it is given no memory of a card."""
+    """On the CPU, by its platform or for want of the plugin, it is given no memory of a GPU."""
     code = (
         _BEGIN
         + """
@@ -196,3 +197,45 @@ report(lines=[str(each) for each in gpuconf.activation().settings])
     outcome = run_on_card(code, "shared-desktop", frameworks=("jax",))
     assert outcome.values["pools"] == [GIB, GIB], outcome.log
     assert "reserve of jax cuda:1: 1024 MiB" in outcome.values["lines"]
+
+
+@pytest.mark.nightly
+def test_an_older_jax_is_set_only_what_it_knows(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """JAX 0.4.38: its limits are the plan's, and what it lacks is one line each.
+
+    It has no `vmm` allocator, where JAX itself would compute on the CPU, and no way to allocate a
+    reserve.
+    """
+    older = ("jax-0.4.38",)
+    code = _BEGIN + "report(limits=limits(), planned=planned(), version=jax.__version__)\n"
+    half = run_on_card(code, "half-card", frameworks=older)
+    assert half.code == 0, half.log
+    assert half.values["version"] == "0.4.38"
+    below = [
+        planned - limit
+        for planned, limit in zip(half.values["planned"], half.values["limits"], strict=True)
+    ]
+    assert [0 <= each < 4 * MIB for each in below] == [True, True]
+    assert "gpuconf: " not in half.log
+
+    code = """
+try:
+    jax.devices()
+except gpuconf.BackendError as error:
+    report(error=error.message)
+"""
+    profile = write_profile("extends: half-card\njax: {allocator: vmm}\n")
+    refused = run_on_card(_BEGIN + code, profile, frameworks=older)
+    assert refused.values["error"].startswith(
+        "JAX cannot use the GPU: XLA_PYTHON_CLIENT_ALLOCATOR env var must be "
+    )
+    assert 'got "vmm"' in refused.values["error"]
+
+    reserve = run_on_card(_BEGIN + "jax.devices()\nreport(found=settings())\n", frameworks=older)
+    assert reserve.code == 0, reserve.log
+    requested, effective, why = reserve.values["found"]["reserve of jax cuda:0"]
+    assert (requested, effective) == ("1024 MiB", None)
+    assert why == "it is allocated with jax.ffi, which came with JAX 0.5"
+    assert "gpuconf: " not in reserve.log

@@ -33,14 +33,14 @@ report(limits=[v for k, v in settings.items() if k.startswith("limit of")],
     ],
 )
 def test_every_way_of_importing_gets_the_plan(first: str, run_on_card: RunOnCard) -> None:
-    """Both cards have the plan's limit, read back from the devices, with growth."""
+    """Both GPUs have the plan's limit, read back from the devices, with growth."""
     outcome = run_on_card(f"import gpuconf.auto\n{first}\n{REPORT_LIMITS}")
     assert outcome.values["limits"] == [["7884 MiB", "ok"], ["7884 MiB", "ok"]], outcome.log
     assert outcome.values["differing"] == []
     assert outcome.values["growth"] == ["true", "ok"]
 
 
-def test_imported_but_not_initialised_is_applied_at_once(
+def test_imported_but_not_initialized_is_applied_at_once(
     run_on_card: RunOnCard, write_profile: Callable[[str], str]
 ) -> None:
     """TensorFlow came first and has listed its GPUs: limits and the choice of GPU still act."""
@@ -62,7 +62,7 @@ def test_imported_but_not_initialised_is_applied_at_once(
 def test_unequal_limits_and_a_chosen_card(
     run_on_card: RunOnCard, write_profile: Callable[[str], str]
 ) -> None:
-    """per_gpu limits reach the right cards; the order of the profile's list is TensorFlow's."""
+    """per_gpu limits reach the right GPUs; the order of the profile's list is TensorFlow's."""
     profile = write_profile(
         "extends: shared-desktop\ngpus: [1, 0]\nper_gpu: {1: {memory: {memory_limit: 2GiB}}}\n"
     )

@@ -1,4 +1,4 @@
-"""Programs of several processes or cells, with real TensorFlow on a simulated card."""
+"""Programs of several processes or cells, with real TensorFlow on a simulated GPU."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if __name__ == "__main__":
 def test_spawned_workers_use_the_parents_card(
     run_on_card: RunOnCard, write_profile: Callable[[str], str]
 ) -> None:
-    """The parent picked a card and leases a part; its child does not run off to the other."""
+    """The parent picked a GPU and leases a part; its child does not run off to the other."""
     profile = write_profile(
         "extends: shared-desktop\ngpus: {pick: most-free, count: 1}\nmemory: {memory_limit: 3GiB}\n"
     )
@@ -64,7 +64,7 @@ report(again=shell.user_ns["again"], error=f"{type(error).__name__}: {error}")
 
 
 def test_a_notebook_that_imported_us_too_late(run_on_card: RunOnCard) -> None:
-    """The cell that made the devices is named, by number and text."""
+    """The cell that initialized the GPUs is named, by number and text."""
     outcome = run_on_card(
         """
 from IPython.core.interactiveshell import InteractiveShell
@@ -141,7 +141,7 @@ report(limits=limits, differing=[
 
 
 def test_a_server_and_a_mirrored_strategy(run_on_card: RunOnCard) -> None:
-    """tf.distribute: a server's devices keep the limit; virtual-pair gives two replicas a card."""
+    """tf.distribute: a server's devices keep the limit; virtual-pair gives two replicas a GPU."""
     served = run_on_card(
         "import gpuconf.auto\nimport tensorflow as tf\n"
         "server = tf.distribute.Server.create_local_server()\nreport(target=server.target)"

@@ -18,7 +18,7 @@ def limits():
 
 @pytest.mark.parametrize("listed", ["", "tf.config.list_physical_devices('GPU')"])
 def test_every_pair_of_profiles(listed: str, run_on_card: RunOnCard) -> None:
-    """Until devices exist another profile may be put in force, also after the GPUs were listed."""
+    """Until devices exist another profile may be put active, also after the GPUs were listed."""
     outcome = run_on_card(
         f"""
 import itertools, os, gpuconf
@@ -245,7 +245,7 @@ report(limits=[d.memory_limit >> 20 for d in list_local_devices() if d.device_ty
 
 
 def test_session_workers_that_only_load_data(run_on_card: RunOnCard) -> None:
-    """keras-v1-session gives workers no session at import: on a full card they live."""
+    """keras-v1-session gives workers no session at import: on a full GPU they live."""
     outcome = run_on_card(
         """
 import gpuconf.auto, gpuconf
@@ -256,7 +256,7 @@ def load(number):
     return number * 2, gpuconf.activation().session is None
 
 if __name__ == "__main__":
-    # One device more than the limit leaves: the rest of both cards.
+    # One device more than the limit leaves: the rest of both GPUs.
     with tf.device("GPU:0"):
         report(session=gpuconf.activation().session is not None)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -270,7 +270,7 @@ if __name__ == "__main__":
 
 
 def test_a_tensorflow_without_the_functions_we_wrap(run_on_card: RunOnCard) -> None:
-    """Names of a future TensorFlow gone: the plan holds all the same, and the report says so."""
+    """Names of a future TensorFlow gone: the plan holds anyway, and the report says so."""
     outcome = run_on_card(
         f"""
 import tensorflow as tf, sys

@@ -1,4 +1,4 @@
-"""The plan's limit in real PyTorch on the simulated card: to the byte, kept, read back."""
+"""The plan's limit in real PyTorch on the simulated GPU: to the byte, kept, read back."""
 
 from __future__ import annotations
 

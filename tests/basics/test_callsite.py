@@ -61,7 +61,7 @@ def test_the_main_scripts_folder(tmp_path: Path) -> None:
 
 
 def test_an_installed_command_has_no_project(tmp_path: Path) -> None:
-    """A console script lies beside Python itself: no folder of the user's."""
+    """A console script lies next to Python itself: no folder of the user's."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "tool").write_text(SHOW)
     program = f"""

@@ -129,7 +129,7 @@ def test_any_text_is_read(text: str) -> None:
     assert all(isinstance(each, dict) for each in json_objects(text))
 
 
-class Colour(Enum):
+class Color(Enum):
     """An enum."""
 
     RED = "red"
@@ -163,7 +163,7 @@ class Area:
         (True, True),
         (1.5, 1.5),
         ("é", "é"),
-        (Colour.RED, "red"),
+        (Color.RED, "red"),
         (Path("/a/b"), "/a/b"),
         ((1, (2,), [3]), [1, [2], [3]]),
         ({1: (2,)}, {"1": [2]}),

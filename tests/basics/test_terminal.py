@@ -1,4 +1,4 @@
-"""What is said to people, and the colour of a stream: its kind × the environment."""
+"""What is said to people, and the color of a stream: its kind × the environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpuconf.basics.terminal import debug, for_ipython, printable, say, wants_colour
+from gpuconf.basics.terminal import debug, for_ipython, printable, say, wants_color
 
 
 class Stream(io.StringIO):
@@ -50,11 +50,11 @@ CLOSED.close()
         (None, "auto", {"FORCE_COLOR": "1"}, True),
     ],
 )
-def test_colour(
+def test_color(
     stream: Stream | None, choice: str, environ: Mapping[str, str], expected: bool
 ) -> None:
     """--color > non-empty NO_COLOR > non-empty FORCE_COLOR > is it a terminal, and no dumb one."""
-    assert wants_colour(stream, choice=choice, environ=environ) is expected
+    assert wants_color(stream, choice=choice, environ=environ) is expected
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_amount_of_a_whole(amount: Amount, whole_bytes: int | None, expected: in
 
 @given(st.integers(0, 100), st.integers(0, 200 * 1024))
 def test_whole_percents_of_a_card_are_exact(percent: int, whole_mib: int) -> None:
-    """No percentage of any card loses a byte to floats."""
+    """No percentage of any GPU loses a byte to floats."""
     amount = units.parse_amount(f"{percent}%")
     assert amount.of(whole_mib * MIB) == percent * whole_mib * MIB // 100
 

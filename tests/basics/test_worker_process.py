@@ -12,7 +12,7 @@ from tests.programs.processes import run, write_package
 # What a worker imports of the main module is run in the worker too, where no parent is set yet.
 PROGRAM = """
 import {library} as library
-from gpuconf.basics.worker_process import is_worker
+from gpuconf.basics.processes import is_worker
 print("imported", is_worker(), flush=True)
 def look():
     print("called", is_worker(), flush=True)

@@ -236,7 +236,7 @@ def check_training_and_evaluation(name: str) -> None:
 
 
 def _check_evaluation(case: Case) -> None:
-    """Keras's numbers, in Keras's order, with whole batches and where the card takes six."""
+    """Keras's numbers, in Keras's order, with whole batches and where the GPU takes six."""
     data = {key: case.data[key] for key in ("x", "y", "sample_weight") if key in case.data}
     data |= {"batch_size": BATCH} if "batch_size" in case.data else {"steps": 3}
     theirs = case.model.evaluate(verbose=0, return_dict=True, **data)
@@ -254,7 +254,7 @@ def _check_evaluation(case: Case) -> None:
 
 
 def _evaluated_in_parts(model: Any, data: dict[str, Any]) -> Any:
-    """As on a card of which a size is remembered; the public way to it is an out-of-memory."""
+    """As on a GPU of which a size is remembered; the public way to it is an out-of-memory."""
     evaluating.size_for = lambda *_, **options: _of_six(options["max_retries"])
     try:
         return batching.evaluate(model, verbose=0, return_dict=True, **data)

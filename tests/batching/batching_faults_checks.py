@@ -1,4 +1,4 @@
-"""Out of memory at every place of a step: what is undone, what goes on, what the user reads.
+"""Out of memory at every place of a step: what is undone, what continues, what the user reads.
 
 Run by ``test_in_tensorflow``. TensorFlow's own exception is raised inside its graph, at the n-th
 call: in the forward pass, in a metric after it has counted, in the optimizer's update after it has
@@ -107,7 +107,7 @@ class Failing(keras.optimizers.Adam):
 
 
 class Trained:
-    """A model that starts anew as often as one likes, without being traced again."""
+    """A model that starts again as often as one likes, without being traced again."""
 
     def __init__(self, *more: Any, **options: Any) -> None:
         seeded()
@@ -328,7 +328,7 @@ def check_a_failure_in_a_callback_comes_through(
 def check_a_failure_in_the_data_comes_through(
     trained: Trained, is_host: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A batch that cannot be read is not halved; the host's RAM is not taken for the card's."""
+    """A batch that cannot be read is not halved; the host's RAM is not taken for the GPU's."""
 
     def batches() -> Iterator[Any]:
         for start in range(0, SAMPLES, BATCH):
@@ -428,7 +428,7 @@ def check_losses_that_parts_do_not_make(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def check_a_step_that_runs_eagerly() -> None:
-    """Nothing is traced there; what the step that failed has made begins anew, once."""
+    """Nothing is traced there; what the step that failed has made begins again, once."""
     history, state = Trained(run_eagerly=True).fitted(epochs=1)
     fresh = Trained(run_eagerly=True)
     FAULTS.plan(forward=[1], metric=[3], update=[10])

@@ -1,4 +1,4 @@
-"""Small models and data for the checks of ``gpuconf.batching``, in the Keras that is asked for.
+"""Small models and data for the checks of ``gpuconf.batching``, in the Keras that is requested.
 
 ``CHECKED_KERAS=tf_keras`` runs the same checks in Keras 2.  Keras on PyTorch and JAX takes the data
 too, so importing this imports no TensorFlow.

@@ -1,6 +1,6 @@
 """A program for ``test_batching_on_backends``: Keras on PyTorch or JAX, whole and in parts.
 
-The model computes on the CPU; a layer of its own holds memory of the simulated card, so that the
+The model computes on the CPU; a layer of its own uses memory of the simulated GPU, so that the
 framework's real allocator refuses large batches.  Reports what Keras gives and what we give.
 """
 
@@ -28,7 +28,7 @@ held: list[int] = []  # samples of each call of the greedy layer that went well
 
 
 def hold(samples: Any) -> Any:
-    """Memory of the card, 16 MiB for each sample."""
+    """Memory of the GPU, 16 MiB for each sample."""
     if BACKEND == "torch":
         import torch
 
@@ -145,7 +145,7 @@ def furthest(ours: Any, theirs: Any) -> float:
 
 
 def greedy(is_greedy: bool) -> None:
-    """From here on the layer holds memory, or does not; no size is remembered."""
+    """From here on the layer uses memory, or does not; no size is remembered."""
     Greedy.is_greedy = is_greedy
     held.clear()
     batching.forget()
@@ -201,7 +201,7 @@ def compared(name: str, is_real: bool) -> Any:
 
 
 def automatic() -> Any:
-    """An automatic size begins at 32 and grows to the data; nothing of the card is known."""
+    """An automatic size begins at 32 and grows to the data; nothing of the GPU is known."""
     greedy(False)
     ends: list[Any] = []
     note = keras.callbacks.LambdaCallback(on_predict_batch_end=lambda *_, **logs: ends.append(logs))
@@ -237,7 +237,7 @@ def not_even_one() -> Any:
 
 
 class Torn(keras.optimizers.SGD):  # type: ignore[misc]
-    """Holds more than the card has after it has written everything, so many times."""
+    """Holds more than the GPU has after it has written everything, so many times."""
 
     refusals = 0
 

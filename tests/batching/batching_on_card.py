@@ -1,6 +1,6 @@
 """A program for ``test_batching_on_card``: a whole test set in one batch, and a batch too large.
 
-Its argument: ``keras``, which needs a large card, or ``gpuconf``.
+Its argument: ``keras``, which needs a large GPU, or ``gpuconf``.
 """
 
 from __future__ import annotations

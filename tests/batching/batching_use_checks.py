@@ -91,7 +91,7 @@ def model() -> Any:
 
 @pytest.fixture(scope="module")
 def known(model: Any) -> dict[str, Any]:
-    """What Keras says of all the arrays, and of a training with them."""
+    """What Keras says of all the arrays, and of a training run with them."""
     start = weights_of(model)
     history = model.fit(**arrays(shuffle=False), verbose=0).history
     trained = weights_of(model)
@@ -298,7 +298,7 @@ class Counting(keras.callbacks.Callback):
 
 
 def check_own_steps_are_traced_again_after_compile() -> None:
-    """What they read from the model is read anew after ``compile``, though nothing else changed."""
+    """What they read from the model is read again after ``compile``, with nothing else changed."""
 
     class Own(keras.Model):
         value = 1.0

@@ -49,7 +49,7 @@ def test_all_samples_in_order(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_options_are_kept_and_the_size_is_remembered() -> None:
-    """Keywords reach the function; the next call begins with what ran, and other shapes anew."""
+    """Keywords reach the function; the next call begins with what ran, and other shapes again."""
     seen: list[int] = []
     safe = oom_safe(batch_size=8)(limited(3, seen))
     assert safe.__name__ == "double"
@@ -86,7 +86,7 @@ def test_frames_and_sparse_matrices() -> None:
 
 
 def test_auto_doubles() -> None:
-    """An automatic size begins with 32 and doubles, until a refusal or what a card is busy with."""
+    """An automatic size begins with 32 and doubles, until a refusal or what a GPU is busy with."""
     seen: list[int] = []
     oom_safe(limited(100, seen))(np.zeros(1000))
     assert seen[:4] == [32, 64, 128, 64]
@@ -143,7 +143,7 @@ def test_not_even_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.__traceback__ is not None
     shown = capsys.readouterr().err
     assert "not even one sample fits" in shown
-    assert "PyTorch found no memory on the card (torch-oom)" in shown
+    assert "PyTorch found no memory on the GPU (torch-oom)" in shown
 
 
 def test_bounded(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ def test_a_full_computer_is_told_apart() -> None:
 
 
 def test_other_errors_are_none_of_ours() -> None:
-    """A full disk comes in the class of a full card, and is not one; nor do mistakes or quotes.
+    """A full disk comes in the class of a full GPU, and is not one; nor do mistakes or quotes.
 
     Only a framework's exceptions and MemoryError tell of memory.
     """
@@ -58,7 +58,7 @@ def test_other_errors_are_none_of_ours() -> None:
 
 @pytest.mark.parametrize(("on_cpu", "may_help"), [(True, True), (False, False)])
 def test_the_cpu_stands_for_a_card_where_there_is_none(on_cpu: bool, may_help: bool) -> None:
-    """TensorFlow's allocator on the CPU is the card only if nothing computes on another one."""
+    """TensorFlow's allocator on the CPU is the GPU only if nothing computes on another one."""
     words = "OOM when allocating tensor with shape[9] and type float on "
     words += "/job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu [Op:Mul]"
     failure = failure_of(ResourceExhaustedError(words), computes_on_cpu=on_cpu)
@@ -67,7 +67,7 @@ def test_the_cpu_stands_for_a_card_where_there_is_none(on_cpu: bool, may_help: b
 
 
 def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The diagnosis beside the user's error is not the one that sends people to gpuconf."""
+    """The diagnosis next to the user's error is not the one that sends people to gpuconf."""
     words = "OOM when allocating tensor with shape[10000,28,28,32] and type float on /device:GPU:0"
     error = RuntimeError(f"{words} by allocator GPU_0_bfc")
     assert "gpuconf.evaluate(model, x, y)" in str(explain(error))
@@ -82,8 +82,8 @@ def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "stays"),
     [
-        ("Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED", "leave room on the card"),
-        ("failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED", "leave room on the card"),
+        ("Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED", "leave room on the GPU"),
+        ("failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED", "leave room on the GPU"),
         ("Unable to allocate 45.0 GiB for an array with shape (20000, 512, 512, 3)", "stream"),
     ],
 )

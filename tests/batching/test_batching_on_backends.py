@@ -1,6 +1,6 @@
 """``evaluate``, ``predict`` and ``fit`` of Keras on PyTorch and JAX: as Keras's, and in parts.
 
-The allocators that refuse are the frameworks' own, on a simulated card; see the program.
+The allocators that refuse are the frameworks' own, on a simulated GPU; see the program.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_as_keras(
     values = outcome.values
     for case in cases:
         _check(values[case], case, is_real=case in variables["REAL"])
-    # At once where the card's limit is known; JAX's default device is the CPU here.
+    # At once where the GPU's limit is known; JAX's default device is the CPU here.
     assert values["automatic"] == [[53, 3], 1 if backend == "torch" else 2]
     *apart, held = values["generated"]
     assert max(apart) < NEARLY

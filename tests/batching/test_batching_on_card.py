@@ -24,7 +24,7 @@ PROGRAM = str(Path(__file__).with_name("batching_on_card.py"))
 def run_on_card(
     who: str, total_bytes: int, folder: Path, *, has_xla: bool = True
 ) -> tuple[dict[str, Any], str]:
-    """What the program reports on a card of this size, and its stderr."""
+    """What the program reports on a GPU of this size, and its stderr."""
     command = [sys.executable, "-W", "error", PROGRAM, who]
     xla = xla_for_command(command) if has_xla else None
     variables = {**clean_environment(folder), "TF_CPP_MIN_LOG_LEVEL": "3", warm.VARIABLE: "1"}
@@ -38,10 +38,10 @@ def run_on_card(
 
 
 def test_as_on_a_card_that_is_large_enough(libraries: Path, tmp_path: Path) -> None:  # noqa: ARG001
-    """Out of memory once a call, and the same numbers as Keras on a large card.
+    """Out of memory once a call, and the same numbers as Keras on a large GPU.
 
     Keras would compile these models, but our steps run without XLA, where it is there.  Keras's own
-    run op by op on a card without it, because XLA rounds otherwise.
+    run op by op on a GPU without it, because XLA rounds otherwise.
     """
     theirs, _ = run_on_card("keras", 12 * GIB, tmp_path, has_xla=False)
     ours, log = run_on_card("gpuconf", 480 * MIB, tmp_path)

@@ -70,7 +70,7 @@ def test_what_failed_is_put_back_before_the_error() -> None:
 
 
 def test_a_size_that_grows_is_taken_at_once() -> None:
-    """The rest of the samples is cut anew as soon as the card takes more."""
+    """The rest of the samples is cut again as soon as the GPU takes more."""
     forget()
     growing = CardBatch(
         SizeKey("parts", (), "GPU:0", 1), what="test", most=64, start=8, room_to_double=lambda: True

@@ -1,4 +1,4 @@
-"""``oom_safe`` against the real allocators of PyTorch and JAX, on a simulated card."""
+"""``oom_safe`` against the real allocators of PyTorch and JAX, on a simulated GPU."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ except torch.OutOfMemoryError as error:
 
 
 def test_torch(run_on_card: RunOnCard) -> None:
-    """Halved at torch's own refusal; nothing stays on the card; its cache is given back."""
+    """Halved at torch's own refusal; nothing stays on the GPU; its cache is given back."""
     outcome = run_on_card(_TORCH, frameworks=("torch",))
     assert outcome.code == 0, outcome.log
     values = outcome.values

@@ -1,4 +1,4 @@
-"""Batches by number: in order, by the workers that the sequence asks for, with its hooks."""
+"""Batches by number: in order, by the workers that the sequence requests, with its hooks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sequenced:
 
 @pytest.mark.parametrize(("workers", "steps"), [(1, None), (1, 5), (2, None), (3, 7), (2, 99)])
 def test_all_in_order(workers: int, steps: int | None) -> None:
-    """Each batch once, as many threads as asked for, and both hooks once."""
+    """Each batch once, as many threads as requested, and both hooks once."""
     data = Sequenced(workers)
     found = list(batches_of(data, steps))
     assert found == [number * number for number in range(min(20, steps or 20))]

@@ -1,4 +1,4 @@
-"""How the size of the batches on the card is found, bounded, and remembered."""
+"""How the size of the batches on the GPU is found, bounded, and remembered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sized(most: int, **options: Any) -> CardBatch:
 
 
 def taken(batch: CardBatch, samples: int, fits: int) -> list[int]:
-    """The sizes in which so many samples ran, on a card for ``fits`` of them."""
+    """The sizes in which so many samples ran, on a GPU for ``fits`` of them."""
     sizes = []
     while samples:
         size = min(samples, batch.size)
@@ -42,7 +42,7 @@ def taken(batch: CardBatch, samples: int, fits: int) -> list[int]:
 
 @given(some.integers(1, 3000), some.integers(1, 3000), some.integers(1, 3000))
 def test_all_samples_run_in_sizes_that_fit(samples: int, most: int, fits: int) -> None:
-    """Whatever the card takes, all run; sizes are never above the wanted, nor half of what fits."""
+    """Whatever the GPU takes, all run; sizes are never above the wanted, nor half of what fits."""
     forget()
     batch = sized(most)
     sizes = taken(batch, samples, fits)
@@ -83,7 +83,7 @@ def test_no_doubling_where_there_is_no_room() -> None:
 
 
 def test_the_size_is_remembered_for_this_key_alone() -> None:
-    """The next call begins with what ran; another shape, card or limit begins anew."""
+    """The next call begins with what ran; another shape, GPU or limit begins again."""
     taken(sized(100), 100, fits=30)
     assert known_size(KEY) == KnownSize(25, 50)
     again = sized(100)

@@ -1,4 +1,4 @@
-"""`MemoryUsage`: what goes into the logs, in every Keras, and that it never breaks a training."""
+"""`MemoryUsage`: what goes into the logs, in every Keras, and that it never breaks training."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_names_of_the_figures(
 def test_which_devices_are_read(
     wanted: str | None, names: list[str], devices: tuple[str, ...], problem: str | None
 ) -> None:
-    """The one asked for or all GPUs; where there is none, in words why."""
+    """The one requested or all GPUs; where there is none, in words why."""
     found, reason = choose_devices(wanted, names, framework="TensorFlow")
     assert found == devices
     assert reason is None if problem is None else problem in (reason or "")
@@ -310,7 +310,7 @@ with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
 def on_a_card(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, libraries: Path
 ) -> tuple[Reported, Path]:
-    """What the callback measures on two cards, and the folder in which it was."""
+    """What the callback measures on two GPUs, and the folder in which it was."""
     del libraries  # for its skip
     folder = tmp_path_factory.mktemp("on_card")
     parts = {"epochs": _EPOCHS, "evaluate": _EVALUATE, "alone": _ALONE, "mirrored": _MIRRORED}
@@ -350,7 +350,7 @@ def test_epochs_on_a_card(on_a_card: tuple[Reported, Path]) -> None:
 def test_evaluate_and_predict(on_a_card: tuple[Reported, Path]) -> None:
     """Their figures are in ``last``; what they return is as without the callback.
 
-    After a training that an exception ended in the middle of an epoch, too.
+    After a training run that an exception ended in the middle of an epoch, too.
     """
     values, _ = on_a_card[0]["evaluate"]
     assert values["after the error"] == {}
@@ -375,7 +375,7 @@ def test_tensorboard_shows_them(on_a_card: tuple[Reported, Path]) -> None:
 def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
     """Under MirroredStrategy both replicas are measured, under names of their own.
 
-    A GPU that a training does not use is left out with one line: 0 would be no measurement.
+    A GPU that a training run does not use is left out with one line: 0 would be no measurement.
     """
     values, stderr = on_a_card[0]["alone"]
     assert values["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB

@@ -1,6 +1,6 @@
-"""`MemoryUsage` in a real Keras fit on PyTorch and JAX, whose allocators are on the simulated card.
+"""`MemoryUsage` in a real Keras fit on PyTorch and JAX, whose allocators are on the simulated GPU.
 
-Their kernels are not on it: Keras computes on the processor, and memory of the card is held beside.
+Their kernels are not on it: Keras computes on the processor, and memory of the GPU is held next to.
 """
 
 from __future__ import annotations

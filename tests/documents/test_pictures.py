@@ -32,7 +32,7 @@ _MOST_BYTES = 60_000
 
 
 def _lines(name: str) -> list[str]:
-    """The texts of a picture, a line for each height."""
+    """The texts of a plot, a line for each height."""
     lines: list[str] = LABELS.texts_of((FOLDER / f"{name}.svg").read_text("utf-8"))
     return lines
 
@@ -64,7 +64,7 @@ def test_a_picture_stands_for_itself(name: str) -> None:
 
 
 def test_the_doctor_is_as_drawn() -> None:
-    """What it finds on that card; packages and counts depend on the machine."""
+    """What it finds on that GPU; packages and counts depend on the machine."""
     fresh = " ".join(TERMINAL.text_of(DOCTOR.output()).split())
     lines = _lines("doctor")
     first = lines.index(f"$ {DOCTOR.PROMPT}") + 1
@@ -85,7 +85,7 @@ def test_ps_is_as_drawn() -> None:
 
 
 def test_the_page_has_the_text_of_ps() -> None:
-    """Below the picture, for copying and searching, word for word."""
+    """Below the plot, for copying and searching, word for word."""
     fences = docs_module("fences").fences(ROOT / "docs" / "sharing.md")
     (shown,) = [each.lines for each in fences if each.lines[:1] == (f"$ {PS.PROMPT}",)]
     _title, *drawn = " ".join(_lines("ps")).split()
@@ -96,7 +96,7 @@ def test_the_estimate_is_that_of_its_page() -> None:
     """The heading is the first line of the page's transcript; what gpuconf estimates of that
     network now is ``check_the_worked_example_of_the_page`` of tests/commands/estimate."""
     shown = " ".join(_lines("estimate"))
-    page = (ROOT / "docs" / "estimate.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "estimate.md").read_text("utf-8")
     _, _, transcript = page.partition(f"$ gpuconf {DRAW.ESTIMATE}\n")
     heading = transcript.partition("\n")[0]
     assert heading.startswith("batch 2: ")
@@ -104,7 +104,7 @@ def test_the_estimate_is_that_of_its_page() -> None:
 
 
 def test_the_crowded_card_is_the_demos() -> None:
-    """The parts of each bar are the whole card; limits and leases are what the plan says now."""
+    """The parts of each bar are the whole GPU; limits and leases are what the plan says now."""
     words = " ".join(_lines("crowded-card"))
     limit, lease = CROWDED.planned(SPEC.total_bytes - SPEC.used_bytes)
     left = SPEC.total_bytes - SPEC.used_bytes - 2 * lease
@@ -116,7 +116,7 @@ def test_the_crowded_card_is_the_demos() -> None:
 
 
 def test_a_plot_keeps_its_shape() -> None:
-    """Lines stay within a tenth of a point, curves and texts as they are; colours get a variant."""
+    """Lines stay within a tenth of a point, curves and texts as they are; colors get a variant."""
     svg = (
         '<?xml version="1.0"?>\n<svg width="9pt">\n <metadata>made today</metadata>\n'
         ' <path d="M 1.04 2.0 \nL 1.04 3.123 \nL 5 3.123 \nL 6 7 \nz\n" style="fill: #ffffff"/>\n'

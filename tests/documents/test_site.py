@@ -51,7 +51,7 @@ def test_nothing_is_fetched(site: Path) -> None:
 
 @pytest.mark.slow
 def test_marks_are_for_readers(site: Path) -> None:
-    """A block that no test runs shows the reason; one on a card, which card.
+    """A block that no test runs shows the reason; one on a GPU, which GPU.
 
     Its button copies the commands, without prompts and outputs.
     """
@@ -60,7 +60,7 @@ def test_marks_are_for_readers(site: Path) -> None:
     copied = (site / "_static" / "copybutton.js").read_text("utf-8")
     assert "formatCopyText(text, '\\\\$ |> ', true, true, true, false," in copied
     page = (site / "how-a-limit-is-planned.html").read_text("utf-8")
-    assert '<p class="mark">On a simulated card of 11264 MiB with 1945 MiB in use</p>' in page
+    assert '<p class="mark">On a simulated GPU of 11264 MiB with 1945 MiB in use</p>' in page
 
 
 @pytest.mark.slow

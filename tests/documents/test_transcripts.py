@@ -26,7 +26,7 @@ def _pages(*, slow: bool) -> list[str]:
 def _check(page: str, *, slow: bool) -> None:
     ran = TRANSCRIPTS.run_page(ROOT / page, os.environ, slow=slow)
     stale = [str(each) for fence, seen in ran for each in TRANSCRIPTS.stale(fence, seen)]
-    assert not stale, "\n\n".join([*stale, f"`make transcripts` writes {page} anew"])
+    assert not stale, "\n\n".join([*stale, f"`make transcripts` writes {page} again"])
 
 
 # The gate runs what newcomers read first; what the other pages show, other tests prove there.
@@ -50,7 +50,7 @@ def test_a_page_shows_what_its_commands_print(page: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("page", _pages(slow=True))
 def test_a_page_shows_what_its_trainings_print(page: str) -> None:
-    """The same of all of a page's commands, in their order, on a simulated card that computes."""
+    """The same of all of a page's commands, in their order, on a simulated GPU that computes."""
     _check(page, slow=True)
 
 

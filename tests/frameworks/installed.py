@@ -1,7 +1,7 @@
 """PyTorch and JAX with CUDA, and accelerate, each in its own folder, put there on first use.
 
 They are the wheels of the package index, without the NVIDIA libraries that they would pull in: the
-simulated card stands for those.  A program gets one by its folder on PYTHONPATH, and everything
+simulated GPU stands for those.  A program gets one by its folder on PYTHONPATH, and everything
 else, Keras and TensorFlow too, from the environment of the tests.
 """
 
@@ -31,8 +31,8 @@ class InstallationError(Exception):
     """pip could not install a framework; the text has its last lines."""
 
 
-def folder_of(framework: str, version: str | None = None) -> Path:
-    """The folder that holds ``framework``, installed on the first use.
+def folder_of(framework: str, version: str | None = None, python: str = sys.executable) -> Path:
+    """The folder that holds ``framework``, installed on the first use for ``python``.
 
     Raises InstallationError where the index has no such wheel for this Python.  A test that wants
     the gate's is skipped below Python 3.11, for which they are not built.
@@ -47,7 +47,7 @@ def folder_of(framework: str, version: str | None = None) -> Path:
     with open(FOLDER / f".{folder.name}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
         if not (folder / _READY).exists():
-            _install(folder, packages(framework, version))
+            _install(folder, packages(framework, version), python)
     return folder
 
 
@@ -56,16 +56,16 @@ def packages(framework: str, version: str) -> Sequence[str]:
     if framework == "torch":
         # With == pip prefers 2.13.0+cpu where the index has it too.
         return (f"torch==={version}", *_OF_TORCH)
-    if framework == "accelerate":  # goes beside torch
+    if framework == "accelerate":  # goes next to torch
         return (f"accelerate=={version}", *_OF_ACCELERATE)
     parts = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt")
     return (*(f"{part}=={version}" for part in parts), *_OF_JAX)
 
 
-def _install(folder: Path, names: Sequence[str]) -> None:
+def _install(folder: Path, names: Sequence[str], python: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # of an installation that was interrupted
     options = ("--no-deps", "--no-compile", "--only-binary=:all:", "--quiet", "--target")
-    command = [sys.executable, "-m", "pip", "install", *options, str(folder), *names]
+    command = [python, "-m", "pip", "install", *options, str(folder), *names]
     done = subprocess.run(command, env=_plain(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = "\n".join(done.stderr.strip().splitlines()[-5:])

@@ -18,7 +18,7 @@ CORNERS = {
 
 
 def corners(width: int = 96, height: int = 64) -> Image.Image:
-    """A picture of four plain colours, one in each corner."""
+    """A picture of four plain colors, one in each corner."""
     pixels = np.zeros((height, width, 3), np.uint8)
     middle, centre = height // 2, width // 2
     pixels[:middle, :centre] = CORNERS["upper left"]
@@ -40,14 +40,14 @@ def noise(width: int, height: int, seed: int = 0) -> Image.Image:
 
 
 def plain(path: Path, value: int, side: int = 40) -> Path:
-    """A picture of one grey, which tells whose it is wherever it turns up; a lossless PNG."""
+    """A picture of one gray, which tells whose it is wherever it turns up; a lossless PNG."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (side, side), (value, value, value)).save(path, "PNG")
     return path
 
 
 def plains(folder: Path, count: int) -> list[Path]:
-    """As many of these, number 3 with the grey 3."""
+    """As many of these, number 3 with the gray 3."""
     return [plain(folder / f"{number:03}.png", number) for number in range(count)]
 
 
@@ -150,7 +150,7 @@ def lacking_memory(path: Path, times: int, error: Exception | None = None) -> Pa
     return path
 
 
-def colours_at_corners(picture: Any) -> dict[str, Any]:
+def colors_at_corners(picture: Any) -> dict[str, Any]:
     """What is in the middle of each corner of a picture (rows, columns, channels)."""
     rows, columns = picture.shape[0], picture.shape[1]
     upper, lower = rows // 4, 3 * rows // 4

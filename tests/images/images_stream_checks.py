@@ -18,7 +18,7 @@ from gpuconf.images import ImageError, sequence, stream
 from tests.images.image_files import (
     CORNERS,
     broken_files,
-    colours_at_corners,
+    colors_at_corners,
     corners,
     every_kind,
     greys_of_16_bits,
@@ -37,7 +37,7 @@ def greys(dataset: Any) -> list[int]:
 
 
 def pairs(dataset: Any) -> list[tuple[int, int]]:
-    """(grey, label) of `plain` pictures, in the order in which they come."""
+    """(gray, label) of `plain` pictures, in the order in which they come."""
     return [
         (round(float(image[0, 0, 0])), int(label))
         for images, labels in dataset
@@ -52,9 +52,9 @@ def one(path: Any, side: int = 48, **options: Any) -> Any:
 
 
 def looks_right(picture: Any, tolerance: int = 6) -> None:
-    """Each corner of `corners` is where it belongs, in its colour."""
-    for corner, colour in colours_at_corners(picture).items():
-        assert np.abs(colour - CORNERS[corner]).max() <= tolerance, (corner, colour)
+    """Each corner of `corners` is where it belongs, in its color."""
+    for corner, color in colors_at_corners(picture).items():
+        assert np.abs(color - CORNERS[corner]).max() <= tolerance, (corner, color)
 
 
 def check_every_image_comes_once_in_each_epoch_the_last_batch_too(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def check_labels_stay_with_their_images(tmp_path: Path) -> None:
     for _ in range(2):
         found = pairs(dataset)
         assert len(found) == 49
-        assert all(grey == label for grey, label in found)
+        assert all(gray == label for gray, label in found)
 
 
 def check_label_modes(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def check_16_bits_are_scaled_and_not_clipped(tmp_path: Path) -> None:
 
 
 def check_transparency_lies_on_white(tmp_path: Path) -> None:
-    """RGBA, grey with alpha, palettes with a transparent colour; with 4 channels alpha stays."""
+    """RGBA, gray with alpha, palettes with a transparent color; with 4 channels alpha stays."""
     clear = Image.new("RGBA", (40, 40), (200, 0, 0, 0))
     clear.save(tmp_path / "rgba.png")
     Image.new("LA", (40, 40), (0, 0)).save(tmp_path / "la.png")
@@ -275,11 +275,11 @@ def check_transparency_lies_on_white(tmp_path: Path) -> None:
 
 
 def check_channels(tmp_path: Path) -> None:
-    """Grey pictures as three equal channels, colours as one grey, four with full alpha."""
-    noise(60, 60).convert("L").save(tmp_path / "grey.jpg")
-    grey = one(tmp_path / "grey.jpg")
-    assert grey.shape == (48, 48, 3)
-    assert (grey[..., 0] == grey[..., 2]).all()
+    """Grey pictures as three equal channels, colors as one gray, four with full alpha."""
+    noise(60, 60).convert("L").save(tmp_path / "gray.jpg")
+    gray = one(tmp_path / "gray.jpg")
+    assert gray.shape == (48, 48, 3)
+    assert (gray[..., 0] == gray[..., 2]).all()
     kinds = every_kind(tmp_path)
     for name in ("jpeg", "cmyk", "png", "palette", "webp"):
         made = one(kinds[name], channels=1)

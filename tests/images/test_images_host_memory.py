@@ -62,22 +62,22 @@ from gpuconf.images.slow_decoding import SlowDecoder
 
 SIDE = 2000
 rows = np.linspace(0, 255, SIDE, dtype=np.uint8)
-grey = np.add.outer(rows, rows)
-colours = Image.fromarray(np.stack([grey, grey.T[::-1], grey], 2))
+gray = np.add.outer(rows, rows)
+colors = Image.fromarray(np.stack([gray, gray.T[::-1], gray], 2))
 kinds = {
-    "bmp": (colours, "BMP", {}),
-    "webp": (colours, "WEBP", {"quality": 50, "method": 0}),
-    "cmyk": (colours.convert("CMYK"), "JPEG", {}),
-    "grey16": (Image.fromarray(grey.astype(np.uint16) << 8), "PNG", {"compress_level": 1}),
-    "alpha": (colours.convert("RGBA"), "PNG", {"compress_level": 1}),
-    "palette": (colours.quantize(16), "PNG", {"transparency": 0, "compress_level": 1}),
+    "bmp": (colors, "BMP", {}),
+    "webp": (colors, "WEBP", {"quality": 50, "method": 0}),
+    "cmyk": (colors.convert("CMYK"), "JPEG", {}),
+    "grey16": (Image.fromarray(gray.astype(np.uint16) << 8), "PNG", {"compress_level": 1}),
+    "alpha": (colors.convert("RGBA"), "PNG", {"compress_level": 1}),
+    "palette": (colors.quantize(16), "PNG", {"transparency": 0, "compress_level": 1}),
 }
 exif = Image.Exif()
 exif[0x0112] = 6
 for name, (image, kind, options) in kinds.items():
     image.save(name, kind, **options, **({"exif": exif} if kind in ("PNG", "WEBP") else {}))
 image.resize((80, 80)).save("small", "BMP")
-image, colours, kinds = None, None, list(kinds)
+image, colors, kinds = None, None, list(kinds)
 found = {}
 for name in kinds:
     request = ImageRequest([name], size=(64, 64), host_limit="8GiB")

@@ -1,4 +1,4 @@
-"""With a GPU visible every part of a stream stays on the host: the card's allocator is not used."""
+"""With a GPU visible every part of a stream stays on the host: the GPU's allocator is not used."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ assert tf.config.experimental.get_memory_info("GPU:0")["peak"] > 0, "the figure 
 
 
 def test_nothing_is_put_on_the_card(bridge: Path, tmp_path: Path) -> None:
-    """Decoding, labels, the cache, augmentation, skipping: not one byte of the card's memory."""
+    """Decoding, labels, the cache, augmentation, skipping: not one byte of the GPU's memory."""
     (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
     with simulated_card(STORY) as card:
         environ = card.environment(clean_environment(tmp_path), bridge=bridge)

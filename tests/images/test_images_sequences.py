@@ -20,7 +20,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from tests.images.image_files import CORNERS, broken_files, colours_at_corners, every_kind
+from tests.images.image_files import CORNERS, broken_files, colors_at_corners, every_kind
 from tests.images.image_files import greys_of_16_bits, plain, plains, turned
 from gpuconf.images import ImageError, sequence
 
@@ -62,8 +62,8 @@ files += [turned(here / f"{n}.jpg", n) for n in range(1, 9)]
 (pictures,) = list(sequence(files, size=(48, 48), shuffle=False))[:1]
 assert pictures.dtype == np.float32
 for file, picture in zip(files, pictures):
-    for corner, colour in colours_at_corners(picture).items():
-        assert np.abs(colour - CORNERS[corner]).max() < 16, (file, corner, colour)
+    for corner, color in colors_at_corners(picture).items():
+        assert np.abs(color - CORNERS[corner]).max() < 16, (file, corner, color)
 ramp = sequence([greys_of_16_bits(here / "ramp.png")], size=(64, 64), channels=1)[0][0]
 assert np.abs(ramp[30, :, 0] - np.linspace(0, 255, 64)).max() < 1.1
 wide = turned(here / "wide.jpg", 1, width=200, height=100)

@@ -1,4 +1,4 @@
-"""Eager TensorFlow in a run whose plan our own code applies: 2 GiB of an 8 GiB card, one place.
+"""Eager TensorFlow in a run whose plan our own code applies: 2 GiB of an 8 GiB GPU, one place.
 
 A user's program: it knows nothing of the plan, and writes what it sees.
 """

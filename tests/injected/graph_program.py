@@ -1,4 +1,4 @@
-"""Version-1 sessions in a run: 2 GiB of an 8 GiB card, one place.  A user's program."""
+"""Version-1 sessions in a run: 2 GiB of an 8 GiB GPU, one place.  A user's program."""
 
 import json
 import os
@@ -38,7 +38,7 @@ if os.fork() == 0:
 os.wait()
 seen["hidden"] = json.loads(os.read(report_end, 999).decode())
 
-# A worker takes the one place first; then the program itself gets none, where it asks for devices.
+# A worker takes the one place first; then the program itself gets none, where it requests devices.
 ready, ready_end = os.pipe()
 go_end, go = os.pipe()
 if os.fork() == 0:

@@ -31,7 +31,7 @@ _ASK = "import sys; print('%d.%d %s' % (sys.version_info[:2] + (sys.executable,)
 
 
 def card(index: int = 0, limit_bytes: int | None = LIMIT_BYTES, **more: Any) -> GpuPlan:
-    """The plan of one 8 GiB card."""
+    """The plan of one 8 GiB GPU."""
     share = None if limit_bytes is None else limit_bytes / TOTAL_BYTES
     limits = tuple(
         FrameworkLimit(name, limit_bytes, share) for name in ("tensorflow", "jax", "torch")
@@ -49,7 +49,7 @@ def variable(
     version: str = OTHER_VERSION,
     **plan: Any,
 ) -> str:
-    """The text of GPUCONF_RUN; one card by default."""
+    """The text of GPUCONF_RUN; one GPU by default."""
     rules = TensorFlowRules(session=session)
     profile = load_profile("shared-desktop")._replace(
         name="half-card", tensorflow=rules, processes=processes

@@ -1,8 +1,8 @@
 """The carried code on real old TensorFlows, by hand: ``python -m tests.injected.old_tensorflows``.
 
 Each version is installed for its own Python below ``--venvs``, if it is not there yet, and makes
-devices in every way that it has, on a simulated 8 GiB card under a plan of 2 GiB.  A way is held if
-the program or TensorFlow's log says 2048 MiB; one that launches a kernel ends in that card,
+devices in every way that it has, on a simulated 8 GiB GPU under a plan of 2 GiB.  A way is held if
+the program or TensorFlow's log says 2048 MiB; one that launches a kernel ends in that GPU,
 which computes nothing there, and the log has the limit by then.
 """
 
@@ -23,11 +23,11 @@ from tests.injected.injected_runs import UUID, pythons, run_environment, variabl
 
 PROGRAM = Path(__file__).with_name("any_program.py")
 _OLD = ("numpy<1.17", "h5py<3", "protobuf<3.18")
-_SHARE = 0.25  # of the card, as a session's options have it
+_SHARE = 0.25  # of the GPU, as a session's options have it
 
 
 class Stack(NamedTuple):
-    """What is installed on which Python, and the ways to make devices beside the common ones."""
+    """What is installed on which Python, and the ways to make devices next to the common ones."""
 
     python: str
     packages: tuple[str, ...]

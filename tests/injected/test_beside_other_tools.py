@@ -25,7 +25,7 @@ HELD = "import torch\ntorch.cuda._lazy_init()\nprint(torch.cuda.fractions)\n"
 
 @pytest.fixture(scope="module")
 def program_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that uses torch, beside it the torch, and one that starts it as a child."""
+    """A program that uses torch, next to it the torch, and one that starts it as a child."""
     folder = write_torch(tmp_path_factory.mktemp("program"))
     (folder / "train.py").write_text(HELD, encoding="utf-8")
     parent = "import subprocess, sys\nsubprocess.check_call([sys.executable, 'train.py'])\n"

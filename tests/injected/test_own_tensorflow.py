@@ -1,4 +1,4 @@
-"""The carried code for old TensorFlow, on the newest one: real devices on the simulated card.
+"""The carried code for old TensorFlow, on the newest one: real devices on the simulated GPU.
 
 `old_tensorflows.py` runs it on old ones, by hand.
 """
@@ -28,7 +28,7 @@ WHY = "profile half-card allows no more"
 
 @pytest.fixture(scope="module")
 def eight_gib() -> Iterator[Card]:
-    """An 8 GiB card, of which the desktop has 1."""
+    """An 8 GiB GPU, of which the desktop has 1."""
     with simulated_card(CardSpec(total_bytes=8 * GIB, used_bytes=1 * GIB)) as made:
         yield made
 
@@ -39,7 +39,7 @@ def run(program: str, card: Card, folder: Path, **plan: Any) -> tuple[dict[str, 
     lease.touch()
     text = variable(leases={UUID.format(0): str(lease)}, **plan)
     environ = card.environment(run_environment(None, os.environ["PYTHONPATH"]))
-    environ["GPUCONF_RUN"] = text  # which the card's environment leaves out
+    environ["GPUCONF_RUN"] = text  # which the GPU's environment leaves out
     done = run_with([sys.executable, str(HERE / program)], environ, HERE, timeout_s=300)
     assert done.returncode == 0, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]

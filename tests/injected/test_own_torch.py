@@ -1,4 +1,4 @@
-"""The carried code for PyTorch, on a real one: its allocator on the simulated card."""
+"""The carried code for PyTorch, on a real one: its allocator on the simulated GPU."""
 
 from __future__ import annotations
 

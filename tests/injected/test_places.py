@@ -1,4 +1,4 @@
-"""Places on a card: one for each process that computes, on every Python found."""
+"""Places on a GPU: one for each process that computes, on every Python found."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(version: str, program: str, *leases: Path) -> list[str]:
 
 @pytest.fixture
 def leases(tmp_path: Path) -> tuple[Path, Path]:
-    """The files of leases on two cards."""
+    """The files of leases on two GPUs."""
     made = tmp_path / "lease.a", tmp_path / "lease.b"
     for file in made:
         file.touch()
@@ -79,7 +79,7 @@ def test_each_process_has_one_place(version: str, leases: tuple[Path, Path]) -> 
 
 @every_python
 def test_a_refused_process_keeps_no_place(version: str, leases: tuple[Path, Path]) -> None:
-    """Where the second of two cards is full, the place on the first is given back."""
+    """Where the second of two GPUs is full, the place on the first is given back."""
     program = """
     show(attempt("b"))
     show(in_child(lambda: attempt("a", "b")[:4] + in_child(lambda: attempt("a"))))
@@ -89,7 +89,7 @@ def test_a_refused_process_keeps_no_place(version: str, leases: tuple[Path, Path
 
 @every_python
 def test_a_local_rank_counts_on_one_card(version: str, leases: tuple[Path, Path]) -> None:
-    """Two ranks on two cards do not meet; a third is on the first card again."""
+    """Two ranks on two GPUs do not meet; a third is on the first GPU again."""
     program = """
     ranks = [{"LOCAL_RANK": str(rank)} for rank in range(3)]
     show(attempt("a", "b", environ=ranks[0]))
@@ -103,7 +103,7 @@ def test_a_local_rank_counts_on_one_card(version: str, leases: tuple[Path, Path]
 
 @every_python
 def test_a_refusal_names_the_card_and_the_way_out(version: str, leases: tuple[Path, Path]) -> None:
-    """The card as people know it; in a shell, that it must be left first."""
+    """The GPU as people know it; in a shell, that it must be left first."""
     program = """
     def refusal():
         try:
@@ -180,4 +180,4 @@ def test_a_lease_that_has_gone(version: str, leases: tuple[Path, Path]) -> None:
     """Says what to do; so does one that this user may not write."""
     leases[0].unlink()
     (line,) = run(version, 'show(attempt("a"))', *leases)
-    assert line == "hint: start the whole program anew: `gpuconf run -- ...`"
+    assert line == "hint: start the whole program again: `gpuconf run -- ...`"

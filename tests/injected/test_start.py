@@ -382,7 +382,7 @@ def test_the_smallest_gpu_of_the_driver(version: str, tmp_path: Path, two_cards:
 
 @every_python
 def test_a_narrowed_choice_of_gpus(version: str, tmp_path: Path) -> None:
-    """Of unequal cards the part of the one that is left; a GPU outside the run is not given."""
+    """Of unequal GPUs the part of the one that is left; a GPU outside the run is not given."""
     cards = card(1, 2 * GIB), card(2, 1 * GIB)
     program = """
     import os

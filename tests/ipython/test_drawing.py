@@ -30,7 +30,7 @@ LOG = (
 
 
 def planned(name: str = "NVIDIA GeForce RTX 2080 Ti", profile: str = "shared-desktop") -> Plan:
-    """The plan of a card that a process holds."""
+    """The plan of a GPU that a process holds."""
     process = GpuProcess(42, used_bytes=1945 * MIB, name=name, kind="compute")
     gpu = card()._replace(name=name, processes=(process,))
     return plan(SHARED_DESKTOP._replace(name=profile), gpu)
@@ -49,7 +49,7 @@ def activated(profile: str = "shared-desktop", text: str = "5734 MiB") -> Activa
 
 
 def held(name: str = "train.py") -> Holdings:
-    """A card with a lease on it."""
+    """A GPU with a lease on it."""
     bar = LeaseBar(GIB, 2 * GIB, 3 * GIB, 4 * GIB)
     process = Holding(7, name, name, name, 5 * GIB, 2 * GIB, "2026-11-22T14:02:33+00:00")
     cards = (CardHoldings("0", 0, uuid="GPU-1", name=name, bar=bar, processes=(process,)),)
@@ -76,14 +76,14 @@ HARMS = {
 
 
 def html(value: object) -> str:
-    """As IPython asks for it."""
+    """As IPython requests it."""
     made: str = value._repr_html_()  # type: ignore[attr-defined]
     return made
 
 
 @pytest.mark.parametrize("value", HARMS.values(), ids=HARMS)
 def test_what_means_harm_is_shown_as_text(value: object) -> None:
-    """Processes, cards, profiles, layers and lines of logs may be called what they like."""
+    """Processes, GPUs, profiles, layers and lines of logs may be called what they like."""
     made = html(value)
     check_harmless(made)
     assert "&lt;script&gt;" in made

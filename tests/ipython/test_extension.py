@@ -52,16 +52,16 @@ def test_ipython_tells_below_the_traceback(tmp_path: Path) -> None:
         assert "OOM when allocating" in shown
         assert "gpuconf: " not in shown
     assert (loaded, unloaded) == ("", "")
-    assert oom.index("OOM when allocating") < oom.index("gpuconf: no room on the card for a tensor")
+    assert oom.index("OOM when allocating") < oom.index("gpuconf: no room on the GPU for a tensor")
     assert "[8192, 8192] float32 = 256 MiB" in oom
     assert "NameError" in slip
     assert "gpuconf: " not in slip + fine
     assert "already loaded" in again
-    assert twice.count("gpuconf: no room on the card") == 1
+    assert twice.count("gpuconf: no room on the GPU") == 1
 
 
 def test_ipython_may_be_loaded_by_hand_and_again(tmp_path: Path) -> None:
-    """Twice by hand is once; %reload_ext goes on; unloading what is not loaded is nothing."""
+    """Twice by hand is once; %reload_ext continues; unloading what is not loaded is nothing."""
     by_hand = "import gpuconf as g; g.load_ipython_extension(get_ipython())"
     shown = cells(
         tmp_path,
@@ -74,7 +74,7 @@ def test_ipython_may_be_loaded_by_hand_and_again(tmp_path: Path) -> None:
         "g.unload_ipython_extension(get_ipython())",
         "train()",
     )
-    counts = [text.count("gpuconf: no room on the card") for text in shown]
+    counts = [text.count("gpuconf: no room on the GPU") for text in shown]
     assert counts == [0, 0, 0, 1, 0, 1, 0, 0]
 
 
@@ -86,7 +86,7 @@ def test_a_diagnosis_is_shown_as_text(tmp_path: Path) -> None:
 
 
 def test_a_notebook_gets_a_picture(tmp_path: Path) -> None:
-    """The diagnosis is drawn, names the cell in place of a file, and can be asked for again."""
+    """The diagnosis is drawn, names the cell in place of a file, and can be requested again."""
     _, failed, slip, explained, document = run_cells(
         tmp_path,
         FAILURE,
@@ -96,7 +96,7 @@ def test_a_notebook_gets_a_picture(tmp_path: Path) -> None:
         "%gpuconf explain --json",
     )
     assert failed.error == "ResourceExhaustedError"
-    assert "no room on the card for a tensor" in failed.html
+    assert "no room on the GPU for a tensor" in failed.html
     assert "Cell In[1]:5" in failed.text
     assert "line 1" not in failed.text.splitlines()[1]
     assert slip.displays == []

@@ -56,7 +56,10 @@ def test_cells_in_ipython(tmp_path: Path) -> None:
 def test_a_mistake_is_one_error(tmp_path: Path) -> None:
     """Without a traceback; nothing runs. Help is no error, and `%unload_ext` removes the magic."""
     mistakes = {
-        "%%gpuconf isolated -o a+b\n1": "names of variables; got 'a+b'",
+        **{
+            f"%%gpuconf isolated -o x,{name}\n1": f"names of variables; got '{name}'"
+            for name in ("a+b", "__name__", "class", "Out")
+        },
         "%%gpuconf plan\n1": "`%%gpuconf plan`: the first line of a cell",
         "%%gpuconf isolated --wait x\n1": "does not know '--wait'",
     }

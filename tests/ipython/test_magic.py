@@ -68,7 +68,7 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def environ(nvml: Nvml) -> dict[str, str]:
-    """One card, whose name would be markup."""
+    """One GPU, whose name would be markup."""
     return nvml(standin.Machine((CARD,)))
 
 
@@ -92,7 +92,7 @@ def test_help_lists_what_there_is(cells: dict[str, Cell]) -> None:
 def test_a_profile_is_shown_and_chosen(cells: dict[str, Cell]) -> None:
     """Before: what would apply, and which there are. After: the activation, with the change."""
     before = Outline(cells["nothing chosen"].html).text
-    assert "no profile is in force in this kernel" in before
+    assert "no profile is active in this kernel" in before
     assert "half-card" in before
     for shown in cells["chosen"], cells["shown"]:
         assert "profile half-card" in Outline(shown.html).text
@@ -101,7 +101,7 @@ def test_a_profile_is_shown_and_chosen(cells: dict[str, Cell]) -> None:
 
 
 def test_answers_are_drawn(cells: dict[str, Cell]) -> None:
-    """As HTML without the card's markup, and as the command's text for other front ends."""
+    """As HTML without the GPU's markup, and as the command's text for other front ends."""
     for name in ("plan", "log", "changed plan", "chosen"):
         check_harmless(cells[name].html)
         assert "<b>RTX" not in cells[name].html
@@ -113,7 +113,7 @@ def test_answers_are_drawn(cells: dict[str, Cell]) -> None:
 
 def test_ps_and_doctor_print(cells: dict[str, Cell]) -> None:
     """What another process prints, in colors, which notebooks show."""
-    for name, words in (("ps", "GPU  CARD"), ("doctor", "driver.")):
+    for name, words in (("ps", "GPU  NAME"), ("doctor", "driver.")):
         assert words in cells[name].out.replace("\x1b[1m", "")
         assert "\x1b[1m" in cells[name].out
         assert (cells[name].err, cells[name].displays, cells[name].error) == ("", [], "")
@@ -155,7 +155,7 @@ def test_a_terminal_gets_text(tmp_path: Path, environ: dict[str, str]) -> None:
     lines = ("%gpuconf ps", "%gpuconf plan half-card", "%gpuconf explain train.log",
              "%gpuconf profile half-card", "import gpuconf; gpuconf.plan()")  # fmt: skip
     ps, plan, log, profile, value = run_cells(tmp_path, *lines, environ=environ, is_terminal=True)
-    assert "GPU  CARD" in ps.out
+    assert "GPU  NAME" in ps.out
     assert "limit = min(" in plan.out
     assert "cudnn-handle-alloc" in log.out
     assert "profile half-card" in profile.out

@@ -1,4 +1,4 @@
-"""The notebooks of docs/: each is run anew on a simulated card, and its figures are still right."""
+"""The notebooks of docs/: each is run again on a simulated GPU, and its figures are still right."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_there_are_four() -> None:
 @pytest.mark.nightly  # what they show, other tests prove in the gate
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_what_a_notebook_shows_is_what_it_does(path: Path, tmp_path: Path) -> None:
-    """Run anew: no cell fails that may not; sizes, batches and errors are as the saved ones are."""
+    """Run again: no cell fails that may not; sizes, batches and errors are as the saved ones."""
     fresh = tmp_path / path.name
     RUNNER.run_on_card(path, fresh)
     pairs = list(zip(code_cells(path), code_cells(fresh), strict=True))
@@ -99,11 +99,11 @@ def test_too_late_says_what_to_do() -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_can_be_read_by_anybody(path: Path) -> None:
-    """It says what it ran on, is small, and has no picture, folder or traceback of ours in it."""
+    """It says what it ran on, is small, and has no plot, folder or traceback of ours in it."""
     text = path.read_text(encoding="utf-8")
     assert len(text) < 100_000
     notebook = nbformat.read(path, as_version=4)
-    assert "simulated card" in notebook.cells[0].source
+    assert "simulated GPU" in notebook.cells[0].source
     assert not re.search(r"/(?:home|root|work|tmp)/", text.replace("/tmp/ipykernel", ""))
     for cell in code_cells(path):
         assert cell.outputs or "load_ext" not in cell.source

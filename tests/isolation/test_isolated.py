@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tests.programs.processes import (
     clean_environment,
     interruptible,
     is_alive,
+    run,
     run_python,
     write_package,
 )
@@ -38,10 +39,28 @@ SCALE = 7
 
 
 class TwoPartsError(Exception):
-    """Can be pickled, and not unpickled."""
+    """Its `__init__` has other parameters than `args`."""
 
     def __init__(self, name: str, *, part: int) -> None:
-        super().__init__(name, part)
+        super().__init__(f"{name} {part}")
+        self.part = part
+
+
+class GrammarError(SyntaxError):
+    """Its message is in a field that `SyntaxError.__init__` sets."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+
+class MadeDifferentlyError(Exception):
+    """Can be pickled, and not unpickled."""
+
+    def __new__(cls, *, part: int) -> MadeDifferentlyError:
+        return super().__new__(cls, part)
+
+    def __init__(self, *, part: int) -> None:
+        super().__init__(part)
 
 
 # --- what travels -------------------------------------------------------------------------------
@@ -97,6 +116,138 @@ def test_classes_of_a_script_are_its_own_again(tmp_path: Path) -> None:
         "print(isinstance(made, Point), made.x)\n"
     )
     assert run_python(program, tmp_path) == "True 8\n"
+
+
+TRIALS = """
+import gpuconf
+
+COUNTS = []
+
+class Point: pass
+
+def count(number): COUNTS.append(number)
+
+def twice(function):
+    import functools
+    @functools.wraps(function)
+    def called(*args):
+        return function(*args), function(*args)
+    return called
+
+@gpuconf.isolated
+def trial(point):
+    COUNTS.append(1)
+    count(2)
+    return COUNTS, isinstance(point, Point)
+
+@twice
+@gpuconf.isolated
+@twice
+def doubled(): return count(3), list(COUNTS)
+
+class Group:
+    @gpuconf.isolated
+    def size(self): return isinstance(self, Group), len(COUNTS)
+
+COUNTS.append(0)
+"""
+
+
+def test_a_decorated_function_of_a_module_runs_in_its_module(tmp_path: Path) -> None:
+    """Also a method and one with more decorators: the module's own variables and classes."""
+    (tmp_path / "trials.py").write_text(TRIALS, encoding="utf-8")
+    program = (
+        "import trials\n"
+        "trials.COUNTS.append('of the caller')\n"
+        "print(trials.trial(trials.Point()))\n"
+        "print(trials.Group().size())\n"
+        "print(trials.doubled())\n"
+    )
+    trial, group, doubled = run_python(program, tmp_path).splitlines()
+    assert trial == "([0, 1, 2], True)"
+    assert group == "(True, 1)"
+    once = ((None, [0, 3]), (None, [0, 3, 3]))
+    assert doubled == str((once, once))
+
+
+def test_a_decorated_function_of_a_module_without_a_name(tmp_path: Path) -> None:
+    """A file that only the caller has loaded: the function travels with what it reads."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "apart.py").write_text(
+        "import gpuconf\nX = 1\n@gpuconf.isolated\ndef add(y): return X + y\n", encoding="utf-8"
+    )
+    program = (
+        "import importlib.util, sys\n"
+        "spec = importlib.util.spec_from_file_location('apart', 'folder/apart.py')\n"
+        "sys.modules['apart'] = module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        "print(module.add(2))\n"
+    )
+    assert run_python(program, tmp_path) == "3\n"
+
+
+PICKLES = """
+import gpuconf, multiprocessing, pickle
+
+signal = main = write_result = "names of the program that runs the call"
+
+class Point:
+    def __init__(self, x): self.x = x
+
+def double(point): return Point(2 * point.x)
+
+@gpuconf.isolated
+def doubled(way, point):
+    assert type(pickle.loads(pickle.dumps(point))) is type(point)
+    with multiprocessing.get_context(way).Pool(1) as pool:
+        return signal[:5], pool.map(double, [point])[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("first_line", "command"), [("", "script.py"), ("from . import __path__", "-m package.script")]
+)
+def test_pickling_in_the_function_what_the_script_defines(
+    tmp_path: Path, first_line: str, command: str
+) -> None:
+    """By pickle, and in workers that are forked; spawned ones import the script, as without us."""
+    calls = "    for way in ('fork', 'spawn'):\n        print(doubled(way, Point(4))[1].x)\n"
+    script = f"{first_line}\n{PICKLES}\nif __name__ == '__main__':\n{calls}"
+    file = "package/script.py" if first_line else "script.py"
+    write_package(tmp_path, {"package/__init__.py": "", file: script})
+    done = run([sys.executable, *command.split()], tmp_path)
+    assert done.stdout == "8\n8\n", done.stderr
+
+
+def test_a_call_in_a_spawned_worker(tmp_path: Path) -> None:
+    """There the script is not `__main__`; its definitions go with the call anyway."""
+    calls = (
+        "def call(x): return doubled('fork', Point(x))[1]\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        made = pool.map(call, [4])[0]\n"
+        "    print(isinstance(made, Point), made.x)\n"
+    )
+    assert run_python(PICKLES + calls, tmp_path) == "True 8\n"
+
+
+def test_a_script_that_its_workers_would_run_again(tmp_path: Path) -> None:
+    """Without a main guard each would start the call, whose workers start it, without an end."""
+    program = (
+        "import gpuconf, multiprocessing\n"
+        "print('runs', flush=True)\n"
+        "@gpuconf.isolated\n"
+        "def call():\n"
+        "    worker = multiprocessing.get_context('spawn').Process(target=print)\n"
+        "    worker.start()\n"
+        "    worker.join()\n"
+        "    return worker.exitcode\n"
+        "print(call())\n"
+    )
+    (tmp_path / "script.py").write_text(program, encoding="utf-8")
+    done = run([sys.executable, "script.py"], tmp_path)
+    assert done.stdout == "runs\nruns\n1\n"
+    assert 'hint: put the calls below `if __name__ == "__main__":`' in done.stderr
 
 
 def test_its_own_plan_in_the_environment_before_gpuconf(tmp_path: Path) -> None:
@@ -170,15 +321,36 @@ def test_an_exception_keeps_its_type_and_its_lines() -> None:
     assert "child.py" not in shown
 
 
-def test_an_exception_that_cannot_be_rebuilt() -> None:
-    """Its text, and its lines, in our own error."""
+def test_an_exception_with_its_own_init() -> None:
+    """Its type, message and attributes, whether it is raised or returned."""
 
     def raises() -> None:
         raise TwoPartsError("a", part=1)
 
-    with pytest.raises(gpuconf.IsolatedProcessError, match=r"TwoPartsError: \('a', 1\)") as caught:
+    with pytest.raises(TwoPartsError, match=r"^a 1$") as caught:
         gpuconf.isolated(raises)()
-    assert 'TwoPartsError("a", part=1)' in str(caught.value.__cause__)
+    assert caught.value.part == 1
+    returned, grammar = gpuconf.isolated(lambda: (TwoPartsError("b", part=2), GrammarError("c")))()
+    assert (type(returned), str(returned), returned.part) == (TwoPartsError, "b 2", 2)
+    assert (type(grammar), grammar.msg) == (GrammarError, "c")
+
+
+def test_an_exception_that_cannot_be_rebuilt() -> None:
+    """Its text, and its lines, in our own error."""
+
+    def raises() -> None:
+        raise MadeDifferentlyError(part=1)
+
+    def with_a_lock() -> None:
+        error = TwoPartsError("a", part=1)
+        error.part = threading.Lock()  # type: ignore[assignment]
+        raise error
+
+    with pytest.raises(gpuconf.IsolatedProcessError, match=r"MadeDifferentlyError: 1") as caught:
+        gpuconf.isolated(raises)()
+    assert "raise MadeDifferentlyError(part=1)" in str(caught.value.__cause__)
+    with pytest.raises(gpuconf.IsolatedProcessError, match=r"TwoPartsError: a 1"):
+        gpuconf.isolated(with_a_lock)()
 
 
 @pytest.mark.parametrize(
@@ -196,6 +368,24 @@ def test_no_result(code: str, how: str) -> None:
     with pytest.raises(gpuconf.IsolatedProcessError, match=how) as caught:
         ends()
     assert "the last words" in caught.value.message
+
+
+@pytest.mark.parametrize("has_files", [False, True])
+def test_a_function_that_closes_all_files(tmp_path: Path, has_files: bool) -> None:
+    """There is no way for its result; its own files with our descriptors are not written to."""
+    paths = [tmp_path / str(number) for number in range(20)]
+
+    @gpuconf.isolated
+    def closes() -> None:
+        os.closerange(3, 100)
+        for path in paths if has_files else ():
+            os.write(os.open(path, os.O_RDWR | os.O_CREAT), b"its own")
+
+    with pytest.raises(
+        gpuconf.IsolatedProcessError, match="has closed a file descriptor of gpuconf"
+    ):
+        closes()
+    assert [path.read_bytes() for path in paths if path.exists()] == [b"its own"] * 20 * has_files
 
 
 def test_what_cannot_be_sent_is_named_before_a_process_starts(
@@ -230,6 +420,36 @@ def test_results_that_cannot_be_sent() -> None:
             gpuconf.isolated(wrong)
     with pytest.raises(gpuconf.GpuconfError, match="the result, of type generator, cannot be sent"):
         gpuconf.isolated(lambda: (each for each in "ab"))()
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, "5", float("nan"), float("inf"), True, (5,)])
+def test_a_bad_time_limit_is_one_error(timeout_s: Any) -> None:
+    """At the decorator, with what was expected."""
+    with pytest.raises(gpuconf.GpuconfError) as caught:
+        gpuconf.isolated(timeout_s=timeout_s)
+    expected = "timeout_s: expected a number of seconds above 0, such as 600; got "
+    assert str(caught.value) == f"gpuconf.isolated: {expected}{timeout_s!r}"
+
+
+@pytest.mark.parametrize("command", [(), ("-m", "gpuconf", "run", "--profile=cpu-only", "--")])
+@pytest.mark.parametrize("environ", [{}, {"GPUCONF_DISABLE": "1"}], ids=["on", "off"])
+def test_a_misspelled_option_is_one_error(
+    tmp_path: Path, command: Sequence[str], environ: dict[str, str]
+) -> None:
+    """At the decorator, also where no option has an effect."""
+    (tmp_path / "script.py").write_text(
+        "import gpuconf\n"
+        "for options in ({'timeout': 5}, {'memory': {'memory_limt': '4GiB'}}):\n"
+        "    try: gpuconf.isolated(**options)\n"
+        "    except gpuconf.ProfileError as error: print(error)\n"
+        "gpuconf.isolated(memory={'memory_limit': '4GiB'})\n",
+        encoding="utf-8",
+    )
+    python = [sys.executable, *command, *([sys.executable] if command else [])]
+    done = run([*python, "script.py"], tmp_path, environ=environ)
+    assert 'override timeout: unknown key "timeout"' in done.stdout
+    assert "memory_limit" in done.stdout.split("memory_limt", 1)[1]
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_cloudpickle(tmp_path: Path) -> None:

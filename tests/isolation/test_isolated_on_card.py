@@ -29,7 +29,7 @@ def state_of(card: Card) -> tuple[int, tuple[object, ...]]:
 
 
 def put_on(card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let programs of this process use the card, whose own TensorFlow must start before that."""
+    """Let programs of this process use the GPU, whose own TensorFlow must start before that."""
     run_with([sys.executable, "-c", "pass"], os.environ)
     for name, value in card.environment(os.environ, bridge=bridge).items():
         monkeypatch.setenv(name, value)
@@ -99,12 +99,16 @@ import gpuconf.auto
 def in_torch(wanted):
     import torch
     layer = torch.nn.Linear(4, 4).cuda()
-    return layer, torch.zeros(wanted, dtype=torch.uint8, device="cuda")
+    leaf = torch.ones(2, requires_grad=True)
+    leaf.sum().backward()
+    return layer, torch.zeros(wanted, dtype=torch.uint8, device="cuda"), leaf, leaf.grad
 
 @gpuconf.isolated
 def in_jax():
     import jax, numpy
-    return jax.device_put(numpy.arange(3))
+    with jax.default_device(jax.devices("cpu")[0]):
+        keys = jax.random.split(jax.random.key(7))
+    return jax.device_put(numpy.arange(3)), keys
 
 @gpuconf.isolated
 def in_tensorflow():
@@ -114,12 +118,14 @@ def in_tensorflow():
 
 tensor = in_tensorflow()
 report(tensor=str(type(tensor)), sum=float(tensor.sum()), has_tf="tensorflow" in sys.modules)
-array = in_jax()
+array, keys = in_jax()
 report(array=str(type(array)), total=int(array.sum()), imported="jax" in sys.modules)
-layer, tensor = in_torch(1 << 20)
+report(keys=[str(keys.dtype), keys.shape])
+layer, tensor, leaf, gradient = in_torch(1 << 20)
 import torch
 report(devices=[layer.weight.device.type, layer.weight.requires_grad, tensor.device.type])
 report(type=type(layer.weight).__name__)
+report(gradients=[leaf.grad is None, gradient.tolist()])
 try:
     in_torch(1 << 40)
 except torch.OutOfMemoryError as error:
@@ -138,10 +144,12 @@ def test_results_start_no_cuda(run_on_card: RunOnCard) -> None:
     found = done.values
     assert (found["array"], found["total"]) == ("<class 'numpy.ndarray'>", 3)
     assert not found["imported"]
+    assert found["keys"] == ["uint32", [2, 2]]  # the data of two keys
     assert (found["tensor"], found["sum"]) == ("<class 'numpy.ndarray'>", 3)
     assert not found["has_tf"]
     assert found["devices"] == ["cpu", True, "cpu"]
     assert found["type"] == "Parameter"
+    assert found["gradients"] == [True, [1, 1]]  # PyTorch pickles a tensor without its .grad
     assert "torch.zeros(wanted" in found["oom"]
     assert (found["started"], found["processes"]) == (False, 0)
 

@@ -21,7 +21,7 @@ ALLOWED_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".c", ".cc", ".h"
                     ".rc", ".md"}  # fmt: skip
 DOTFILES = {"gpuconf/commands/run/startup/zsh/.zshenv"}
 TYPED_USES = Path(__file__).with_name("typed_uses.py")
-# What people who package gpuconf look for, beside the package.
+# What people who package gpuconf look for, next to the package.
 IN_SDIST = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "Makefile"}
 
 

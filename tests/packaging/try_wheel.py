@@ -1,4 +1,4 @@
-"""Install a wheel beside nothing else, and try it: ``python3.X try_wheel.py WHEEL``.
+"""Install a wheel next to nothing else, and try it: ``python3.X try_wheel.py WHEEL``.
 
 The Python that runs this is the one that is tried; it needs its standard library alone, so that a
 bare machine or a container can run this file without the checkout.
@@ -85,11 +85,11 @@ def try_out(clean: CleanEnvironment) -> str:
 
 def _on_simulated_card(clean: CleanEnvironment) -> str:
     if shutil.which("cc") is None and shutil.which("gcc") is None:
-        return "no simulated card: there is no C compiler"
+        return "no simulated GPU: there is no C compiler"
     card = ("simcard", "run", "--total", "8GiB", "--used", "1GiB", "--")
     plan = clean.run(clean.gpuconf, *card, clean.gpuconf, "plan", "half-card")
     assert "fraction 0.35 × 8192 MiB total = 2867 MiB" in plan, plan
-    return "a plan on a simulated card"
+    return "a plan on a simulated GPU"
 
 
 def main(wheel: Path) -> None:

@@ -13,12 +13,12 @@ ALL = GpuSelection()
 
 
 def uuid(index: int) -> str:
-    """The UUID of the card at ``index``: no two begin alike."""
+    """The UUID of the GPU at ``index``: no two begin alike."""
     return f"GPU-{index:x}e8d35e3-0000-4000-8000-000000000000"
 
 
 def card(index: int = 0, *, total: int | None = 11264, free: int | None = 9319) -> Gpu:
-    """A card; sizes in MiB."""
+    """A GPU; sizes in MiB."""
     return Gpu(
         index,
         uuid=uuid(index),
@@ -30,13 +30,13 @@ def card(index: int = 0, *, total: int | None = 11264, free: int | None = 9319) 
 
 
 def small_card(index: int, *, free: int = 1900) -> Gpu:
-    """Another kind of card, slower and with 2 GiB."""
+    """Another kind of GPU, slower and with 2 GiB."""
     gpu = card(index, total=2048, free=free)
     return gpu._replace(name="NVIDIA T400", compute_capability=(7, 0))
 
 
 def card_of(kind: str, index: int) -> Gpu:
-    """A big or small card, one without a UUID (nameless), or without figures (dark)."""
+    """A big or small GPU, one without a UUID (nameless), or without figures (dark)."""
     if kind == "small":
         return small_card(index)
     gpu = card(index, total=None, free=None) if kind == "dark" else card(index)
@@ -44,7 +44,7 @@ def card_of(kind: str, index: int) -> Gpu:
 
 
 def mig_instance(place: int, total_mib: int) -> Gpu:
-    """An empty instance of card 0."""
+    """An empty instance of GPU 0."""
     return Gpu(
         0,
         uuid=f"MIG-{place}0000000-0000-5000-8000-000000000000",
@@ -89,7 +89,7 @@ SHARED_DESKTOP = Profile(
 
 
 def asking(at_least_mib: int, policy: str = "fail", wait_s: float | None = None) -> Profile:
-    """A profile that wants so much of each card, and its policy where there is less."""
+    """A profile that wants so much of each GPU, and its policy where there is less."""
     rules = MemoryRules(
         memory_limit=share(100),
         at_least=amount(at_least_mib),
@@ -125,5 +125,5 @@ def pick(count: int) -> Profile:
 
 
 def numbers(made: Plan) -> list[int]:
-    """The planned cards by nvidia-smi's numbers."""
+    """The planned GPUs by nvidia-smi's numbers."""
     return [gpu.gpu.index for gpu in made.gpus]

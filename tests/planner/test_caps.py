@@ -1,4 +1,4 @@
-"""The kernel's limits on a card's memory are terms of the minimum."""
+"""The kernel's limits on a GPU's memory are terms of the minimum."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WHOLE = Profile("whole", memory=MemoryRules(memory_limit=share(100), context=amo
 
 
 def planned(profile: Profile, gpu: Gpu, cap: Cap) -> Plan:
-    """The plan for ``profile`` on a card with this cap."""
+    """The plan for ``profile`` on a GPU with this cap."""
     return make_plan(profile, machine(gpu._replace(caps=(cap,))), environ={})
 
 
 def limit(plan: Plan) -> int | None:
-    """The limit of the plan's card, in MiB."""
+    """The limit of the plan's GPU, in MiB."""
     (planned,) = plan.gpus
     return None if planned.limit_bytes is None else planned.limit_bytes // MIB
 
@@ -47,7 +47,7 @@ def test_a_cap_is_no_rule_of_a_profile_without_a_limit() -> None:
 
 
 def test_a_cap_below_at_least_is_a_shortage_that_waiting_does_not_end() -> None:
-    """It says so, where an idle card would not help either."""
+    """It says so, where an idle GPU would not help either."""
     memory = WHOLE.memory._replace(at_least=amount(2048))
     with pytest.raises(RuntimeError, match="limit 624 MiB; at_least is 2048 MiB") as caught:
         planned(Profile("much", memory=memory), card(), Cap("dmem.max", GIB))

@@ -113,7 +113,7 @@ def test_a_parent_that_hides_every_gpu_hides_them_from_its_children(
 
 
 def test_a_parents_card_that_is_gone_leaves_no_gpu() -> None:
-    """When the parent's card has died the others stay closed to its child, and a note says why."""
+    """When the parent's GPU has failed the others stay closed to its child, and a note says why."""
     made = plan(EVERYTHING, *FOUR[:3], chosen_by_parent=uuid(3))
     assert (made.hides_gpus, made.cuda_visible_devices) == (True, "-1")
     (note,) = made.notes
@@ -121,7 +121,7 @@ def test_a_parents_card_that_is_gone_leaves_no_gpu() -> None:
 
 
 def test_a_child_on_unequal_cards_picks_what_its_parent_picked() -> None:
-    """The parent kept the user's own index; to the child it means the same card."""
+    """The parent kept the user's own index; to the child it means the same GPU."""
     gpus = (small_card(0), card(1), card(2, total=24000, free=100))
     parent = plan(pick(1), *gpus, visible="0,1")
     assert (numbers(parent), parent.cuda_visible_devices) == ([1], "1")
@@ -132,7 +132,7 @@ def test_a_child_on_unequal_cards_picks_what_its_parent_picked() -> None:
 
 
 def test_a_parents_numbers_stay_numbers_where_their_order_is_uncertain() -> None:
-    """A parent without figures wrote CUDA's number; a UUID in its place could be another card."""
+    """A parent without figures wrote CUDA's number; a UUID in its place could be another GPU."""
     gpus = (small_card(0), card(1))
     parent = make_plan(choose(0), NOTHING_KNOWN, environ={})
     assert parent.cuda_visible_devices == "0"

@@ -1,4 +1,4 @@
-"""What others have leased of a card, what it leaves, and the lease that a plan asks for."""
+"""What others have leased of a GPU, what it leaves, and the lease that a plan requests."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_estimate_for_several_is_not_split() -> None:
     assert alone[0].endswith(": 1000 MiB, about 900 MiB in use, 100 MiB not used yet")
 
 
-# --- lease: false, and cards of one process ------------------------------------------------------
+# --- lease: false, and GPUs of one process ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_an_estimate_for_several_is_not_split() -> None:
     ],
 )
 def test_where_leases_count(exclusive: bool | None, rule: bool | None, counts: bool) -> None:
-    """As the profile says, else unless the card takes one process at a time.
+    """As the profile says, else unless the GPU takes one process at a time.
 
     Where they do not, others' leases are neither shown nor taken off, and none is taken.
     """
@@ -127,12 +127,12 @@ def test_where_leases_count(exclusive: bool | None, rule: bool | None, counts: b
 
 
 def test_a_shortage_without_leases_names_no_leases() -> None:
-    """Who has leased the card is of no interest to a profile that does not count it."""
+    """Who has leased the GPU is of no interest to a profile that does not count it."""
     gpu = leased(card(free=600), lease(5000))
     profile = asking(4096)
     with pytest.raises(ShortageError) as caught:
         plan(profile, gpu)
-    assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB reserved"
+    assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB reserved, 0 MiB in use"
     without = profile._replace(memory=profile.memory._replace(lease=False))
     with pytest.raises(ShortageError) as caught:
         plan(without, gpu._replace(processes=(GpuProcess(4, MIB, "perhaps with a lease"),)))
@@ -185,7 +185,7 @@ def test_a_plan_that_takes_no_more_still_holds() -> None:
 
 
 def test_a_plan_of_other_gpus_does_not_hold() -> None:
-    """Another card, another order, fewer or more of them."""
+    """Another GPU, another order, fewer or more of them."""
     two = (card(0), card(1))
     bound = held_to(two, 1000)
     assert is_within(bound, held_to(two, 5000))
@@ -194,7 +194,7 @@ def test_a_plan_of_other_gpus_does_not_hold() -> None:
 
 
 def test_a_plan_that_hides_all_gpus_holds_where_none_is_to_be_had() -> None:
-    """And only there: a card that has room by now is used."""
+    """And only there: a GPU that has room by now is used."""
     full = (card(0, free=600),)
     hidden = plan(asking(4096, "cpu"), *full)
     roomy = plan(asking(4096, "cpu"), card(0))
@@ -208,7 +208,7 @@ def test_a_plan_that_hides_all_gpus_holds_where_none_is_to_be_had() -> None:
 
 
 def line(profile: Profile, *ahead: int, action: str = "fail", wait_s: float | None = None) -> Plan:
-    """The plan for roomy cards, for which so many wait, with this policy."""
+    """The plan for roomy GPUs, for which so many wait, with this policy."""
     gpus = [leased(card(index), ahead=count) for index, count in enumerate(ahead)]
     memory = profile.memory._replace(on_shortage=OnShortage(action, wait_s))
     return plan(profile._replace(memory=memory), *gpus)
@@ -248,7 +248,7 @@ def test_both_reasons_are_given() -> None:
 
 
 def test_with_cpu_nobody_stands_in_line() -> None:
-    """The card for which others wait is passed over, and with no other the CPU computes."""
+    """The GPU for which others wait is passed over, and with no other the CPU computes."""
     made = line(ROOMY, 1, 0, action="cpu")
     assert numbers(made) == [1]
     assert "is skipped: 1 program is waiting ahead of this one (on_shortage: cpu)" in made.notes[0]
@@ -256,7 +256,7 @@ def test_with_cpu_nobody_stands_in_line() -> None:
 
 
 def test_all_passes_on_to_a_card_without_a_line() -> None:
-    """gpus: all means all that will do; a list means those cards."""
+    """gpus: all means all that will do; a list means those GPUs."""
     made = line(ROOMY, 2, 0)
     assert numbers(made) == [1]
     assert "another GPU has room" in made.notes[0]
@@ -266,11 +266,11 @@ def test_all_passes_on_to_a_card_without_a_line() -> None:
         line(ROOMY._replace(gpus=GpuSelection("list", (0, 1))), 2, 0)
 
 
-# --- which card is picked -----------------------------------------------------------------------
+# --- which GPU is picked -----------------------------------------------------------------------
 
 
 def test_the_most_free_card_is_the_one_with_most_to_lease() -> None:
-    """An empty card that is promised to another is not free."""
+    """An empty GPU that is promised to another is not free."""
     gpus = [leased(card(0, free=11000), lease(9000)), card(1, free=6000)]
     memory = MemoryRules(memory_limit=share(100))
     made = plan(pick(1)._replace(memory=memory), *gpus)
@@ -325,9 +325,8 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
     gpu = leased(gpu, lease(8000, 2000)._replace(pids=(7, 70)))
     with pytest.raises(ShortageError) as caught:
         plan(SHARED_DESKTOP, gpu)
-    assert (
-        caught.value.held_by
-        == "pid 7 train.py (ann): 8000 MiB reserved; pid 8 (Xorg): 900 MiB in use"
+    assert caught.value.held_by == (
+        "pid 7 train.py (ann): 8000 MiB reserved, 2000 MiB in use; pid 8 (Xorg): 900 MiB in use"
     )
     text = str(caught.value)
     assert f"used or reserved by {caught.value.held_by}" in text
@@ -336,11 +335,11 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
 
 
 def test_mig_instances_are_leased_one_by_one() -> None:
-    """An instance has its own UUID, and what is leased of its neighbour is not its business."""
+    """An instance has its own UUID, and what is leased of its neighbor is not its business."""
     instances = (mig_instance(1, 10240), mig_instance(2, 10240))
     cut = card(0)._replace(
         mig_enabled=True,
-        leases=(lease(9000),),  # of the card as a whole: taken before it was cut
+        leases=(lease(9000),),  # of the GPU as a whole: taken before it was cut
         mig_instances=(leased(instances[0], lease(4000, 1000)), instances[1]),
     )
     profile = Profile("any", memory=MemoryRules(memory_limit=share(100)))

@@ -1,4 +1,4 @@
-"""How much of one card a process may take: the sum, its terms, and the lines that show it."""
+"""How much of one GPU a process may take: the sum, its terms, and the lines that show it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CASES = yaml.safe_load(Path(__file__).with_name("limits.yaml").read_text(encodin
 
 
 def gpu_of(total: int | None = 11264, free: int | None = 9319, **more: Any) -> Gpu:
-    """The card of a case."""
+    """The GPU of a case."""
     gpu = card(total=total, free=free)
     leases = tuple(lease(size, used, pid=7) for size, used in more.get("leases", ()))
     capability = more.get("capability", (7, 5))

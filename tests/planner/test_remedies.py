@@ -1,4 +1,4 @@
-"""What a shortage's hint proposes would start on that card now, or nothing is proposed."""
+"""What a shortage's hint proposes would start on that GPU now, or nothing is proposed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CARDS = [
 
 
 def decide(profile: Profile, gpu: Gpu) -> Plan:
-    """The plan on that card alone."""
+    """The plan on that GPU alone."""
     return plan_within(profile, environ={}, read=lambda: machine(gpu))
 
 

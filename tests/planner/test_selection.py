@@ -64,7 +64,7 @@ def test_which_gpus_are_taken(
 
 
 def test_a_pick_of_equally_free_cards_is_the_first() -> None:
-    """Ties go by nvidia-smi's order; a card that tells no figure comes last."""
+    """Ties go by nvidia-smi's order; a GPU that tells no figure comes last."""
     gpus = (card(0, free=None), card(1, free=5000), card(2, free=5000))
     assert numbers(plan(pick(1), *gpus)) == [1]
     assert numbers(plan(pick(3), *gpus)) == [1, 2, 0]
@@ -127,7 +127,7 @@ def test_growth_that_differs_between_gpus_is_refused() -> None:
 
 
 def test_unequal_cards_are_shown_fastest_first_by_uuid() -> None:
-    """CUDA's order of unequal cards is its secret; UUIDs settle it, the fast card stays first."""
+    """CUDA's order of unequal GPUs is its secret; UUIDs settle it, the fast GPU stays first."""
     gpus = (small_card(0), card(1), card(2, total=24000, free=20000))
     made = plan(Profile("all"), *gpus)
     assert numbers(made) == [2, 1, 0]
@@ -138,7 +138,7 @@ def test_unequal_cards_are_shown_fastest_first_by_uuid() -> None:
 
 
 def test_indices_on_unequal_cards_get_the_smallest_limit() -> None:
-    """Whichever card CUDA means by an index, limit and logical devices fit it."""
+    """Whichever GPU CUDA means by an index, limit and logical devices fit it."""
     halves = (Amount(share=0.5), Amount(share=0.5))
     rules = MemoryRules(context=amount(0))
     profile = Profile("pair", memory=rules, virtual_devices=halves)
@@ -162,7 +162,7 @@ def test_indices_on_unequal_cards_get_the_smallest_limit() -> None:
 def test_an_index_on_unequal_cards_is_read_as_cuda_most_likely_does(
     visible: str, expected: list[int]
 ) -> None:
-    """CUDA's 0 is the fast card, though nvidia-smi lists the small one first; with a note."""
+    """CUDA's 0 is the fast GPU, though nvidia-smi lists the small one first; with a note."""
     gpus = (small_card(0), card(1))
     made = plan(Profile("all"), *gpus, visible=visible)
     assert numbers(made) == expected
@@ -186,7 +186,7 @@ def test_two_rules_for_one_gpu_are_refused() -> None:
 
 
 def test_a_list_of_uuids_is_certain_on_unequal_cards() -> None:
-    """UUIDs mean one card each, so every card keeps its own limit and nothing is said."""
+    """UUIDs mean one GPU each, so every GPU keeps its own limit and nothing is said."""
     made = plan(SHARED_DESKTOP, card(0), card(1, total=4096, free=4000), visible=uuid(1))
     assert numbers(made) == [1]
     assert made.notes == ()
@@ -259,7 +259,7 @@ def test_what_the_user_shows_is_narrowed_never_widened(
     ),
 )
 def test_without_nvml_a_list_is_narrowed_too(members: list[int | str], value: str) -> None:
-    """Nobody knows the cards then, but what is written comes from the user's own list."""
+    """Nobody knows the GPUs then, but what is written comes from the user's own list."""
     environ = {"CUDA_VISIBLE_DEVICES": value}
     try:
         made = make_plan(choose(*members), Inventory(problem=PROBLEM), environ=environ)

@@ -13,7 +13,7 @@ from gpuconf.profile.model import Profile
 
 
 def shared(scheduler: str, part: float, outside_gib: int = 1) -> Inventory:
-    """A card of 8 GiB of which a task has ``part``, and others hold ``outside_gib``."""
+    """A GPU of 8 GiB of which a task has ``part``, and others hold ``outside_gib``."""
     free = (8 - outside_gib) * GIB
     card = Gpu(0, "GPU-1", "card", total_bytes=8 * GIB, free_bytes=free, processes=())
     return Inventory((card._replace(share=Share(scheduler, part, "", outside_gib * GIB)),))
@@ -38,7 +38,7 @@ def test_a_share_below_a_context_says_what_to_ask_for(scheduler: str, ask: str) 
     text = str(caught.value)
     assert "0.05 × (8192 MiB total - 1024 MiB held by others - 512 MiB keep_free)" in text
     assert (
-        f"{scheduler}'s share is smaller than a CUDA context; ask for a larger one: {ask}" in text
+        f"{scheduler}'s share is smaller than a CUDA context; request a larger one: {ask}" in text
     )
     assert "at_least: null" not in text
     (enough,) = make_plan(profile(), shared(scheduler, 0.1), environ={}).gpus

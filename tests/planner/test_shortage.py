@@ -1,4 +1,4 @@
-"""A card with too little left: fail, use the CPU, or wait (tests/session/test_waiting)."""
+"""A GPU with too little left: fail, use the CPU, or wait (tests/session/test_waiting)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FULL, EMPTY = card(0, free=1012), card(1, free=11000)  # of which 512 are for th
 
 
 def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
-    """The error has the whole arithmetic, who holds the card, and the next step."""
+    """The error has the whole arithmetic, who uses the GPU, and the next step."""
     holders = (GpuProcess(4242, 2048 * MIB, "python3"), GpuProcess(900, None, None))
     with pytest.raises(ShortageError) as caught:
         plan(asking(4096), FULL._replace(processes=holders))
@@ -54,7 +54,7 @@ def test_a_gh200_may_hold_the_page_cache() -> None:
 
 
 def test_a_demand_beyond_the_card_says_so() -> None:
-    """More than an idle card has: stopping somebody would not help, and is not proposed."""
+    """More than an idle GPU has: stopping somebody would not help, and is not proposed."""
     with pytest.raises(ShortageError, match="lower at_least, or raise the limit") as caught:
         plan(asking(20000), FULL)
     assert "gpuconf ps" not in str(caught.value)
@@ -73,7 +73,7 @@ def test_cpu_hides_the_short_card_and_uses_the_other() -> None:
 
 
 def test_cpu_with_every_card_short_runs_on_the_cpu() -> None:
-    """No card is left: all are hidden, and a note says that the CPU computes."""
+    """No GPU is left: all are hidden, and a note says that the CPU computes."""
     made = plan(asking(4096, "cpu"), FULL, card(1, free=1))
     assert made.hides_gpus
     assert made.cuda_visible_devices == "-1"
@@ -82,7 +82,7 @@ def test_cpu_with_every_card_short_runs_on_the_cpu() -> None:
 
 
 def test_all_means_all_that_will_do() -> None:
-    """gpus: all passes over a short card while another is left; cards named are all wanted."""
+    """gpus: all passes over a short GPU while another is left; GPUs named are all wanted."""
     made = plan(asking(4096), FULL, EMPTY)
     assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
     assert made.cuda_visible_devices == uuid(1)

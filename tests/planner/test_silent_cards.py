@@ -1,4 +1,4 @@
-"""Cards that NVML counts and cannot ask: lost, or closed to this user."""
+"""GPUs that NVML counts and cannot ask: lost, or closed to this user."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 
 from gpuconf.errors import ProfileError
 from gpuconf.machine.cards.inventory import RAY, Gpu
-from gpuconf.machine.schedulers import with_share
-from gpuconf.machine.schedulers.assigned import Assigned
+from gpuconf.machine.schedulers import Assigned, with_share
 from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import Profile
 from tests.planner.cards import (
@@ -28,7 +27,7 @@ NOTE = "GPU 1 does not answer NVML (lost, or closed to this user): not used"
 
 
 def test_a_silent_card_is_left_out_and_the_sound_ones_are_named_by_uuid() -> None:
-    """One number in the list would make all of them numbers, and CUDA may end it at that card."""
+    """One number in the list would make all of them numbers, and CUDA may end it at that GPU."""
     made = plan(EVERYTHING, *LOST)
     assert sorted(numbers(made)) == [0, 2]
     assert set((made.cuda_visible_devices or "").split(",")) == {uuid(0), uuid(2)}
@@ -44,21 +43,21 @@ def test_a_silent_card_is_left_out_under_a_schedulers_share() -> None:
 
 
 def test_a_forbidden_first_card_is_left_out() -> None:
-    """A container's or scheduler's second card is used by its UUID, not as `1,0`."""
+    """A container's or scheduler's second GPU is used by its UUID, not as `1,0`."""
     made = plan(EVERYTHING, Gpu(0), card(1))
     assert made.cuda_visible_devices == uuid(1)
     assert made.notes == (NOTE.replace("GPU 1", "GPU 0"),)
 
 
 def test_numbers_in_nvidia_smis_order_become_uuids() -> None:
-    """With CUDA_DEVICE_ORDER=PCI_BUS_ID the user's numbers are certain, the lost card's too."""
+    """With CUDA_DEVICE_ORDER=PCI_BUS_ID the user's numbers are certain, the lost GPU's too."""
     made = plan(EVERYTHING, *LOST, visible="1,2", order="PCI_BUS_ID")
     assert numbers(made) == [2]
     assert made.cuda_visible_devices == uuid(2)
 
 
 def test_numbers_of_uncertain_order_stay_the_users() -> None:
-    """Whether CUDA counts a lost card is unknown, so the entries are the user's own."""
+    """Whether CUDA counts a lost GPU is unknown, so the entries are the user's own."""
     made = plan(EVERYTHING, *LOST, visible="0,1")
     assert numbers(made) == [0, 2]
     assert made.cuda_visible_devices is None
@@ -73,7 +72,7 @@ def test_a_pick_never_takes_a_silent_card() -> None:
 
 
 def test_a_list_that_names_a_silent_card_is_refused() -> None:
-    """Which card to use instead is the user's to say."""
+    """Which GPU to use instead is the user's to say."""
     with pytest.raises(ProfileError) as caught:
         plan(choose(0, 1), *LOST)
     assert "gpus names 0, 1, and GPU 1 does not answer NVML" in str(caught.value)
@@ -83,7 +82,7 @@ def test_a_list_that_names_a_silent_card_is_refused() -> None:
 
 
 def test_a_child_leaves_a_silent_card_out_as_well() -> None:
-    """A card that falls silent after the parent's choice is not used by the child."""
+    """A GPU that falls silent after the parent's choice is not used by the child."""
     made = plan(EVERYTHING, *LOST, chosen_by_parent="1,2", order="PCI_BUS_ID")
     assert (numbers(made), made.cuda_visible_devices) == ([2], uuid(2))
 
@@ -99,7 +98,7 @@ def test_where_no_card_answers_nothing_is_hidden(profile: Profile, visible: str 
 
 
 def test_two_cards_that_do_not_answer_are_both_kept() -> None:
-    """No card is better than another there; today's numbers in nvidia-smi's order are written."""
+    """No GPU is better than another there; today's numbers in nvidia-smi's order are written."""
     made = plan(EVERYTHING, Gpu(0), Gpu(1))
     assert (numbers(made), made.cuda_visible_devices) == ([0, 1], "0,1")
     assert made.cuda_device_order == "PCI_BUS_ID"

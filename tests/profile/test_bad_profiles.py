@@ -39,7 +39,7 @@ def calls_made_by(work: Callable[[], object]) -> int:
 
 
 def write(bad: BadProfile, folder: Path) -> Path:
-    """The file in ``folder``; what its code would make is the file ``executed`` beside it."""
+    """The file in ``folder``; what its code would make is the file ``executed`` next to it."""
     file = folder / "bad.yaml"
     file.write_bytes(bad.content.replace(b"%MARKER%", os.fsencode(folder / "executed")))
     return file

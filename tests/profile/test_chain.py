@@ -208,7 +208,7 @@ def test_circles_through_names_and_links_are_refused(tmp_path: Path) -> None:
 
 
 def test_long_chains_are_refused(tmp_path: Path) -> None:
-    """Ten are enough; the eleventh is refused at the line that asks for it."""
+    """Ten are enough; the eleventh is refused at the line that requests it."""
     links = {f"p{i}": f"extends: p{i + 1}.yaml\n" for i in range(LONGEST_CHAIN)}
     write(tmp_path, **links)
     write(tmp_path, **{f"p{LONGEST_CHAIN}": "gpus: all\n"})

@@ -9,7 +9,6 @@ import pytest
 from gpuconf.basics.state_note import STATE_VARIABLE, StateNote, encode, this_process
 from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile import (
-    DEFAULT_PROFILE,
     ParentChoice,
     Profile,
     absolute_path,
@@ -20,6 +19,7 @@ from gpuconf.profile import (
 )
 from gpuconf.profile.folders import may_bound_search
 from gpuconf.profile.model import Note
+from gpuconf.profile.search import DEFAULT_PROFILE
 from tests.profile.other_users import giving_away
 from tests.profile.test_search import write
 

@@ -9,13 +9,13 @@ import pytest
 
 from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile import (
-    DEFAULT_PROFILE,
     check_profile,
     find_profile,
     list_profiles,
     load_profile,
 )
 from gpuconf.profile.problems import nearest
+from gpuconf.profile.search import DEFAULT_PROFILE
 
 SHIPPED = {
     *("shared-desktop", "dedicated", "half-card", "virtual-pair", "small-laptop"),
@@ -115,7 +115,7 @@ def test_yml_is_as_good_as_yaml(tmp_path: Path) -> None:
 
 
 def test_a_broken_link_is_told(tmp_path: Path) -> None:
-    """It is the project's file all the same, not a reason to take another profile."""
+    """It is the project's file anyway, not a reason to take another profile."""
     (tmp_path / "gpuconf.yaml").symlink_to("nowhere.yaml")
     with pytest.raises(ProfileNotFoundError, match="a link to a file that is not there"):
         load_profile(environ={}, directory=tmp_path)
@@ -148,8 +148,8 @@ def test_an_unknown_name_says_who_asked_for_it(tmp_path: Path) -> None:
         check_profile("xyzzy", environ={}, directory=tmp_path)
 
 
-def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
-    """The file of nearly that name beside it."""
+def test_a_missing_file_suggests_its_neighbor(tmp_path: Path) -> None:
+    """The file of nearly that name next to it."""
     write(tmp_path / "training.yaml", "x")
     with pytest.raises(ProfileNotFoundError, match="no such file") as caught:
         load_profile("trainin.yaml", environ={}, directory=tmp_path)
@@ -164,7 +164,7 @@ def test_odd_paths_are_refused(path: str, tmp_path: Path) -> None:
 
 
 def test_a_deleted_working_directory_is_no_project(tmp_path: Path) -> None:
-    """A script goes on with the default."""
+    """A script continues with the default."""
     gone = tmp_path / "gone"
     gone.mkdir()
     back = os.getcwd()

@@ -1,6 +1,6 @@
 """The shipped profiles: they load, and the numbers in their comments are true.
 
-The card of the story: 11264 MiB, of which the desktop uses 1945.  What no limit covers, the
+The GPU of the story: 11264 MiB, of which the desktop uses 1945.  What no limit covers, the
 context, is 640 MiB of it for each process, unless the profile says otherwise.
 """
 
@@ -71,7 +71,7 @@ def test_each_loads_and_says_whom_it_is_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cpu-only"])
 def test_each_runs_on_the_crowded_card(name: str) -> None:
-    """On the story's card each has a limit without a shortage; the planner gets the same sum."""
+    """On the story's GPU each has a limit without a shortage; the planner gets the same sum."""
     limit = limit_mib(name, TOTAL - DESKTOP)
     assert limit >= max(at_least_mib(name), 1)
     assert limit + CONTEXT + DESKTOP <= TOTAL
@@ -106,12 +106,12 @@ def test_the_limits_in_the_comments(name: str, limit: int) -> None:
 
 
 def test_shared_desktop_is_the_rule_of_the_story() -> None:
-    """Growth, 0.7 of the card, 512 MiB kept and 1 GiB at least, and a clear failure else."""
+    """Growth, 0.7 of the GPU, 512 MiB kept and 1 GiB at least, and a clear failure else."""
     memory = load("shared-desktop").memory
     assert memory.allow_growth is True
     assert memory.per_process_gpu_memory_fraction == 0.7
     assert (str(memory.keep_free), str(memory.at_least)) == ("512MiB", "1GiB")
-    assert (memory.context, memory.lease) == (None, None)  # the card's, and on
+    assert (memory.context, memory.lease) == (None, None)  # the GPU's, and on
     assert memory.on_shortage.action == "fail"
 
 
@@ -133,7 +133,7 @@ def test_idle_notebooks_leave_the_next_one_its_limit() -> None:
 
 
 def test_two_half_cards_fit_beside_the_desktop_at_full_use() -> None:
-    """Two limits, two contexts and the desktop are no more than the card."""
+    """Two limits, two contexts and the desktop are no more than the GPU."""
     first = limit_mib("half-card", TOTAL - DESKTOP)
     left = TOTAL - DESKTOP - first - CONTEXT
     assert left == 4737
@@ -161,12 +161,12 @@ def test_dedicated_takes_the_card_but_its_context() -> None:
 
 
 def test_dedicated_refuses_a_card_that_is_not() -> None:
-    """With half of the card in other hands, less than half is left."""
+    """With half of the GPU in other hands, less than half is left."""
     assert limit_mib("dedicated", TOTAL // 2) < at_least_mib("dedicated")
 
 
 def test_small_laptop_bounds_the_cudnn_workspace() -> None:
-    """TensorFlow's own bound, 4 GiB, is the whole card; 4096 MiB with 500 used leave 2828."""
+    """TensorFlow's own bound, 4 GiB, is the whole GPU; 4096 MiB with 500 used leave 2828."""
     assert load("small-laptop").tensorflow.cudnn_workspace_limit == 256 * MIB
     assert limit_mib("small-laptop", 4096 - 500, 4096) == 2828
 

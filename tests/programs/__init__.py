@@ -1,1 +1,1 @@
-"""One home for the programs that tests start, and for the cards that they run on."""
+"""One home for the programs that tests start, and for the GPUs that they run on."""

@@ -14,7 +14,7 @@ FULL = standin.Machine((CARD._replace(used=11000 * MIB),))
 HALF = standin.Machine((CARD._replace(used=6000 * MIB),))
 TWO = standin.Machine((CARD, CARD._replace(uuid=standin.uuid(1), used=100 * MIB)))
 
-# What every program begins with: a framework beside it, other machines to look at, a bind.
+# What every program begins with: a framework next to it, other machines to look at, a bind.
 START = """
 import os, sys
 import gpuconf.auto, gpuconf
@@ -51,7 +51,7 @@ HERE = os.path.dirname(gpuconf.__file__)
 # What decides and may take its time.  binding.py also has what writes.
 DECIDES = tuple(os.path.join(HERE, name) for name in (
     "planner/", "machine/", "session/plans.py", "session/waiting.py", "session/leasing.py",
-    "profile/search.py", "profile/loading.py", "profile/chain.py", "profile/building.py"))
+    "profile/search.py", "profile/loading.py", "profile/chain.py"))
 
 def state():
     made = gpuconf.activation()

@@ -1,4 +1,4 @@
-"""What the tests of the simulated card share: the issue's card, and how programs are run."""
+"""What the tests of the simulated GPU share: the issue's GPU, and how programs are run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuconf.simcard import CardSpec
 from tests.programs.processes import Program
 
 CLIENT = Path(__file__).parent / "cuda_client.py"
-# The issue's card: 11264 MiB, of which the desktop holds 1945.
+# The issue's GPU: 11264 MiB, of which the desktop holds 1945.
 STORY = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
 # Another interpreter to take TensorFlow from, so that one test run can cover an old version
 # whose environment has no pytest.

@@ -1,4 +1,4 @@
-"""Cards, and programs that run on them: a bare CUDA client, NVML, and TensorFlow."""
+"""GPUs, and programs that run on them: a bare CUDA client, NVML, and TensorFlow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def libraries() -> Path:
 
 @pytest.fixture
 def card(libraries: Path) -> Iterator[Card]:  # noqa: ARG001  # for its skip
-    """The issue's card, with nobody on it yet."""
+    """The issue's GPU, with nobody on it yet."""
     with simulated_card(STORY) as made:
         yield made
 
@@ -52,7 +52,7 @@ def bridge() -> Path:
 
 @pytest.fixture
 def run_client() -> RunClient:
-    """Run a line of Python with ``cuda`` on a card, to its end."""
+    """Run a line of Python with ``cuda`` on a GPU, to its end."""
 
     def run(card: Card, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(CLIENT), code]
@@ -88,7 +88,7 @@ def tensorflow_python() -> str:
 
 @pytest.fixture
 def run_tensorflow(tensorflow_python: str) -> RunClient:
-    """Run a program that imports tensorflow on a card, to its end; it must succeed.
+    """Run a program that imports tensorflow on a GPU, to its end; it must succeed.
 
     It shares an import of TensorFlow (see `tests.programs.warm`) unless ``fresh`` says why not.
     """

@@ -1,4 +1,4 @@
-"""A small CUDA program without TensorFlow: run on a simulated card with a line of Python.
+"""A small CUDA program without TensorFlow: run on a simulated GPU with a line of Python.
 
 ``python cuda_client.py "CODE"``; CODE sees ``cuda``, ``MIB``, ``ctypes``, ``open_no_more``,
 ``os``, ``resource``, ``sys`` and ``time``.

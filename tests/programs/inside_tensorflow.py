@@ -43,7 +43,7 @@ def _names_in(file: Path) -> list[str]:
 
 
 def outcomes_fixture(*files: Path, environ: Mapping[str, str] = PLAIN) -> Callable[..., Outcomes]:
-    """A fixture that runs the checks of these files that this test run asks for."""
+    """A fixture that runs the checks of these files that this test run requests."""
 
     @pytest.fixture(scope="module")
     def outcomes(
@@ -63,7 +63,7 @@ def outcomes_fixture(*files: Path, environ: Mapping[str, str] = PLAIN) -> Callab
 def _run_checks(
     files: Sequence[Path], names: Sequence[str], folder: Path, environ: Mapping[str, str]
 ) -> Outcomes:
-    """Run the checks of these names in a fresh process, where pytest finds their neighbours."""
+    """Run the checks of these names in a fresh process, where pytest finds their neighbors."""
     report = folder / "report.xml"
     options = ["-p", "no:xdist", "-p", "no:cacheprovider", f"--junit-xml={report}", "-q"]
     options += ["-o", "python_functions=check_*", "-o", "junit_family=xunit1"]
@@ -75,7 +75,7 @@ def _run_checks(
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
         check = case.get("name", "").partition("[")[0]
         outcomes[check] = outcomes.get(check, "") + _failure(case)
-    # Those that are missing were not run: the process died, or the file could not be read.
+    # Those that are missing were not run: the process failed, or the file could not be read.
     return {**dict.fromkeys(names, done.stdout + done.stderr + "\nnot run"), **outcomes}
 
 

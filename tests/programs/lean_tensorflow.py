@@ -1,7 +1,7 @@
 """What every Python that the tests start begins with: TensorFlow starts in a third of the time.
 
 TensorFlow and Keras import jax, scikit-learn, SciPy, matplotlib, pandas and IPython where these
-happen to be installed, and do without where not.  The tests need them beside TensorFlow, users
+happen to be installed, and do without where not.  The tests need them next to TensorFlow, users
 of TensorFlow alone have none of them, and to import them takes some 3 s of every start of it.  So
 TensorFlow and Keras are refused them here, as if they were absent; whoever else asks gets them.
 
@@ -32,7 +32,7 @@ class _Absent:
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        """Refuse what TensorFlow itself asks for; leave the rest to the other finders."""
+        """Refuse what TensorFlow itself requests; leave the rest to the other finders."""
         on_jax = os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow"  # which needs it
         if name in _OPTIONAL and not on_jax and _importer() in _DO_WITHOUT:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)

@@ -53,7 +53,7 @@ TORCH = {
             torch._C._cuda_setMemoryFraction(fraction, device)
         """,
 }
-# A JAX that has made its devices.
+# A JAX that has initialized its GPUs.
 JAX_WITH_DEVICES = {
     "jax/__init__.py": "__version__ = '0.7'\nfrom jax._src import xla_bridge\n",
     "jax/_src/__init__.py": "",
@@ -66,7 +66,7 @@ JAX_WITH_DEVICES = {
 
 
 def write_torch(folder: Path, *, total_mib: int = 8192) -> Path:
-    """Write that torch, with a card of so many MiB; return ``folder``."""
+    """Write that torch, with a GPU of so many MiB; return ``folder``."""
     files = {name: text.replace("TOTAL_MIB", str(total_mib)) for name, text in TORCH.items()}
     write_package(folder, files)
     return folder

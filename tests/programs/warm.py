@@ -2,10 +2,10 @@
 
 A program runs warm if its environment has ``WARM_TENSORFLOW``, which the fixtures of this folder
 set; if it is ``python [-W error] FILE``, ``python -c CODE`` or ``python -m MODULE`` of this
-interpreter; and if no test asked for ``FRESH=1``.  It is the starting process's own child, with a
+interpreter; and if no test requested ``FRESH=1``.  It is the starting process's own child, with a
 pid of its own to wait for.
 
-A program whose variables change what TensorFlow's import does starts fresh all the same.  So must
+A program whose variables change what TensorFlow's import does starts fresh anyway.  So must
 one that depends on the import in other ways: a profile that sets ``TF_USE_LEGACY_KERAS``, a finder
 that asks `PathFinder`, `execv`, a command line to be found in /proc.  Such a test says why.
 """
@@ -140,7 +140,7 @@ class Popen(subprocess.Popen[str]):
 
 
 def _is_warm(environ: Mapping[str, str]) -> bool:
-    """Whether a program with these variables asks for it; the value "" takes it back."""
+    """Whether a program with these variables requests it; the value "" takes it back."""
     imports_alike = all(environ.get(name, value) == value for name, value in _AT_IMPORT.items())
     imports_alike &= "WHOLE_TENSORFLOW" not in environ  # with all that it imports on its way
     return bool(environ.get(VARIABLE)) and imports_alike and "FRESH" not in os.environ

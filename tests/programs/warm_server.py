@@ -1,6 +1,6 @@
 """A process that has imported TensorFlow and Keras once, and forks itself for each program.
 
-`tests.programs.warm` starts it, on the simulated card's libraries, and says which programs may run
+`tests.programs.warm` starts it, on the simulated GPU's libraries, and says which programs may run
 here.  In a forked process no module of TensorFlow or Keras is in ``sys.modules``.  ``import
 tensorflow`` asks the finders of ``sys.meta_path`` as ever, loaders are wrapped, gpuconf's hooks
 run; only the code of the package is not executed again: its modules, imported before the fork, are

@@ -1,6 +1,6 @@
 """Judge `rehearse` and `estimate` by runs to the end: ``python -m tests.public.judge``.
 
-For each script: a run to the end on a large card gives its peak; two cards, a quarter above and a
+For each script: a run to the end on a large GPU gives its peak; two GPUs, a quarter above and a
 quarter below that, are confirmed by runs to the end; `gpuconf rehearse` is asked about both, and
 `gpuconf estimate` for the peak. What was found is kept for each script, so that a judge who is
 stopped goes on where it was; --again STAGE asks again.
@@ -75,7 +75,7 @@ def judge(script: Script, stage: str, facts: dict[str, Any], sources: pathlib.Pa
 def confirmed(
     peak_bytes: int, factors: tuple[float, ...], ending: str, script: Script, sources: pathlib.Path
 ) -> dict[str, Any]:
-    """The first card, by these parts of the peak, on which a run to the end ends so."""
+    """The first GPU, by these parts of the peak, on which a run to the end ends so."""
     tried: list[dict[str, Any]] = []
     for factor in factors:
         found = runs.run_to_end(script, sources, runs.card_for(int(peak_bytes * factor)))

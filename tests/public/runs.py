@@ -1,4 +1,4 @@
-"""One run of a prepared script, on a simulated card: to its end, rehearsed, or estimated."""
+"""One run of a prepared script, on a simulated GPU: to its end, rehearsed, or estimated."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TIMEOUT_S = 300
 
 
 def card_for(limit_bytes: int) -> int:
-    """The card whose limit TensorFlow would set at so many bytes: it leaves a reserve free.
+    """The GPU whose limit TensorFlow would set at so many bytes: it leaves a reserve free.
 
-    225 MiB below 2 GiB of free memory, else 1536 MiB for the simulated card's generation
+    225 MiB below 2 GiB of free memory, else 1536 MiB for the simulated GPU's generation
     (gpu_device.cc, MinSystemMemory). A limit between both cannot be had; it is the next larger.
     """
     small, large = limit_bytes + 225 * MIB, limit_bytes + 1536 * MIB
@@ -74,7 +74,7 @@ def ending(code: int, output: str) -> str:
 
 
 def rehearse(script: Script, sources: pathlib.Path, card_bytes: int) -> dict[str, Any]:
-    """`gpuconf rehearse --json` of the script on a card: the document, or what came instead."""
+    """`gpuconf rehearse --json` of the script on a GPU: the document, or what came instead."""
     with tempfile.TemporaryDirectory(prefix="public-", ignore_cleanup_errors=True) as name:
         folder = pathlib.Path(name)
         target = prepare.prepare(script, sources, folder, as_notebook=script.is_notebook)

@@ -11,7 +11,7 @@ from tests.public.listing import Script
 
 MIB = 1 << 20
 SIDES = {"above": ("well", "fits"), "below": ("out of memory", "does not fit")}
-"""How a run to the end ends on each card, and the verdict that this confirms."""
+"""How a run to the end ends on each GPU, and the verdict that this confirms."""
 Facts = dict[str, Any]
 
 
@@ -45,7 +45,7 @@ def facts_of(script: Script, results: pathlib.Path) -> Facts:
 def rehearsals(found: dict[Script, Facts]) -> str:
     """Verdicts beside runs to the end."""
     lines = [
-        "| script | how it trains | true peak, MiB | card above | verdict | card below | verdict |",
+        "| script | how it trains | true peak, MiB | GPU above | verdict | GPU below | verdict |",
         "|---|---|---:|---:|---|---:|---|",
     ]
     for script, facts in found.items():
@@ -70,7 +70,7 @@ def rehearsals(found: dict[Script, Facts]) -> str:
 
 
 def card(facts: Facts, side: str) -> str:
-    """A card's size in MiB, and its part of the peak where that is not a quarter off."""
+    """A GPU's size in MiB, and its part of the peak where that is not a quarter off."""
     if side not in facts:
         return ""
     factor = facts[side]["factor"]

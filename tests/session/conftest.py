@@ -1,4 +1,4 @@
-"""Frameworks that every program of these tests finds beside it."""
+"""Frameworks that every program of these tests finds next to it."""
 
 from __future__ import annotations
 

@@ -150,3 +150,54 @@ gpuconf.configure("notebook")
 assert len(hooks) == 1, hooks
 """
     run_python(program, tmp_path, environ=nvml(ROOMY))
+
+
+def test_other_events_cost_one_look_up_and_cannot_raise(tmp_path: Path) -> None:
+    """Of an event that is no import nothing is called, and not even the arguments are read.
+
+    What goes wrong at an import stays with us: it runs within the user's own import.
+    """
+    program = """
+import sys
+from gpuconf.session import import_hook
+from gpuconf.session.audit_hook import AuditHook
+
+class Unreadable:
+    def refuse(self, *args):
+        raise RuntimeError("an argument was read")
+    __str__ = __repr__ = __eq__ = __hash__ = __getattr__ = __getitem__ = __len__ = refuse
+
+def calls_at(event):
+    # Called directly, because Python traces nothing below an audit hook.
+    seen = []
+    def note(frame, kind, called):
+        if kind.endswith("call"):
+            seen.append(frame.f_code.co_name if kind == "call" else called.__name__)
+    sys.setprofile(note)
+    hook._on_event(event, Unreadable())
+    sys.setprofile(None)
+    return seen[:-1]
+
+def catch_up(name):
+    caught.append(name)
+    raise RuntimeError("while catching up")
+
+hook, caught = AuditHook(), []
+hook.arm(catch_up)
+events = ["open", "compile", "object.__getattr__", "os.listdir", "socket.connect", "sys._getframe",
+          "marshal.loads", "subprocess.Popen", "importlib", "Import", "any"]
+assert [calls_at(event) for event in events] == [["_on_event"]] * len(events)
+
+sys.modules["past_us"] = sys  # a module that came in without its hook
+import_hook.on_import("past_us", lambda module: None)
+import_hook.hooks.met.discard("past_us")
+for event in events:
+    sys.audit(event, Unreadable())
+assert caught == []
+assert "unmet" in calls_at("exec") and caught == ["past_us"]
+sys.audit("import", Unreadable())
+sys.audit("exec", Unreadable())
+import wave
+assert set(caught) == {"past_us"} and len(caught) > 3
+"""
+    run_python(program, tmp_path)

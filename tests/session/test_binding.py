@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.basics.environment import RUN_VARIABLE
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE, RUN_VARIABLE
 from gpuconf.basics.units import MIB
+from gpuconf.planner import GpuPlan
 from gpuconf.profile import load_profile
 from gpuconf.session import run_variable
+from gpuconf.session.binding import Binding
 from gpuconf.session.plans import plan_within
 from tests.machine.cards import standin
 from tests.planner.cards import card
@@ -21,7 +23,7 @@ from tests.programs.processes import Nvml, run, run_python
 
 
 def test_old_figures_are_read_anew_when_devices_are_made(tmp_path: Path, nvml: Nvml) -> None:
-    """The limit is of the moment of binding; after that it stays, whatever the card does."""
+    """The limit is of the moment of binding; after that it stays, whatever the GPU does."""
     program = f"""
 import cupy
 assert gpuconf.activation().plan.gpus[0].limit_bytes >> 20 == 7884
@@ -38,8 +40,24 @@ import numba.cuda  # no shortage any more: nothing is planned again
     run_python(START + program, tmp_path, environ=nvml(ROOMY))
 
 
+def test_one_framework_allocates_the_reserve_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of a process, again only in a new allocator; none where memory is measured."""
+    binding, gpu = Binding(), GpuPlan(card(), preallocated_bytes=MIB)
+    assert not binding.claim_reserve(gpu._replace(preallocated_bytes=0), "torch")
+    monkeypatch.setenv(NO_RESERVE_VARIABLE, "1")
+    assert not binding.claim_reserve(gpu, "torch")
+    monkeypatch.delenv(NO_RESERVE_VARIABLE)
+    assert binding.claim_reserve(gpu, "jax")
+    assert not binding.claim_reserve(gpu, "jax")
+    assert binding.claim_reserve(gpu, "jax", again=True)
+    assert not binding.claim_reserve(gpu, "torch", again=True)
+    assert binding.claim_reserve(gpu._replace(gpu=card(1)), "torch")
+    binding.after_fork()
+    assert binding.claim_reserve(gpu, "torch")
+
+
 def test_debugging_shows_the_limit_once(tmp_path: Path, nvml: Nvml) -> None:
-    """Where the plan binds, however often it is asked for; and no word of it otherwise."""
+    """Where the plan binds, however often it is requested; and no word of it otherwise."""
     program = f"{START}\nimport cupy\nassert bind() == bind() == 7884\n"
     for value, count in (("debug", 1), ("", 0)):
         environ = {**nvml(ROOMY), "GPUCONF_LOG": value}
@@ -117,7 +135,7 @@ assert len(os.listdir(os.path.join(os.environ["GPUCONF_LEASES"], {standin.uuid(0
 def test_a_shortage_is_one_where_a_framework_is_imported(
     module: str, tmp_path: Path, nvml: Nvml
 ) -> None:
-    """A program on a full card runs until then, and what it starts too; then every try fails."""
+    """A program on a full GPU runs until then, and what it starts too; then every try fails."""
     program = f"""
 import subprocess
 subprocess.run([sys.executable, "-c", "pass"], check=True)
@@ -272,7 +290,7 @@ assert lines == ["gpuconf: CUDA_VISIBLE_DEVICES=1 was set after gpuconf; plannin
 
 
 def test_a_pick_is_made_again_until_cuda_has_started(tmp_path: Path, nvml: Nvml) -> None:
-    """Two programs that start together pick one card; the second to bind takes the other."""
+    """Two programs that start together pick one GPU; the second to bind takes the other."""
     other = standin.Machine((CARD, TWO.cards[1]._replace(used=9000 * MIB)))
     program = f"""
 gpuconf.configure("shared-desktop", gpus={{"pick": "most-free"}})

@@ -152,7 +152,7 @@ assert os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.5"
 
 
 def test_a_report_without_stale_lines(tmp_path: Path, nvml: Nvml) -> None:
-    """What an earlier plan had set and this one does not is not said to be in force."""
+    """What an earlier plan had set and this one does not is not said to be active."""
     program = f"""
 gpuconf.configure("shared-desktop", gpus=[0])
 import cupy

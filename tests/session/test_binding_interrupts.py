@@ -39,7 +39,7 @@ assert gpuconf.activation().plan is not None and lines > 40, lines
 
 
 def test_while_another_profile_is_read(tmp_path: Path, nvml: Nvml) -> None:
-    """Another profile that is interrupted on its way leaves the one before in force."""
+    """Another profile that is interrupted on its way leaves the one before active."""
     program = """
 lines = at_every_line(lambda: gpuconf.configure("cpu-only"))
 assert gpuconf.activation().profile == "cpu-only" and lines > 10, lines

@@ -126,7 +126,7 @@ def test_what_is_wrong_stops_the_program_and_changes_nothing(
         {
             "bad.yaml": "memory:\n  keep_fre: 1GiB\n",
             "third.yaml": "gpus: [2]\n",
-            "train.py": "import gpuconf.auto\nimport cupy\nprint('went on without limits')\n",
+            "train.py": "import gpuconf.auto\nimport cupy\nprint('continued without limits')\n",
         },
     )
     environ = {**nvml(machine), "GPUCONF_PROFILE": profile}
@@ -251,12 +251,12 @@ def _spawning(method: str, between: str, after: str) -> str:
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_worker_processes_get_the_same(method: str, tmp_path: Path, nvml: Nvml) -> None:
-    """A spawned child imports the main module, us first: same card, same growth, no complaint."""
+    """A spawned child imports the main module, us first: same GPU, same growth, no complaint."""
     environ = {**nvml(TWO), "GPUCONF_PROFILE": "./picked.yaml"}
     (tmp_path / "picked.yaml").write_text(
         "extends: shared-desktop\ngpus: {pick: most-free, count: 1}\n"
     )
-    # Meanwhile the other card has become the freer one.
+    # Meanwhile the other GPU has become the freer one.
     other = standin.Machine((CARD._replace(used=0), TWO.cards[1]._replace(used=2000 * MIB)))
     between = f"os.environ['STANDIN_NVML'] = {nvml(other)['STANDIN_NVML']!r}"
     after = (
@@ -268,7 +268,7 @@ def test_worker_processes_get_the_same(method: str, tmp_path: Path, nvml: Nvml) 
 
 
 def test_a_worker_on_a_full_card_lives(tmp_path: Path, nvml: Nvml) -> None:
-    """The parent holds the card: a worker that only loads data must not die of the shortage."""
+    """The parent uses the GPU: a worker that only loads data must not die of the shortage."""
     between = f"os.environ['STANDIN_NVML'] = {nvml(FULL)['STANDIN_NVML']!r}"
     after = "assert plan is None and 'CUDA_VISIBLE_DEVICES' not in theirs"
     run_python(_spawning("spawn", between, after), tmp_path, environ=nvml(STORY))

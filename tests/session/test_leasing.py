@@ -14,7 +14,7 @@ from tests.programs.processes import Nvml, finding, run, run_python, write_packa
 
 pytestmark = pytest.mark.slow  # starts many programs
 
-# Another program, which leases 4000 MiB of the card that is its argument, until its input ends.
+# Another program, which leases 4000 MiB of the GPU that is its argument, until its input ends.
 HOLDER = """
 import sys
 from gpuconf.machine.leases.folder import find_folder
@@ -81,7 +81,7 @@ assert bind() == {limit} and len(sizes()) == {int(lease is not None)}
 
 
 def test_a_program_without_leases_makes_no_ledger(tmp_path: Path, nvml: Nvml) -> None:
-    """Neither as it starts others, nor as it makes its devices."""
+    """Neither as it starts others, nor as it initializes its GPUs."""
     program = """
 os.system("true")
 assert bind() == 7884
@@ -202,7 +202,7 @@ assert sizes() == [("lease", 3942 + 640)]
 def test_visible_devices_set_after_the_gpus_were_listed(
     listed: bool, tmp_path: Path, nvml: Nvml
 ) -> None:
-    """CUDA has read them by then: the leases are of the cards that the framework has."""
+    """CUDA has read them by then: the leases are of the GPUs that the framework has."""
     program = f"""
 LISTED = {listed}
 if LISTED:

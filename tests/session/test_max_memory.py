@@ -32,6 +32,14 @@ report(theirs=infer_auto_device_map(model))
 held = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
 report(after=gpuconf.max_memory()[0], reserved=torch.cuda.memory_reserved(0))
 """
+_RESERVED = """
+import gpuconf
+gpuconf.configure()
+import torch
+sizes = [gpuconf.max_memory()[0]]
+held = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
+report(sizes=[*sizes, gpuconf.max_memory()[0]], reserved=torch.cuda.memory_reserved(0))
+"""
 _MIB = 1 << 20
 
 
@@ -51,3 +59,14 @@ def test_accelerate_fills_the_limit(
     assert values["ours"] == [3, 4, 1]
     assert values["theirs"] == {"": 0}, "the whole model"
     assert 100 * _MIB <= values["reserved"] == 1024 * _MIB - values["after"]
+
+
+def test_the_unused_reserve_is_for_the_next_tensors(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """On one GPU PyTorch allocates the reserve, which lowers the figure only as it is used."""
+    profile = write_profile(_PROFILE)
+    out = run_on_card(_RESERVED, profile, frameworks=("torch",), CUDA_VISIBLE_DEVICES="0")
+    assert out.code == 0, out.log
+    assert out.values["reserved"] == (512 + 2) * _MIB, "from the start"
+    assert out.values["sizes"] == [1024 * _MIB, 924 * _MIB]

@@ -63,7 +63,7 @@ def test_torch_returns_what_no_tensor_uses(
     out = run_on_card(_IN_USE + _TORCH, profile, frameworks=("torch",), CUDA_VISIBLE_DEVICES="0")
     assert out.code == 0, out.log
     before, after, text = out.values["first"]
-    assert before - out.values["started"] == 20  # the block of the last tensor, beside the reserve
+    assert before - out.values["started"] == 20  # the block of the last tensor, next to the reserve
     assert before - after == 1024 + 2
     assert text.splitlines() == [
         f"GPU 0 (Simulated GeForce (gpuconf)): {before} MiB in use by this process before, "

@@ -91,7 +91,7 @@ def test_what_old_pythons_read() -> None:
     assert frameworks == ["tensorflow", "jax", "torch"]
     assert '"pid":7' in text  # of the lease, which the arithmetic needs
     assert '"processes":[{' not in text
-    assert len(text) < 128 * 1024 / 16  # the kernel's most for one variable, with many cards
+    assert len(text) < 128 * 1024 / 16  # the kernel's most for one variable, with many GPUs
 
 
 @pytest.mark.parametrize(

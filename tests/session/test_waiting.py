@@ -17,7 +17,7 @@ from tests.planner.cards import asking, card, machine
 
 
 class Machine:
-    """A machine whose card 0 has so much free at each look, with a clock that sleeping moves."""
+    """A machine whose GPU 0 has so much free at each look, with a clock that sleeping moves."""
 
     def __init__(self, *free_mib: int) -> None:
         self._free: Iterator[int] = iter([*free_mib, *[free_mib[-1]] * 10_000])
@@ -42,7 +42,7 @@ class Machine:
 
 
 def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan is of the moment the card is free; a line when it begins to wait, and one after."""
+    """The plan is of the moment the GPU is free; a line when it begins to wait, and one after."""
     machine = Machine(500, 500, 500, 9000)
     made = machine.wait(asking(4096, "wait", 600.0))
     assert made.gpus[0].limit_bytes == (9000 - 512) * MIB
@@ -65,7 +65,7 @@ def test_waiting_gives_up_when_its_time_is_over(capsys: pytest.CaptureFixture[st
 
 
 def test_a_shortage_that_no_waiting_can_end_is_told_at_once() -> None:
-    """More than the card, or than the profile's own limit lets it take: nobody waits for that."""
+    """More than the GPU, or than the profile's own limit lets it take: nobody waits for that."""
     for profile in (asking(20000, "wait", 600.0), _beyond_its_own_limit()):
         machine = Machine(500)
         with pytest.raises(ShortageError):

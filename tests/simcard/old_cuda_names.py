@@ -25,7 +25,7 @@ _HEAD = """\
 
 
 def undefined_names(tensorflow: Path) -> set[str]:
-    """The functions of those libraries that the libraries below ``tensorflow`` ask for."""
+    """The functions of those libraries that the libraries below ``tensorflow`` request."""
     command = ["nm", "-D", "--undefined-only", *map(str, tensorflow.rglob("*.so*"))]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     names = (line.split()[-1].partition("@")[0] for line in listed.splitlines() if " U " in line)
@@ -38,7 +38,7 @@ def defined_names() -> set[str]:
 
 
 def main(folders: list[str]) -> None:
-    """Write the file; what several wheels ask for stands there once."""
+    """Write the file; what several wheels request stands there once."""
     names = {name for folder in folders for name in undefined_names(Path(folder))}
     listed = textwrap.fill(" ".join(sorted(names - defined_names())), 100)
     NAMES.write_text(f"{_HEAD}{listed}\n", encoding="utf-8")

@@ -36,7 +36,7 @@ def _environ(cache: Path, **changes: str) -> dict[str, str]:
 
 
 def _compiler(path: Path) -> Path:
-    """A compiler that makes what it is asked for: the last word after -o."""
+    """A compiler that makes what is requested: the last word after -o."""
     lines = ['while [ "$1" != -o ]; do [ -n "$1" ] || exit 0; shift; done', 'echo built > "$2"']
     return _script(path, "#!/bin/sh\n" + "\n".join(lines) + "\n")
 
@@ -79,7 +79,7 @@ def test_a_version_that_was_not_tried_is_refused(
 def test_a_tensorflow_without_gpu_support_is_refused(
     tmp_path: Path, wheel: InstalledTensorFlow
 ) -> None:
-    """tensorflow-cpu has none of the code that a simulated card runs."""
+    """tensorflow-cpu has none of the code that a simulated GPU runs."""
     (wheel.folder / "python" / "platform" / "build_info.py").write_text("build_info = {}\n")
     with pytest.raises(BackendError, match="no GPU support"):
         build_bridge(wheel, environ=_environ(tmp_path))

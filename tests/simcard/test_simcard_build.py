@@ -36,7 +36,7 @@ def test_a_missing_compiler_is_named_with_what_to_install(tmp_path: Path) -> Non
 
 
 def test_a_compiler_named_in_cc_that_is_not_there_is_said(tmp_path: Path) -> None:
-    """$CC is never passed over in favour of another compiler."""
+    """$CC is never passed over in favor of another compiler."""
     with pytest.raises(MissingDependencyError, match=r"\$CC is 'no-such-cc'"):
         build_libraries(environ=_environ(tmp_path, CC="no-such-cc"))
 
@@ -51,7 +51,7 @@ def test_cc_may_hold_options(tmp_path: Path) -> None:
 
 
 def test_other_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A simulated card is shared libraries and LD_LIBRARY_PATH: Linux only, and it says so."""
+    """A simulated GPU is shared libraries and LD_LIBRARY_PATH: Linux only, and it says so."""
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(BackendError, match="needs Linux, and this is darwin"):
         build_libraries(environ=_environ(tmp_path))
@@ -94,7 +94,7 @@ def test_another_source_is_another_build(tmp_path: Path) -> None:
 @needs_compiler
 @pytest.mark.nightly
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
-    """Builders that race all get the same whole folder, and leave nothing beside it."""
+    """Builders that race all get the same whole folder, and leave nothing next to it."""
     environ = _environ(tmp_path, PYTHONPATH=":".join(sys.path))
     code = "from gpuconf.simcard import build_libraries; print(build_libraries())"
 
@@ -119,7 +119,7 @@ def test_a_compile_error_shows_the_compilers_last_lines(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_sonames_are_those_asked_for(libraries: Path) -> None:
-    """The dynamic linker knows each library by the name that TensorFlow asks for."""
+    """The dynamic linker knows each library by the name that TensorFlow requests."""
     for library in LIBRARIES:
         assert library.soname.encode() + b"\0" in (libraries / library.soname).read_bytes()
 

@@ -66,7 +66,7 @@ def test_an_impossible_card_is_refused(
     said: str,
     option: str,
 ) -> None:
-    """A spec that no card could have raises with the rule and a way out, and leaves no file."""
+    """A spec that no GPU could have raises with the rule and a way out, and leaves no file."""
     with pytest.raises(UsageError, match=said) as caught:
         create_card(tmp_path / "card", spec)
     assert list(tmp_path.iterdir()) == []
@@ -79,7 +79,7 @@ def test_an_impossible_card_is_refused(
 
 
 def test_an_existing_file_is_never_overwritten(card: Card) -> None:
-    """Making a card where one is says so, and leaves the one that is there alone."""
+    """Making a GPU where one is says so, and leaves the one that is there alone."""
     before = card.describe()
     with pytest.raises(UsageError, match="exists already"):
         create_card(card.path, CardSpec(total_bytes=GIB))
@@ -105,7 +105,7 @@ def test_a_missing_file_is_named(libraries: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_named(libraries: Path, tmp_path: Path) -> None:  # noqa: ARG001
-    """A card is not made in a folder that is not there; the hint makes the folder."""
+    """A GPU is not made in a folder that is not there; the hint makes the folder."""
     folder = tmp_path / "no where"
     with pytest.raises(BackendError, match="No such file") as caught:
         create_card(folder / "card", CardSpec())
@@ -123,7 +123,7 @@ def test_what_the_system_refuses_is_shown(libraries: Path, tmp_path: Path) -> No
 def test_the_environment_is_a_changed_copy(card: Card) -> None:
     """Only three variables change, the linker's paths are kept behind, the base is untouched.
 
-    The ledger of leases is the card's own: another card file's GPUs have the same UUIDs.
+    The ledger of leases is the GPU's own: another card file's GPUs have the same UUIDs.
     """
     base = {"A": "1", "LD_LIBRARY_PATH": "/opt/lib"}
     made = card.environment(base)
@@ -148,7 +148,7 @@ def test_a_simulated_card_leaves_nothing_behind(libraries: Path) -> None:  # noq
 
 
 def test_the_desktop_can_grow_and_shrink(card: Card) -> None:
-    """Another program's use can change under way, on one GPU, within the card."""
+    """Another program's use can change under way, on one GPU, within the GPU."""
     card.set_desktop_bytes(11264 * MIB)
     assert card.free_bytes() == 0
     card.set_desktop_bytes(0)
@@ -165,7 +165,7 @@ def test_cards_of_killed_owners_are_swept(libraries: Path, start: Start) -> None
     """SIGKILL leaves a card file; the next one removes it, but no living one's and none in use."""
     code = (
         "import os, sys; from gpuconf.simcard import *\n"
-        "with simulated_card(CardSpec()) as card:\n"
+        "with simulated_card(CardSpec()) as GPU:\n"
         "    print(card.path, flush=True); sys.stdin.read()\n"
     )
     owners = [start([sys.executable, "-c", code], os.environ) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""``python -m gpuconf.simcard``: exit codes, signals, sharing a card, and manners."""
+"""``python -m gpuconf.simcard``: exit codes, signals, sharing a GPU, and manners."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_kept_card_must_fit_the_options(tmp_path: Path) -> None:
 
 
 def test_env_prints_lines_for_a_shell(tmp_path: Path) -> None:
-    """A shell that evals them is on the card."""
+    """A shell that evals them is on the GPU."""
     card = f"--total 1GiB --context 0B --card {tmp_path}/card"
     script = (
         f'eval "$({sys.executable} -m gpuconf.simcard env {card})" '
@@ -116,7 +116,7 @@ def test_env_prints_lines_for_a_shell(tmp_path: Path) -> None:
 
 
 def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
-    """The card's name, what is used and by whom."""
+    """The GPU's name, what is used and by whom."""
     file = tmp_path / "card"
     show = f"{sys.executable} -m gpuconf.simcard show {file}"
     code = (

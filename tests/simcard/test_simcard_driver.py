@@ -53,7 +53,7 @@ def test_cuda_visible_devices(two_cards: Card) -> None:
     """
     gpus = tuple(Gpu(index, two_cards.uuid(index), "a card") for index in (0, 1))
     spellings = [spelled(each, gpus[1].uuid or "") for each in SPELLINGS["real GPU"]]
-    spellings += [value for value, _ in SPELLINGS["four cards"]]
+    spellings += [value for value, _ in SPELLINGS["four GPUs"]]
     spellings += ["GPU-01,GPU-00", "GPU-01,GPU-0151", "1,GPU-00"]
     environ = two_cards.environment(os.environ)
     environ.pop("CUDA_VISIBLE_DEVICES", None)
@@ -100,7 +100,7 @@ def test_a_pid_used_again_is_another_process(card: Card, start_client: StartClie
 
 @pytest.mark.slow
 def test_twenty_starts_leave_no_slot(card: Card, run_client: RunClient) -> None:
-    """Processes that end without freeing anything do not fill the card."""
+    """Processes that end without freeing anything do not fill the GPU."""
     for _ in range(20):
         assert run_client(card, "cuda.enter(); print(cuda.allocate(9000 * MIB)[0])").stdout == "0\n"
     assert (card.used_bytes(), card.processes()) == (1945 * MIB, ())
@@ -108,7 +108,7 @@ def test_twenty_starts_leave_no_slot(card: Card, run_client: RunClient) -> None:
 
 @pytest.mark.slow
 def test_a_killed_holder_of_the_lock_stops_nobody(card: Card, start_client: StartClient) -> None:
-    """Processes killed at random moments of allocating neither block the card nor leak."""
+    """Processes killed at random moments of allocating neither block the GPU nor leak."""
     code = "cuda.enter()\nwhile True: cuda.free(cuda.allocate(MIB)[1])"
     for _ in range(15):
         child = start_client(card, code)
@@ -150,7 +150,7 @@ def test_a_context_can_cost_memory(libraries: object, run_client: RunClient) -> 
 
 def test_no_card_file_is_no_gpu_and_says_so(card: Card, run_client: RunClient) -> None:
     """Without a card file, or with a wrong one, there is no device, and stderr tells why."""
-    for value, said in (("", "is not set"), ("/nowhere", "No such file"), (__file__, "no card")):
+    for value, said in (("", "is not set"), ("/nowhere", "No such file"), (__file__, "no GPU")):
         done = run_client(card, "print(cuda.started)", GPUCONF_SIMCARD_FILE=value)
         assert done.stdout == f"{NO_DEVICE}\n"
         assert said in done.stderr

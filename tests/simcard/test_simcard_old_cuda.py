@@ -68,7 +68,7 @@ def _compile(folder: Path, *words: str) -> None:
 
 @needs_compiler
 def test_an_old_program_has_the_cards_memory(card: Card, old_program: Path, start: Start) -> None:
-    """Linked by soname, symbol version and BIND_NOW, it starts, allocates and is on the card."""
+    """Linked by soname, symbol version and BIND_NOW, it starts, allocates and is on the GPU."""
     child = start([str(old_program)], card.environment(os.environ))
     free_mib = (STORY.total_bytes - STORY.used_bytes - GIB) // MIB
     assert child.read_line() == f"9000 2 0 {free_mib} 15"

@@ -1,4 +1,4 @@
-"""The simulated card in a process that runs out of something else: descriptors, address space."""
+"""The simulated GPU in a process that runs out of something else: descriptors, address space."""
 
 from __future__ import annotations
 

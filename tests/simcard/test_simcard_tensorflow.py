@@ -1,4 +1,4 @@
-"""Real TensorFlow on a simulated card: its GPU device and BFC allocator are the real ones.
+"""Real TensorFlow on a simulated GPU: its GPU device and BFC allocator are the real ones.
 
 Each test starts TensorFlow once or a few times (some 3 s each) and asserts a lot.  TensorFlow
 waits 10 s before an out-of-memory error and offers no way to shorten that, so only one test
@@ -26,7 +26,7 @@ _CREATED = re.compile(
     r"Created device \S+GPU:(\d+) with (\d+) MB memory: .*pci bus id: ([0-9a-f:.]+), "
     r"compute capability: ([0-9.]+)"
 )
-# What a program needs to see the card as another program would: through NVML.
+# What a program needs to see the GPU as another program would: through NVML.
 _NVML = """
 import ctypes, json, os
 import tensorflow as tf
@@ -153,7 +153,7 @@ def test_a_session_takes_its_fraction_of_the_total(card: Card, run_tensorflow: R
 def test_a_fraction_beyond_what_is_free_fails_and_is_retried(
     card: Card, run_tensorflow: RunClient
 ) -> None:
-    """0.9 of a busy card: the message of the issue, to the byte, and then nine tenths of it.
+    """0.9 of a busy GPU: the message of the issue, to the byte, and then nine tenths of it.
 
     Old TensorFlow writes 9.90G, 2.15 and later 9.90GiB; 2.21 puts a status before the error.
     """
@@ -173,7 +173,7 @@ def test_a_fraction_beyond_what_is_free_fails_and_is_retried(
 
 
 def test_growth_takes_memory_step_by_step(card: Card, run_tensorflow: RunClient) -> None:
-    """With growth the card's use follows the program's, in BFC's doubling regions."""
+    """With growth the GPU's use follows the program's, in BFC's doubling regions."""
     done = run_tensorflow(
         card,
         _NVML
@@ -199,7 +199,7 @@ def test_a_cap_with_growth_ends_in_a_true_out_of_memory_error(
     card: Card, run_tensorflow: RunClient
 ) -> None:
     """A logical device with TF_FORCE_GPU_ALLOW_GROWTH=true grows up to its limit and no further;
-    the error is TensorFlow's own, and the program goes on."""
+    the error is TensorFlow's own, and the program continues."""
     done = run_tensorflow(
         card,
         _NVML
@@ -232,7 +232,7 @@ def test_two_processes_compete_and_a_killed_one_gives_way(
     card: Card, tensorflow_python: str, run_tensorflow: RunClient, start: Start
 ) -> None:
     """The first takes all it may; the second gets what is left of the rest; after SIGKILL the
-    card is as before, and twenty starts in all leave no slot (the bare driver's test)."""
+    GPU is as before, and twenty starts in all leave no slot (the bare driver's test)."""
     greedy = "import tensorflow as tf; x = tf.zeros([1]); print('ready', flush=True); input()"
     first = start([tensorflow_python, "-c", greedy], card.environment(os.environ))
     assert first.read_line() == "ready"

@@ -1,4 +1,4 @@
-"""PyTorch's and JAX's own memory code on a simulated card, each alone and beside TensorFlow."""
+"""PyTorch's and JAX's own memory code on a simulated GPU, each alone and next to TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is added to a card for PyTorch and JAX: stand-ins for a wheel's imports, and preloads."""
+"""What is added to a GPU for PyTorch and JAX: stand-ins for a wheel's imports, and preloads."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_every_import_is_there_and_what_the_card_lacks_refuses_by_name(
         done.stderr
     )
     assert done.stderr.splitlines() == [
-        f"gpuconf simulated card: no {name} here, it returns an error"
+        f"gpuconf simulated GPU: no {name} here, it returns an error"
         for name in ("cudaSpecial", "ncclSend", "cublasGemmEx")
     ]
     skipped = _ask(wheel, card, folder, GPUCONF_SIMCARD_KERNELS="skip")
@@ -97,7 +97,7 @@ def test_every_import_is_there_and_what_the_card_lacks_refuses_by_name(
 def _ask(
     wheel: Path, card: Card, folder: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """What the functions of the wheel return on the card."""
+    """What the functions of the wheel return on the GPU."""
     environ = card.environment(os.environ, wheels=WheelSupport(folder))
     command = [sys.executable, "-c", _CALLS, str(wheel / "lib" / "libtorch_cuda.so")]
     return run_with(command, {**environ, **variables})
@@ -146,7 +146,7 @@ def test_nvidias_wheels_do_not_come_first(tmp_path: Path, wheel: Path) -> None:
 
 
 def test_what_is_added_stands_before_what_was_there(card: Card) -> None:
-    """The wheel's stand-ins come before the card's, and a preload is named once."""
+    """The wheel's stand-ins come before the GPU's, and a preload is named once."""
     wheels = WheelSupport(Path("/stand-ins"), ("libgpuconf_a.so", "libgpuconf_b.so"))
     base = {"LD_LIBRARY_PATH": "/mine", "LD_PRELOAD": "libmine.so:libgpuconf_a.so"}
     made = card.environment(base, wheels=wheels)

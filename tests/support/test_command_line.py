@@ -1,4 +1,4 @@
-"""What all our command lines share: words that are refused, sizes, and the file of a picture."""
+"""What all our command lines share: words that are refused, sizes, and the file of a plot."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_size() -> None:
 
 
 def test_a_picture_that_can_be_written(tmp_path: Path) -> None:
-    """PNG or SVG by the ending, large or small letters, also over a picture that is there."""
+    """PNG or SVG by the ending, large or small letters, also over a plot that is there."""
     check_picture(str(tmp_path / "a.png"))
     check_picture(str(tmp_path / "a.SVG"))
     (tmp_path / "old.png").touch()

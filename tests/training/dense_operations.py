@@ -162,7 +162,7 @@ IMAGES = {
         lambda x: tf.image.extract_patches(x, [1, 3, 3, 1], [1, 2, 2, 1], [1, 1, 1, 1], "SAME"),
         _IMAGES,
     ),
-    "colours": gradients(
+    "colors": gradients(
         lambda x: [
             tf.image.rgb_to_hsv(tf.sigmoid(x)[..., :3]),
             tf.image.flip_left_right(x),

@@ -93,7 +93,7 @@ CONTROL_FLOW = {
     ),
 }
 
-# Keras asks for cuDNN's LSTM and GRU, which the bridge computes in another order of additions;
+# Keras requests cuDNN's LSTM and GRU, which the bridge computes in another order of additions;
 # with half floats each addition rounds to 1e-3.
 _CUDNN = {
     name: case._replace(

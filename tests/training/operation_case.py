@@ -128,7 +128,7 @@ def _differentiate(
 
 
 def _weights(output: Any) -> Any:
-    """Weights between -1 and 1 for the elements of ``output``: no gradient is all the same."""
+    """Weights between -1 and 1 for the elements of ``output``: no gradient is anyway."""
     numbers = tf.cast(tf.range(tf.size(output)) % 61, "float32")
     return tf.cast(tf.reshape(tf.cos(numbers), tf.shape(output)), output.dtype)
 

@@ -1,4 +1,4 @@
-"""What the bridge cannot compute: run one of these on the card and it must say which it is."""
+"""What the bridge cannot compute: run one of these on the GPU and it must say which it is."""
 
 from __future__ import annotations
 
@@ -49,22 +49,9 @@ def _two_layers_of_cudnn() -> Any:
     )
 
 
-def _channels_first(name: str) -> Callable[[], Any]:
-    """Only a GPU's own kernels take images with their channels first."""
-
-    def x() -> Any:
-        return tf.ones([2, 4, 8, 8])
-
-    def k() -> Any:
-        return tf.ones([3, 3, 4, 2])
-
-    calls: dict[str, Callable[[], Any]] = {
-        "conv": lambda: tf.nn.conv2d(x(), k(), 1, "VALID", data_format="NCHW"),
-        "depthwise": lambda: tf.nn.depthwise_conv2d(x(), k(), [1] * 4, "VALID", data_format="NCHW"),
-        "max pool": lambda: tf.nn.max_pool2d(x(), 2, 2, "VALID", data_format="NCHW"),
-        "average pool": lambda: tf.nn.avg_pool2d(x(), 2, 2, "VALID", data_format="NCHW"),
-    }
-    return lambda: calls[name]().numpy()
+def _blocks_of_channels() -> Any:
+    """Only a GPU's own kernel takes these with their channels first."""
+    return tf.nn.depth_to_space(tf.ones([2, 4, 8, 8]), 2, data_format="NCHW").numpy()
 
 
 def _on_the_host() -> Any:
@@ -74,7 +61,7 @@ def _on_the_host() -> Any:
 
 
 def _masked_with_holes() -> Any:
-    """In a graph; eagerly Keras goes on without cuDNN."""
+    """In a graph; eagerly Keras continues without cuDNN."""
     layer = keras.layers.LSTM(3)
     mask = tf.constant([[True, False, True], [True] * 3])
     return tf.function(lambda x: layer(x, mask=mask))(tf.ones([2, 3, 4])).numpy()
@@ -130,21 +117,11 @@ def _cudnn(lengths: list[int], cell: tuple[int, ...] = (1, 2, 2)) -> Callable[[]
     return run
 
 
-def _dilated_volume() -> Any:
-    images, kernel = tf.ones([1, 5, 5, 5, 1]), tf.ones([3, 3, 3, 1, 1])
-    return tf.nn.conv3d(images, kernel, [1] * 5, "SAME", dilations=[1, 2, 2, 2, 1]).numpy()
-
-
-_FIRST = ("NHWC",)
 REFUSED = {
     "CTC loss of cuDNN": Refused(_on_gpu(_ctc), ("CTCLossV2",)),
     "two layers in one CudnnRNNV3": Refused(_on_gpu(_two_layers_of_cudnn), ("CudnnRNNV3",)),
-    "channels first: convolution": Refused(_channels_first("conv"), _FIRST),
-    "channels first: depthwise": Refused(_channels_first("depthwise"), _FIRST),
-    "channels first: max pool": Refused(_channels_first("max pool"), _FIRST),
-    "channels first: average pool": Refused(_channels_first("average pool"), _FIRST),
+    "channels first: depth to space": Refused(_blocks_of_channels, ("DepthToSpace",)),
     "a mask with holes, cuDNN": Refused(_masked_with_holes, ("right-padded",)),
-    "dilations in 3 dimensions": Refused(_dilated_volume, ("cannot compute Conv3D",)),
     "a stride of 0": Refused(_gradient_of_input(strides=(1, 0, 0, 1)), ("from 1 up",)),
     "a gradient of another shape": Refused(
         _gradient_of_input(gradient=(1, 9, 9, 4)), ("does not fit",)

@@ -1,4 +1,4 @@
-"""The simulated card computes what the CPU computes: operations, gradients, whole trainings.
+"""The simulated GPU computes what the CPU computes: operations, gradients, whole trainings.
 
 This folder mirrors no module: it holds what `make models` shows (benchmarks/training/) against
 the bridge, with a smaller choice of models and a larger one of operations.
@@ -32,7 +32,7 @@ _RUN = Path(__file__).with_name("run_operations.py")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_and_its_gradient(operations: BothSides, name: str) -> None:
     """Eagerly and in a graph, to the last bit or the tolerance that the table gives reasons for;
-    results that belong on the card were there (see run_operations)."""
+    results that belong on the GPU were there (see run_operations)."""
     on_cpu, on_card = operations.on_cpu[name], operations.on_card[name]
     assert (on_cpu.error, on_card.error) == (None, None)
     found = agreement(on_cpu.arrays, on_card.arrays)
@@ -40,7 +40,7 @@ def test_an_operation_and_its_gradient(operations: BothSides, name: str) -> None
 
 
 def test_every_tolerance_has_a_reason() -> None:
-    """A table in which anything goes proves nothing: most cases ask for equal bits."""
+    """A table in which anything goes proves nothing: most cases request equal bits."""
     lenient = [case for case in OPERATIONS.values() if case.tolerance]
     assert all(case.reason for case in lenient)
     assert len(lenient) < len(OPERATIONS) / 5
@@ -53,7 +53,7 @@ def test_every_tolerance_has_a_reason() -> None:
 )
 def test_a_training(trainings: BothSides, name: str) -> None:
     """The same losses, weights and predictions, as docs/trained-models.md counts them; variables,
-    outputs and most nodes on the card, and its memory used (see train_models)."""
+    outputs and most nodes on the GPU, and its memory used (see train_models)."""
     row = Row(TRAININGS[name], trainings.on_cpu[name], trainings.on_card[name], None)
     assert row.errors == []
     assert row.agrees, row.agreement
@@ -65,7 +65,7 @@ def test_a_training(trainings: BothSides, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_bridged_is_refused_by_name(refusals: dict[str, Result], name: str) -> None:
-    """Never a wrong number, never an end without a word: an error that names the operation or
+    """Never a wrong number, never a silent end: an error that names the operation or
     the reason, and the process lives on."""
     error = refusals[name].error
     assert error is not None, "it came back, with whatever numbers"
@@ -75,7 +75,7 @@ def test_what_cannot_be_bridged_is_refused_by_name(refusals: dict[str, Result], 
 
 @pytest.mark.slow
 def test_a_card_that_is_not_there_is_no_card(tmp_path: Path) -> None:
-    """A table of CPU runs cannot pass for the card's: without a GPU that side does not run."""
+    """A table of CPU runs cannot pass for the GPU's: without a GPU that side does not run."""
     cpu = stages.comparable_cpu({**os.environ, warm.VARIABLE: "1"})
     no_card = Stage(CARD, {**cpu.environ, SIDE_VARIABLE: CARD})
     name = "einsum"

@@ -1,4 +1,4 @@
-"""Whole Keras trainings that share one simulated card; this mirrors no module.
+"""Whole Keras trainings that share one simulated GPU; this mirrors no module.
 
 Without gpuconf the second one fails: tests/acceptance, and tests/commands/cli/test_demo_command.py.
 """
@@ -65,13 +65,13 @@ report(both=losses(tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"])))
 
 @pytest.fixture(scope="module")
 def bridge() -> dict[str, str]:
-    """The variables with which TensorFlow computes on the card."""
+    """The variables with which TensorFlow computes on the GPU."""
     environ = {VARIABLE: str(bridge_for_command([sys.executable]))}
     return {**environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
 def test_two_fits_with_half_card(card: Card, start: Start, bridge: dict[str, str]) -> None:
-    """With the line on top both train at the same time, each below its part of the card.
+    """With the line on top both train at the same time, each below its part of the GPU.
 
     One that is killed in the middle gives its memory back, as one that ends does.
     """
@@ -96,7 +96,7 @@ def test_two_fits_with_half_card(card: Card, start: Start, bridge: dict[str, str
 def test_mirrored_over_the_virtual_pair(
     card: Card, run_tensorflow: RunClient, bridge: dict[str, str]
 ) -> None:
-    """Two logical devices of one card, each with its copy of the weights, train as one does."""
+    """Two logical devices of one GPU, each with its copy of the weights, train as one does."""
     done = run_tensorflow(card, _MIRRORED, **bridge, GPUCONF_PROFILE="virtual-pair")
     (of_one, one), (of_both, both) = reported(done.stdout).values()
     assert (one, both) == (["GPU:0"], ["GPU:0", "GPU:1"])

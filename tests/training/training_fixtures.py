@@ -1,4 +1,4 @@
-"""Everything trained and computed once on the CPU and once on the simulated card.
+"""Everything trained and computed once on the CPU and once on the simulated GPU.
 
 A few processes for the whole session, because each waits some seconds for TensorFlow: the same
 two sides as `make models` has, without its one-at-a-time execution of nodes.
@@ -26,7 +26,7 @@ _HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def card_side() -> Iterator[Stage]:
-    """A simulated card with the bridge for this Python's TensorFlow."""
+    """A simulated GPU with the bridge for this Python's TensorFlow."""
     if shutil.which("c++") is None:
         pytest.skip("there is no C++ compiler named c++")
     with stages.card(os.environ) as stage:
@@ -37,7 +37,7 @@ def card_side() -> Iterator[Stage]:
 def operations(
     card_side: Stage, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> BothSides:
-    """The operations that this run asks for."""
+    """The operations that this run requests."""
     names, program = _wanted(request, OPERATIONS), _HERE / "run_operations.py"
     return _on_both(card_side, program, names, tmp_path_factory.mktemp("operations"))
 
@@ -46,14 +46,14 @@ def operations(
 def trainings(
     card_side: Stage, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> BothSides:
-    """Those of ``TRAINED`` that this run asks for."""
+    """Those of ``TRAINED`` that this run requests."""
     names, program = _wanted(request, TRAINED), _HERE / "run_trainings.py"
     return _on_both(card_side, program, names, tmp_path_factory.mktemp("trainings"))
 
 
 @pytest.fixture(scope="session")
 def refusals(card_side: Stage, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Result]:
-    """What came of the operations that must be refused, on the card."""
+    """What came of the operations that must be refused, on the GPU."""
     program = _HERE / "refused_operations.py"
     stage = card_side._replace(environ={**card_side.environ, warm.VARIABLE: "1"})
     return stages.run_cases(stage, program, list(REFUSED), tmp_path_factory.mktemp("refusals"))

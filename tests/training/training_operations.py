@@ -158,7 +158,7 @@ def _where(session: Any, variable: Any) -> Any:
 
 
 def _legacy_keras() -> Outputs:
-    """tf_keras: its LSTM asks for cuDNN in another way, through a defun."""
+    """tf_keras: its LSTM requests cuDNN in another way, through a defun."""
     import tf_keras
 
     tf_keras.utils.set_random_seed(SEED)

@@ -1,6 +1,6 @@
 """JAX's GPU client, created with the plan's fraction regardless of what the script set before.
 
-Two functions are wrapped (private names of jax 0.4.30 to 0.10.2):
+Two functions are wrapped (private names of jax 0.4.30 to 0.12.0.1):
 
 - ``xla_bridge.discover_pjrt_plugins`` finds the CUDA plugin.  That initializes CUDA, so the visible
   GPUs must be set before; it also reads XLA's variables.
@@ -123,7 +123,7 @@ class _Watch:
             self._source.record(setting)
             if setting.why_not and (void is None or void != voided_cap(os.environ)):
                 say(str(setting))  # effects of the variables were already reported with the plan
-        self._new_clients.append(lambda: take_reserve(client, plan.gpus, self._source.record, void))
+        self._new_clients.append(lambda: take_reserve(client, plan.gpus, self._source, void))
         return client
 
     def _make_backends(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -56,7 +56,7 @@ def limit_wishes(plan: Plan, baseline: Mapping[str, str], *, knows_new_name: boo
     theirs = baseline.get(name)
     if theirs and is_within(theirs, share):
         return [Change(name, theirs, "memory")]
-    gives_way = f"the plan's limit is {share:.9g} of the card" if theirs else None
+    gives_way = f"the plan's limit is {share:.9g} of the GPU" if theirs else None
     return [Change(name, f"{share:.9g}", "memory", gives_way=gives_way)]
 
 
@@ -81,14 +81,14 @@ def is_within(asked: object, share: float) -> bool:
 def voided_cap(environ: Mapping[str, str]) -> str | None:
     """Return why JAX's fraction is not a cap in ``environ``; None if it is."""
     if environ.get(_UNIFIED) in ("1", "true"):
-        return f"with {_UNIFIED} set JAX may take all of the card, and the host's memory beyond"
+        return f"with {_UNIFIED} set JAX may take all of the GPU, and the host's memory beyond"
     return _why_growing(environ) or why_no_cap(environ.get(ALLOCATOR, ""))
 
 
 def _why_growing(environ: Mapping[str, str]) -> str | None:
     """Return why a policy in ``XLA_FLAGS`` allows more than the fraction, which it overrides.
 
-    Without an end, ``0.75`` or ``0.75+``, it may allow all of the card; ``0.3-0.35`` ends at 0.35
+    Without an end, ``0.75`` or ``0.75+``, it may allow all of the GPU; ``0.3-0.35`` ends at 0.35
     (xla/pjrt/plugin/xla_gpu/xla_gpu_allocator_config.h).  JAX up to 0.12 does not know the flag.
     """
     policy = _POLICY.search(environ.get("XLA_FLAGS", ""))
@@ -98,7 +98,7 @@ def _why_growing(environ: Mapping[str, str]) -> str | None:
     end = policy[1].partition("-")[2]
     if is_within(fraction, 1) and is_within(end, float(fraction)):
         return None
-    return f"with {policy[0]} in XLA_FLAGS JAX may take {end or 'all'} of the card"
+    return f"with {policy[0]} in XLA_FLAGS JAX may take {end or 'all'} of the GPU"
 
 
 def why_no_cap(allocator: str) -> str | None:

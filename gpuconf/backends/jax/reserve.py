@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gpuconf.backends import reserve
-from gpuconf.basics.setting import Setting
+from gpuconf.backends.interface import PlanSource
 from gpuconf.planner import GpuPlan
 
 
 def take_reserve(
-    client: Any, gpus: Sequence[GpuPlan], record: Callable[[Setting], None], why_not: str | None
+    client: Any, gpus: Sequence[GpuPlan], source: PlanSource, why_not: str | None
 ) -> None:
-    """Take the reserve of each GPU of ``client``, in which JAX can already compute.
+    """Take the reserve of each GPU of the new ``client``, in which JAX can already compute.
 
     ``why_not`` is the reason if the client's allocator has no pool.
     """
     jax: Any = sys.modules["jax"]
+    if why_not is None and not hasattr(jax, "ffi"):
+        why_not = "it is allocated with jax.ffi, which came with JAX 0.5"
 
     def allocate(size_bytes: int) -> None:
-        # XLA allocates the result and runs no kernel.  jax.ffi came with JAX 0.5.
+        # XLA allocates the result and runs no kernel.
         shape = jax.ShapeDtypeStruct((size_bytes,), "uint8")
         with jax.ensure_compile_time_eval(), jax.default_device(device):
             jax.ffi.ffi_call("AllocateBuffer", shape)()
 
     for device in client.local_devices():
         number = getattr(device, "local_hardware_id", device.id)
-        if number is None or number >= len(gpus) or not reserve.is_due(gpus[number], "jax"):
+        if number is None or number >= len(gpus):
+            continue
+        if not source.claim_reserve(gpus[number], "jax", again=True):
             continue
         size = gpus[number].preallocated_bytes
         if why_not is None:
@@ -36,4 +40,4 @@ def take_reserve(
             limit_bytes = (device.memory_stats() or {}).get("bytes_limit", 2 * size)
             size = min(size, limit_bytes - reserve.FIRST_REGION_BYTES)
         sizes = reserve.region_sizes(size)
-        reserve.take(f"jax cuda:{number}", sizes, allocate, record, why_not=why_not)
+        reserve.take(f"jax cuda:{number}", sizes, allocate, source.record, why_not=why_not)

@@ -67,7 +67,7 @@ def _assign(tf: Any, physical: list[Any], plan: Plan) -> tuple[list[Any], list[G
     """Return the TensorFlow GPUs that the plan uses, and the plan of each.
 
     CUDA_VISIBLE_DEVICES makes the orders equal, unless only CUDA knows how it numbers unequal
-    cards; those are matched by name.
+    GPUs; those are matched by name.
     """
     if plan.hides_gpus:
         return [], []
@@ -84,7 +84,7 @@ def _assign(tf: Any, physical: list[Any], plan: Plan) -> tuple[list[Any], list[G
 
 
 def _card_name(tf: Any, device: Any) -> str | None:
-    """Return the card's name from CUDA; the query creates no device."""
+    """Return the GPU's name from CUDA; the query creates no device."""
     name: str | None = tf.config.experimental.get_device_details(device).get("device_name")
     return name
 

@@ -1,22 +1,12 @@
 """Wrappers that route every way of creating TensorFlow GPU devices through the plan.
 
 tf.config alone does not keep a script within a plan (tests/backends and tests/acceptance show each
-case):
-
-- ``device_lib.list_local_devices``, and with it ``tf.test.gpu_device_name`` and
-  ``tf.test.is_gpu_available``, create the devices with default options, and the first caller wins;
-- ``tf.compat.v1.Session(config=…)`` has its own GPU options, and ``tf.distribute.Server`` has
-  default ones;
-- ``set_memory_growth``, which half of all scripts call, raises ValueError on a device with a
-  memory limit;
-- a script's own ``set_logical_device_configuration`` replaces the plan's.
-
-So the functions below are wrapped.  Each wrapper applies the plan and reports what it changed; the
-actual limit of the device is read back afterwards.
+case): ``list_local_devices``, sessions and servers create devices with their own options, the first
+caller wins, and ``set_memory_growth`` raises ValueError on a device with a memory limit.  Each
+wrapper applies the plan and reports what it changed; the actual limit is read back afterwards.
 
 The plan is bound and applied to tf.config when TensorFlow first lists its GPUs, in the process that
-lists them.  Listing initializes CUDA, and a process that has initialized CUDA cannot fork workers
-that use it.
+lists them, because a process that has initialized CUDA cannot fork workers that use it.
 """
 
 from __future__ import annotations
@@ -30,11 +20,13 @@ from typing import Any
 
 from gpuconf.backends import keras_backend
 from gpuconf.backends.interface import PlanSource
-from gpuconf.backends.tensorflow import devices, readback, reserve
+from gpuconf.backends.tensorflow import devices, readback
 from gpuconf.backends.tensorflow.environment import GROWTH
+from gpuconf.backends.tensorflow.made_devices import MadeDevices
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
+from gpuconf.backends.tensorflow.reserve import take_reserve
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
-from gpuconf.basics.callsite import CallSite, user_call_site
+from gpuconf.basics.callsite import user_call_site
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
 from gpuconf.basics.units import MIB
@@ -47,9 +39,8 @@ class Guards:
 
     ``source`` may be replaced until devices exist; None leaves TensorFlow alone.  ``plan`` is the
     bound plan, None until then, and ``physical`` holds its entry for each of TensorFlow's GPUs.
-    ``devices_made_at`` is the line of user code that created the first GPU devices; None until
-    then. ``waits_for_listing`` is False if we cannot detect when TensorFlow lists its GPUs, so that
-    the plan must not wait for it.  ``is_configuring`` is True while the plan itself is applied to
+    ``waits_for_listing`` is False if we cannot detect when TensorFlow lists its GPUs, so that the
+    plan must not wait for it.  ``is_configuring`` is True while the plan itself is applied to
     tf.config.
     """
 
@@ -57,14 +48,11 @@ class Guards:
         self._tensorflow = tensorflow
         self.source: PlanSource | None = None
         self.plan: Plan | None = None
-        self.devices_made_at: CallSite | str | None = None
+        self.devices = MadeDevices(tensorflow)
         self.physical: list[GpuPlan | None] = []
         self.waits_for_listing = True
         self.is_configured = False
         self.is_configuring = False
-        self._has_made_gpus = False
-        self._has_taken_reserve = False
-        self._is_orphan = False
         self._hidden_at_start = False
         self._has_left_gpus = False  # to other programs, because the program itself had hidden them
         self._settings = ProgramSettings(tensorflow)
@@ -102,10 +90,9 @@ class Guards:
     def after_fork(self) -> None:
         """In a forked child, create and bind everything in the child that does not exist yet."""
         self.is_configuring = False
-        if self.devices_made_at is None:
+        if self.devices.made_at is None:
             self.is_configured = False
-        else:
-            self._is_orphan = self._has_made_gpus
+        self.devices.after_fork()
 
     def _wrap(self, place: str, name: str, wrapper: Callable[..., Any]) -> bool:
         """Wrap ``name`` of ``module`` or ``module:class``; return False if it does not exist."""
@@ -196,24 +183,25 @@ class Guards:
         backend = keras_backend.elsewhere()
         if backend is not None:
             devices.hide(self._tensorflow, self.record)
-            say(f"Keras computes on {backend}, so TensorFlow beside it sees no GPU")
+            say(f"Keras computes on {backend}, so TensorFlow next to it sees no GPU")
         return backend is not None
 
     # --- ways to create devices -----------------------------------------------------------------
 
     def _ensure_initialized(self, original: Callable[..., Any], context: Any) -> Any:
         if context._initialized:  # a plain attribute since TF 2.0; this is the hot path
-            if self._is_orphan:
-                self._report_orphan()
+            if self.devices.is_orphan:
+                self.devices.report_orphan()
             return original(context)
         self._about_to_make_devices(are_hidden=self._settings.has_hidden_all)
         physical = context.list_physical_devices("GPU")
         self._use([physical.index(device) for device in context.get_visible_devices("GPU")])
         result = original(context)
-        options = context.config.gpu_options
-        self._made_devices(lambda: readback.of_context(context), options)
-        if self._tensorflow.compat.v1.executing_eagerly_outside_functions():
-            self._take_reserve(lambda: readback.of_context(context), context.config)
+        read_limits = functools.partial(readback.of_context, context)
+        self._made_devices(read_limits, context.config.gpu_options)
+        tf, source = self._tensorflow, self.source
+        if source is not None and tf.compat.v1.executing_eagerly_outside_functions():
+            take_reserve(tf, read_limits, context.config, self._planned(), source)
         return result
 
     def _session_init(
@@ -236,8 +224,11 @@ class Guards:
         self._use_listed(config.gpu_options)
         result = original(session, target, graph, config)
         if not target:  # devices on another machine do not concern us
-            self._made_devices(lambda: readback.of_session(session), config.gpu_options)
-            self._take_reserve(lambda: readback.of_session(session), config, in_session=True)
+            read_limits = functools.partial(readback.of_session, session)
+            self._made_devices(read_limits, config.gpu_options)
+            if self.source is not None:
+                gpus, tf = self._planned(), self._tensorflow
+                take_reserve(tf, read_limits, config, gpus, self.source, in_session=True)
         return result
 
     def _list_devices(self, original: Callable[..., Any], serialized: Any = None) -> Any:
@@ -338,7 +329,7 @@ class Guards:
         return held
 
     def _about_to_make_devices(self, *, are_hidden: bool = False) -> None:
-        if self.devices_made_at is None:
+        if self.devices.made_at is None:
             is_computing_elsewhere = keras_backend.elsewhere() is not None
             self._bind(only_lists=is_computing_elsewhere or are_hidden or self.is_configuring)
             self._has_left_gpus = are_hidden
@@ -347,14 +338,17 @@ class Guards:
             self.source.bind(self._hold_sessions)
             self._has_left_gpus = False
 
+    def _planned(self) -> Sequence[GpuPlan | None]:
+        """Return the plan of each of TensorFlow's GPUs, as far as known."""
+        return self.physical or (self.plan.gpus if self.plan else ())
+
     def _use_listed(self, options: Any) -> None:
         """Like :meth:`_use`, with the GPUs named in a GPUOptions."""
-        count = len(self.physical) or (len(self.plan.gpus) if self.plan else 0)
-        self._use(readback.visible_indices(options, count))
+        self._use(readback.visible_indices(options, len(self._planned())))
 
     def _use(self, indices: Sequence[int]) -> None:
         """Count this process on the TensorFlow GPUs at these indices, which it is about to use."""
-        known: Sequence[GpuPlan | None] = self.physical or (self.plan.gpus if self.plan else ())
+        known = self._planned()
         used = [known[index] for index in indices if index < len(known)]
         if self.source is not None and keras_backend.elsewhere() is None:
             self.source.use([each.gpu.uuid for each in used if each and each.gpu.uuid])
@@ -364,49 +358,9 @@ class Guards:
         if not self._has(plan):
             self.plan, self.physical = plan, []
 
-    def _report_orphan(self) -> None:
-        self._is_orphan = False
-        say(
-            f"this process was forked after TensorFlow initialized its GPUs (at "
-            f"{self.devices_made_at}), so CUDA does not work in it; use the 'spawn' start method, "
-            "or start workers before creating a tensor"
-        )
-
     def _made_devices(self, read_limits: Callable[[], dict[str, int]], options: Any) -> None:
-        if self.devices_made_at is not None or self.plan is None:
-            return
-        self.devices_made_at = user_call_site() or "an unknown line"
-        gpus: Sequence[GpuPlan | None] = self.physical or self.plan.gpus
-        try:
-            limits = read_limits()
-            self._has_made_gpus = bool(limits)
-            settings = readback.compare(limits, options, gpus)
-        except Exception as error:  # our check must never end the user's program
-            why = f"this TensorFlow did not report them: {type(error).__name__}: {error}"
-            self.record(Setting("limits read back", "yes", "no", why))
-            return
-        if self.source is not None and not self._tensorflow.config.list_physical_devices("GPU"):
-            self.source.release()  # a build without CUDA, or without its libraries
-        for setting in settings:
-            self.record(setting)
-            if setting.why_not is not None:
-                say(str(setting))
-
-    def _take_reserve(
-        self, read_limits: Callable[[], dict[str, int]], config: Any, *, in_session: bool = False
-    ) -> None:
-        """Take the plan's reserve, once per process."""
-        gpus = self.physical or (self.plan.gpus if self.plan is not None else ())
-        if self._has_taken_reserve or not any(gpu and gpu.preallocated_bytes for gpu in gpus):
-            return
-        tf, record = self._tensorflow, self.record
-        try:
-            limits = read_limits()
-            self._has_taken_reserve = bool(limits)  # a session may have hidden all GPUs
-            reserve.take_reserve(tf, limits, config, gpus, record, in_session=in_session)
-        except Exception as error:  # what we read must never end the user's program
-            self._has_taken_reserve = True
-            record(Setting("reserve", "yes", "no", f"{type(error).__name__}: {error}"))
+        if self.plan is not None and self.source is not None:
+            self.devices.check(read_limits, options, self._planned(), self.source)
 
     def _say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
         """Report and record what the script asked ``function`` for and did not get."""

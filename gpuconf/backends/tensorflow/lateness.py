@@ -38,7 +38,7 @@ def devices_exist() -> DeviceEvidence | None:
 
     The eager context's handle shows it for tensors and variables.  ``list_local_devices`` and
     similar calls leave that handle empty; then the driver shows it, because the devices hold the
-    card's primary context.
+    GPU's primary context.
     """
     from tensorflow.python.eager import context
 

@@ -53,7 +53,7 @@ def compare(
     """Return one Setting per device: the plan's limit against the actual one.
 
     ``options`` are the GPUOptions that the devices were created with, and ``gpus`` the plan of each
-    of TensorFlow's physical GPUs.  A smaller limit than planned is fine: the script may ask for
+    of TensorFlow's physical GPUs.  A smaller limit than planned is fine: the script may request
     less. Together, the devices of a GPU may have that GPU's limit, plus 1 MiB each for rounding.
     """
     settings = []

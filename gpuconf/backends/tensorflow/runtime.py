@@ -20,7 +20,7 @@ _NO_EFFECT = "A limit set now has no effect"
 
 def refuse_if_too_late() -> None:
     """Raise TooLateError if TensorFlow has created its devices, with the line that did it."""
-    made_at = None if _guards is None else _guards.devices_made_at
+    made_at = None if _guards is None else _guards.devices.made_at
     if made_at is not None:
         profile = _guards.plan.profile.name if _guards and _guards.plan else "none"
         raise TooLateError(
@@ -78,13 +78,13 @@ def release() -> None:
 
 def hold_again(source: PlanSource) -> None:
     """Bind the plan of ``source`` at the next listing, after another plan was rejected."""
-    if _guards is not None and _guards.devices_made_at is None:
+    if _guards is not None and _guards.devices.made_at is None:
         _guards.take(source)
 
 
 def is_held_with_devices() -> bool:
     """Whether TensorFlow has created its devices under our plan, so that nothing is left to do."""
-    return _guards is not None and _guards.devices_made_at is not None
+    return _guards is not None and _guards.devices.made_at is not None
 
 
 def reconsider() -> None:

@@ -13,7 +13,7 @@ from gpuconf.planner import GpuPlan, Plan
 
 
 class HeldToPlan(NamedTuple):
-    """What a script asked for and what it got, each in a few words; ``why`` is the profile's."""
+    """What a script requested and what it got, each in a few words; ``why`` is the profile's."""
 
     asked: str
     got: str
@@ -26,7 +26,7 @@ def hold_to_plan(
     """Return a copy of the ConfigProto ``config`` that gives no GPU more than the plan.
 
     ``physical`` is the plan of each of TensorFlow's GPUs, by default the plan's own.  The plan is a
-    cap: smaller values of the script are kept.  The second value lists what the script asked for
+    cap: smaller values of the script are kept.  The second value lists what the script requested
     and did not get.
     """
     held = type(config)()

@@ -1,6 +1,6 @@
 """Caps on PyTorch's caching allocator: set when CUDA is initialized, then kept and read back.
 
-torch computes the cap as a fraction of its own total for the device, which on some cards is less
+torch computes the cap as a fraction of its own total for the device, which on some GPUs is less
 than NVML's, so the fraction is computed here from torch's total.
 """
 
@@ -50,7 +50,7 @@ _caps: dict[int, Cap] = {}
 def put(torch: Any, plan: Plan, record: Record) -> None:
     """Cap torch's caching allocator on every planned GPU; CUDA is already initialized.
 
-    A smaller fraction already in force is kept, for example from PYTORCH_ALLOC_CONF.
+    A smaller fraction already active is kept, for example from PYTORCH_ALLOC_CONF.
     """
     earlier = dict(_caps)
     _caps.clear()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuconf.backends.torch.reserve import unused_bytes
+from gpuconf.backends.torch.reserve import free_within
 from gpuconf.backends.wrapping import call_through, is_watched
 
 # The packages that export a function which reports free and total bytes, and its name.
@@ -30,9 +30,7 @@ def report_within(torch: Any, limit_of: Callable[[int], int | None]) -> None:
             index = _index(torch, *args, **kwargs)
             limit_bytes = limit_of(index)
             if limit_bytes is not None:
-                ours = unused_bytes(torch, index)  # of the reserve, which the driver counts as used
-                left_bytes = max(0, limit_bytes - torch.cuda.memory_reserved(index) + ours)
-                free_bytes = min(free_bytes + ours, left_bytes)
+                free_bytes = free_within(torch, index, free_bytes, limit_bytes)
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             pass  # the program uses its own allocator, or a device type that only torch knows
         return free_bytes, total_bytes

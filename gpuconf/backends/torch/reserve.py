@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from gpuconf.backends import reserve
+from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.torch import caps
 from gpuconf.backends.torch.environment import OPTION_VARIABLES, voided_cap
 from gpuconf.basics.units import MIB
@@ -14,7 +15,7 @@ from gpuconf.planner import Plan
 _taken: dict[int, int] = {}  # torch's device number -> bytes
 
 
-def take_reserve(torch: Any, plan: Plan, record: caps.Record) -> None:
+def take_reserve(torch: Any, plan: Plan, source: PlanSource) -> None:
     """Take the reserve on the GPU that this process uses; CUDA is already initialized.
 
     Of several, that is known only of torchrun's ranks: elsewhere the reserve is a lease only.
@@ -23,7 +24,7 @@ def take_reserve(torch: Any, plan: Plan, record: caps.Record) -> None:
 
     own = card_of_rank([gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid])
     used = [each for each in caps.devices(torch, plan.gpus) if each[1].gpu.uuid in own]
-    if len(used) != 1 or not reserve.is_due(used[0][1], "torch"):
+    if len(used) != 1 or not source.claim_reserve(used[0][1], "torch"):
         return
     ((index, gpu),) = used
 
@@ -43,7 +44,7 @@ def take_reserve(torch: Any, plan: Plan, record: caps.Record) -> None:
     limit_bytes = caps.limit_in_force(torch, index) or 0
     size = min(gpu.preallocated_bytes, limit_bytes - 2 * MIB) // (2 * MIB) * (2 * MIB)
     sizes = [size] if size > 0 else []
-    reserve.take(f"cuda:{index}", sizes, allocate, record, why_not=_why_not(torch))
+    reserve.take(f"cuda:{index}", sizes, allocate, source.record, why_not=_why_not(torch))
 
 
 def _why_not(torch: Any) -> str | None:
@@ -55,7 +56,11 @@ def _why_not(torch: Any) -> str | None:
     return voided_cap(os.environ)
 
 
-def unused_bytes(torch: Any, index: int) -> int:
-    """Return the part of the reserve that torch has taken and no tensor uses."""
-    cached = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
-    return int(min(_taken.get(index, 0), cached))
+def free_within(torch: Any, index: int, free_bytes: int, limit_bytes: int) -> int:
+    """Return what tensors may still take of ``free_bytes`` on the device, within ``limit_bytes``.
+
+    The driver counts the unused part of the reserve as used.
+    """
+    reserved = int(torch.cuda.memory_reserved(index))
+    unused = int(min(_taken.get(index, 0), reserved - torch.cuda.memory_allocated(index)))
+    return min(free_bytes + unused, max(0, limit_bytes - reserved + unused))

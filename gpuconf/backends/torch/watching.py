@@ -22,7 +22,7 @@ def watch(torch: ModuleType, source: PlanSource) -> None:
 
     The plan binds before CUDA is initialized, so that CUDA_VISIBLE_DEVICES still takes effect.  The
     caps are set after that, from torch's own queue: ``set_per_process_memory_fraction`` would
-    initialize CUDA, some 300-500 MB on the card.  Raises TooLateError if CUDA is initialized and
+    initialize CUDA, some 300-500 MB on the GPU.  Raises TooLateError if CUDA is initialized and
     the plan cannot be applied.
     """
     cuda: Any = getattr(torch, "cuda", None)
@@ -70,11 +70,11 @@ def _before_start(cuda: Any, source: PlanSource) -> None:
 
 def _put(torch: Any, plan: Plan, source: PlanSource) -> None:
     caps.put(torch, plan, source.record)
-    take_reserve(torch, plan, source.record)
+    take_reserve(torch, plan, source)
     source.record(Setting(_BOUND, "when torch starts CUDA", "when torch started CUDA"))
 
 
 def _put_late(torch: Any, plan: Plan, source: PlanSource) -> None:
     lateness.refuse_if_too_late(torch, plan)
     caps.put(torch, plan, source.record)
-    take_reserve(torch, plan, source.record)
+    take_reserve(torch, plan, source)

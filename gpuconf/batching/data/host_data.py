@@ -111,7 +111,7 @@ def host_data(
 
 
 def _automatic(rows: list[SampleRows], backend: str) -> int:
-    """Return the samples per host batch: many if the card's limit is known, else 32."""
+    """Return the samples per host batch: many if the GPU's limit is known, else 32."""
     if current_card(backend).limit_bytes is None:
         return CAREFUL
     return host_batch(sum(each.sample_bytes for each in rows))
@@ -218,7 +218,7 @@ def _as_tuples(nest: Any) -> Any:
 class PlacedRows:
     """Samples that are read by index; Keras shuffles and batches the indices.
 
-    The order is therefore that of arrays.  JAX, which sends each batch to the card ahead of its
+    The order is therefore that of arrays.  JAX, which sends each batch to the GPU ahead of its
     step, sends only the indices.
     """
 

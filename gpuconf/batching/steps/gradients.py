@@ -16,7 +16,7 @@ from gpuconf.support.keras_api.stepping import compiled
 
 
 class GradientParts:
-    """Gradients of a model's loss; their sums are on the card from the first part on.
+    """Gradients of a model's loss; their sums are on the GPU from the first part on.
 
     Gradients of embeddings are rows, not whole tables.  They are kept instead of added, to match
     those of the whole batch: Keras 3's optimizers treat a repeated row differently from its sum.

@@ -157,12 +157,12 @@ class JaxEngine:
         if failure is not None and failure.is_of_the_card:
             say(
                 f"fit: {failure.summary}; in the update of the weights, which is tried again with "
-                "the old ones in the host's RAM, not on the card"
+                "the old ones in the host's RAM, not on the GPU"
             )
             let_go(failure.error)
             done, failure = self._updated_in_place(before, gradients.values)
         if failure is not None:
-            where = "on the card" if failure.is_of_the_card else "in the host's RAM"
+            where = "on the GPU" if failure.is_of_the_card else "in the host's RAM"
             explain_beside(failure.error, f"fit: no room {where} for the update of the weights")
             raise failure.error
         self.values |= dict(zip(("trainable", "optimizer"), map(list, done), strict=True))

@@ -1,6 +1,6 @@
 """The update of the weights, which an out-of-memory never leaves half done.
 
-The values that it writes are saved first: on the card, which takes as much memory as they do, or,
+The values that it writes are saved first: on the GPU, which takes as much memory as they do, or,
 if they do not fit there, in host RAM.
 """
 
@@ -51,14 +51,14 @@ class GuardedUpdate:
             return
         held.put_back()
         if self._on_host or not failure.is_of_the_card:
-            where = "on the card" if failure.is_of_the_card else "in the host's RAM"
+            where = "on the GPU" if failure.is_of_the_card else "in the host's RAM"
             explain_beside(failure.error, f"fit: no room {where} for the update of the weights")
             raise failure.error
         self._on_host = True
         size = sized(size_bytes(written))
         say(
             f"fit: {failure.summary}; in the update of the weights, which is undone and tried again"
-            f" with {size} of the old ones kept in the host's RAM, not on the card"
+            f" with {size} of the old ones kept in the host's RAM, not on the GPU"
         )
         let_go(failure.error)
         del held

@@ -36,7 +36,7 @@ from gpuconf.simcard import (
 )
 from gpuconf.support.reporting.lines import Line
 
-# context_bytes is what a CUDA context takes on real cards; see configs/half-card.yaml.
+# context_bytes is what a CUDA context takes on real GPUs; see configs/half-card.yaml.
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, context_bytes=450 * MIB)
 _WIDTH = 100
 _NEEDED = {
@@ -51,8 +51,8 @@ _NEEDED = {
 }
 _HALVES = ("Without gpuconf", f"with `import gpuconf.auto` on top, GPUCONF_PROFILE={PROFILE}")
 _SIMULATED = (
-    "On a simulated card: {card} by the desktop.\n"
-    "Real: TensorFlow, its GPU device{real}. Simulated: the driver and the card, where a CUDA "
+    "On a simulated GPU: {card} by the desktop.\n"
+    "Real: TensorFlow, its GPU device{real}. Simulated: the driver and the GPU, where a CUDA "
     "context counts {context}. {absent}"
 )
 _REAL_NUMBERS = ", its memory allocator, and the numbers, which its CPU kernels compute"
@@ -66,7 +66,7 @@ _PROGRAMS = Path(gpuconf.commands.demo.__file__).with_name("programs")
 
 
 class _Scene(NamedTuple):
-    """Where the demo runs: a title, the card, and an environment that shows only that card."""
+    """Where the demo runs: a title, the GPU, and an environment that shows only that GPU."""
 
     title: str
     environ: dict[str, str]
@@ -81,10 +81,10 @@ _Tell = Callable[[_Scene, Runner, Output], list[ScriptRun]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Set this command's description and add its arguments."""
     parser.description = (
-        "Train a small network on handwritten digits, twice at once on a crowded "
-        "card, without and with `import gpuconf.auto`. The card is simulated, so that nobody's "
-        "memory is taken: TensorFlow's real GPU device and allocator over a stand-in driver. Its "
-        "CPU kernels compute."
+        "Train a small network on handwritten digits, twice at the same time on a "
+        "crowded GPU, without and with `import gpuconf.auto`. The GPU is simulated, so the demo "
+        "uses no memory of a real one: TensorFlow's own GPU device and allocator run on a stand-in "
+        "driver, and its CPU kernels compute."
     )
     parser.add_argument(
         "--quick",
@@ -167,7 +167,7 @@ def _width(output: Output) -> int:
 
 @contextmanager
 def _scene(progress: Progress, *, computes: bool = True) -> Iterator[_Scene]:
-    """Yield the simulated card, with the bridge if it ``computes``."""
+    """Yield the simulated GPU, with the bridge if it ``computes``."""
     bridge = None
     if computes:
         bridge = bridge_for_command([sys.executable], environ=os.environ, progress=progress)
@@ -219,17 +219,17 @@ def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) ->
     """Print the plan without TensorFlow or a compiler: its effect cannot be shown here."""
     gpu = Gpu(
         index=0,
-        name="a card",
+        name="a GPU",
         total_bytes=SPEC.total_bytes,
         free_bytes=SPEC.total_bytes - SPEC.used_bytes,
         compute_capability=_capability(),
     )
     output.prose(f"Nothing can be run: {error.message}.")
     output.prose(
-        "So this demo cannot show a program that takes the whole card, a second one that runs out "
-        "of memory beside it, or both running with a limit each. It can show what would be set:"
+        "So this demo cannot show a program that takes the whole GPU, a second one that runs out "
+        "of memory next to it, or both running with a limit each. It can show what would be set:"
     )
     used = f"of which {sized(SPEC.used_bytes)} are used by others"
-    heading = f"{PROFILE} on a card of {sized(SPEC.total_bytes)}, {used}"
+    heading = f"{PROFILE} on a GPU of {sized(SPEC.total_bytes)}, {used}"
     _section(output, heading, [f"   {line}" for line in _arithmetic(gpu)])
     output.error(error)

@@ -74,7 +74,7 @@ def caption(kind: str, text: str) -> str:
     if "card" not in given:
         return ""
     count = given.get("count", "1")
-    cards = "a simulated card" if count == "1" else f"{count} simulated cards"
+    cards = "a simulated GPU" if count == "1" else f"{count} simulated GPUs"
     used = f" with {_spaced(given['used'])} in use" if "used" in given else ""
     return f"On {cards} of {_spaced(given['card'])}{used}"
 
@@ -84,7 +84,7 @@ def _spaced(size: str) -> str:
 
 
 def pages() -> dict[str, Path]:
-    """Return the pages by name, from the package or from the checkout beside it."""
+    """Return the pages by name, from the package or from the checkout next to it."""
     package = Path(gpuconf.__file__).parent
     for folder in (package / "docs", package.parent / "docs"):
         found = sorted(folder.rglob("*.md"), key=lambda page: (len(page.parts), page))

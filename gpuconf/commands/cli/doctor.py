@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from gpuconf.commands.doctor.report import Report
 
 _DESCRIPTION = """\
-Look at the driver, the cards, the installed frameworks, the environment and
-the profile, and say what is wrong, each with a command that fixes it. Nothing
-is changed, and no framework is imported here: it takes a second or so."""
+Check the driver, the GPUs, the installed frameworks, the environment and the
+profile, and list what is wrong, each with a command that fixes it. Nothing is
+changed, and no framework is imported, so it takes about a second."""
 
 PARENT_OPTION = "--parent"
 _FORMATS = ("text", "json", "github")
@@ -30,12 +30,14 @@ examples:
   gpuconf doctor --python ~/tf/bin/python   # the packages of another Python
   gpuconf doctor --script train.py          # also read a script
   gpuconf doctor source --script src/ --strict --format github   # for CI
-  gpuconf doctor --probe                    # also compute on each card
+  gpuconf doctor --probe                    # also compute on each GPU
   gpuconf doctor --report doctor.html       # a page for a bug report
 
-exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned);
-2 bad usage, such as an unknown profile or a page that cannot be written;
-3 a check crashed, which is a bug in gpuconf."""
+exit codes:
+  0  no problems, or warnings only
+  1  a check failed; with --strict, also if one warned
+  2  bad usage, such as an unknown profile or a page that cannot be written
+  3  a check crashed, which is a bug in gpuconf"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,12 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also read these scripts and notebooks, and those in these folders, for known "
         "mistakes, without running them")  # fmt: skip
     add("--probe", action="store_true",
-        help="also compute on each visible card under the profile, in a child process; "
-        "usually takes some ten seconds")  # fmt: skip
+        help="also compute on each visible GPU under the profile, in a child process; "
+        "usually takes about ten seconds")  # fmt: skip
     add("--timeout", type=seconds_argument, metavar="SECONDS",
         help=f"end the probe after this time (default {PROBE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--report", metavar="FILE.html",
-        help="also write one self-contained page, with names taken out")  # fmt: skip
+        help="also write one self-contained page, without names of users and hosts")  # fmt: skip
     add("--strict", action="store_true", help="exit 1 on warnings too")
     add("-v", "--verbose", action="store_true", help="show every check, with details")
     add("--format", choices=_FORMATS, default="text",

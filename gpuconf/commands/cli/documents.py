@@ -25,11 +25,11 @@ class PlannedGpu:
     uuid: str | None
     """The UUID that nvidia-smi -L prints."""
     name: str | None
-    """The card's name."""
+    """The GPU's name."""
     index: Count
     """The index that nvidia-smi uses."""
     total_bytes: Bytes | None
-    """Total memory of the card."""
+    """Total memory of the GPU."""
     free_bytes: Bytes | None
     """Memory that is free now."""
     promised_bytes: Bytes

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 _DEFAULT_BATCH = 32
 _NO_LIMIT = "no limit was given: add --limit, --card or --profile for the largest batch"
 _DESCRIPTION = """\
-Say how much GPU memory a step of fit() or predict() takes: the peak, what
-remains, the share of each layer, and the largest batch under a limit. The
-model's own training step is traced by TensorFlow and replayed in a simulation
-of its allocator: no GPU is needed, no weights are read, no data is touched.
-Where Keras hands the step to XLA on a GPU, XLA compiles it here too, for a
-simulated card; with KERAS_BACKEND=jax, always.
-TARGET is a training script, a saved model (.keras, .h5), or the function that
-makes one, such as my_module:make_model or path/to/file.py:make_model. A script
-is run until it first trains; model, optimizer, loss and batch are taken from
-there, nothing is trained, and the script ends."""
+Show how much GPU memory a step of fit() or predict() needs: the peak, what
+stays allocated, the memory of each layer, and the largest batch within a limit.
+TensorFlow traces the model's own training step, and a simulation of its
+allocator replays it: no GPU is needed, and no weights or data are read. If
+Keras would have XLA compile the step on a GPU, XLA compiles it here too, for a
+simulated GPU; with KERAS_BACKEND=jax, always.
+TARGET is a training script, a saved model (.keras, .h5), or a function that
+returns one, such as my_module:make_model or path/to/file.py:make_model. A
+script runs until its first training, and ends there: its model, optimizer, loss
+and batch are used, and nothing is trained."""
 
 _EXAMPLES = """\
 examples:
@@ -55,10 +55,14 @@ examples:
   gpuconf estimate model.keras --inference --json | jq .peak_bytes
   gpuconf estimate models:unet --input-shape 512,512,3 --plot memory.svg
 
-exit codes: 0 it fits, or no limit was given; 1 it does not fit the limit, the
-model's own code failed, or Keras's backend cannot be estimated; 2 bad usage,
-such as a file that holds no model; 3 a bug in gpuconf; 4 a library is missing;
-130 interrupted."""
+exit codes:
+  0    it fits, or no limit was given
+  1    it does not fit, the model's own code failed, or Keras's backend cannot
+       be estimated
+  2    bad usage, such as a file without a model
+  3    a bug in gpuconf
+  4    a required library is not installed
+  130  interrupted"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

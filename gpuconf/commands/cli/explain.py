@@ -27,8 +27,8 @@ _NO_LOGS = (
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc {0} | gpuconf explain -"),
     (b"BZh", "compressed with bzip2", "bzip2 -dc {0} | gpuconf explain -"),
     (b"PK\x03\x04", "a zip archive", "unzip -p {0} | gpuconf explain -"),
-    (b"\x89PNG", "a picture", "copy the text instead"),
-    (b"\xff\xd8\xff", "a picture", "copy the text instead"),
+    (b"\x89PNG", "an image", "copy the text instead"),
+    (b"\xff\xd8\xff", "an image", "copy the text instead"),
     (b"%PDF", "a PDF", "pdftotext {0} - | gpuconf explain -"),
 )
 _SAMPLE_BYTES = 4096
@@ -36,22 +36,25 @@ _SAMPLE_BYTES = 4096
 _CONTROLS_OF_TEXT = frozenset(b"\x00\a\b\t\n\v\f\r\x1b")
 
 _DESCRIPTION = """\
-Read what a run printed and say why it failed: the cause, the lines that show
-it, the tensor and the card, your own line of code, and what to change. The
+Read what a run printed, and show why it failed: the cause, your own line of
+code, the tensor and the GPU, what to change, and the lines that show it. The
 log may be of any length and encoding, compressed with gzip, a notebook
-(.ipynb), or a kernel's log. Nothing is run and nothing leaves this machine."""
+(.ipynb), or a kernel's log. Nothing is run, and nothing leaves this machine."""
 
 _EXAMPLES = """\
 examples:
   gpuconf explain train.log
   python train.py 2>&1 | tee train.log | gpuconf explain
   gpuconf explain --verbose training.ipynb
-  gpuconf explain --plot memory.png train.log   # what held the memory
+  gpuconf explain --plot memory.png train.log   # what used the memory
   gpuconf explain --json train.log | jq .cause
 
-exit codes: 0 the log was read, whatever was found in it; 1 it is broken, or
-the picture could not be written; 2 bad usage, such as a missing file;
-3 a bug in gpuconf; 4 a library is missing."""
+exit codes:
+  0  the log was read, even if it shows a failure
+  1  the log is broken, or the plot could not be written
+  2  bad usage, such as a missing file
+  3  a bug in gpuconf
+  4  a required library is not installed"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("log", metavar="LOGFILE", nargs="?",
         help="the output of a run; - for standard input (the default for a pipe)")  # fmt: skip
     add("--plot", metavar="FILE",
-        help="draw the card's memory use, as FILE.png or FILE.svg")  # fmt: skip
+        help="draw the GPU's memory use, as FILE.png or FILE.svg")  # fmt: skip
     add("-v", "--verbose", action="store_true",
         help="every line, every change, and tables of memory use")  # fmt: skip
     add("--json", action="store_true", help="print one JSON document")
@@ -192,6 +195,6 @@ def _drawn(diagnosis: Diagnosis, path: str | None) -> Drawn:
     from gpuconf.commands.explain import plot
 
     if path is not None and not plot.has_picture(diagnosis.facts):
-        said = "no picture was drawn: the log has no dump of the allocator "
+        said = "no plot was drawn: the log has no dump of the allocator "
         return Drawn(said=f"{said}(TF_CPP_MIN_LOG_LEVEL=0 lets TensorFlow write one)")
     return drawn(plot.draw, diagnosis, path)

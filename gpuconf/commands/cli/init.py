@@ -22,7 +22,7 @@ from gpuconf.profile.chain import read_links
 from gpuconf.profile.search import places
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
-_SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card reports a little more or less than 4 GiB
+_SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" GPU reports a little more or less than 4 GiB
 
 
 class ProfileProposal(NamedTuple):
@@ -105,25 +105,25 @@ def propose(inventory: Inventory) -> ProfileProposal:
         return ProfileProposal("cpu-only", "the driver finds no GPU")
     totals = [gpu.total_bytes for gpu in gpus if gpu.total_bytes is not None]
     if totals and max(totals) <= _SMALL_CARD_BYTES:
-        return ProfileProposal("small-laptop", f"the card has {sized(max(totals))}")
+        return ProfileProposal("small-laptop", f"the GPU has {sized(max(totals))}")
     if any(gpu.display_active or _drawing(gpu) for gpu in gpus):
-        return ProfileProposal("shared-desktop", "a card drives a display")
+        return ProfileProposal("shared-desktop", "a GPU drives a display")
     return _by_use(gpus)
 
 
 def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
-    """Choose for larger cards without a display, by how much memory others hold."""
+    """Choose for larger GPUs without a display, by how much memory others hold."""
     if any(gpu.processes or gpu.leases for gpu in gpus):
-        return ProfileProposal("half-card", "other programs hold memory on a card now")
+        return ProfileProposal("half-card", "other programs use memory on a GPU now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
-    if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbours
+    if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbors
         return ProfileProposal(
             "shared-desktop",
             f"{sized(held)} are in use, and the driver lists no program",
         )
     if all(gpu.total_bytes is None for gpu in gpus):
         return ProfileProposal("shared-desktop", "the driver reports no memory figures")
-    return ProfileProposal("dedicated", "no display and no other program uses the cards")
+    return ProfileProposal("dedicated", "no display and no other program uses the GPUs")
 
 
 def _drawing(gpu: Gpu) -> bool:
@@ -150,7 +150,7 @@ def render(proposal: ProfileProposal, inventory: Inventory) -> str:
             f"extends: {extends}    # because {proposal.because}",
             "",
             "# Rules of your own; take the # away from those you want. `gpuconf profiles show",
-            "# project` lists all that are in force, `gpuconf profiles check gpuconf.yaml` checks.",
+            "# project` lists all that are active, `gpuconf profiles check gpuconf.yaml` checks.",
             '# gpus: {pick: most-free, count: 1}    # or all, none, [0], ["GPU-8f6c"]',
             "memory:",
             f"  # memory_limit: {half}    # never more than this on a GPU",
@@ -189,7 +189,7 @@ def _describe(gpu: Gpu) -> str:
 
 
 def _write(path: str, text: str, *, overwrite: bool) -> None:
-    """Write to a temporary file beside ``path``, check it as a profile, then rename it."""
+    """Write to a temporary file next to ``path``, check it as a profile, then rename it."""
     temporary = f"{path}.{os.getpid()}.tmp.yaml"
     if os.path.lexists(path) and not overwrite:
         raise GpuconfError(

@@ -18,7 +18,21 @@ from typing import Any
 from gpuconf import __version__
 from gpuconf.commands.cli.output import Output, drop_unwritten
 from gpuconf.errors import GpuconfError, refuse_on_windows
-from gpuconf.support.command_line import COMMANDS, WORK_ON_WINDOWS, CommandParser
+from gpuconf.support.command_line import COMMANDS, WORK_ON_WINDOWS, CommandParser, describe
+
+_DESCRIPTION = "Keep deep-learning jobs within a limit of GPU memory."
+_EPILOG = """\
+In a script, the first line `import gpuconf.auto` applies a profile: that of
+$GPUCONF_PROFILE, else the project's gpuconf.yaml, else your own, else
+shared-desktop. `gpuconf plan` shows what it does here.
+
+exit codes:
+  0  success
+  1  refused, or a problem was found
+  2  bad usage, or a bad profile
+  3  a bug in gpuconf
+  4  a required package is not installed
+`gpuconf run`, `shell` and `rehearse` also use others: see their --help."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,7 +50,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _run(arguments: Sequence[str], output: Output) -> int:
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions
+    if "_ARGCOMPLETE" in os.environ:  # the shell requests completions
         line = os.environ.get("COMP_LINE", "").split()
         importlib.import_module("gpuconf.commands.cli.completion").complete(
             build_parser(at_once=line)
@@ -114,7 +128,7 @@ class _Parser(CommandParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        about = "colour the output (default: auto; NO_COLOR and FORCE_COLOR are heeded)"
+        about = "color the output (default: auto, which follows NO_COLOR and FORCE_COLOR)"
         is_top = " " not in self.prog
         self.add_argument(
             "--color",
@@ -144,17 +158,8 @@ def build_parser(at_once: Sequence[str] = (), prog: str = "gpuconf") -> argparse
 
     The commands in ``at_once`` add theirs immediately.  ``prog`` is the name in usage and errors.
     """
-    parser = _Parser(
-        prog=prog,
-        description="Keep deep-learning jobs within their share of GPU memory.",
-        epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, the "
-        "project's gpuconf.yaml, your own or shared-desktop, in this order. "
-        "`gpuconf plan` shows what that does here. Exit codes: 0 fine, 1 refused, 2 bad usage or a "
-        "bad profile, 3 a bug in gpuconf, 4 a package that is needed is not "
-        "installed; `gpuconf run` exits with its command's code, or with 126 or 127 if the command "
-        "cannot be started; `gpuconf rehearse` also uses 4 for no verdict, and the script's own "
-        "codes.",
-    )
+    parser = _Parser(prog=prog)
+    describe(parser, _DESCRIPTION, _EPILOG)
     parser.set_defaults(color="auto")
     version = f"gpuconf {__version__}"
     parser.add_argument("-V", "--version", action="version", version=version)

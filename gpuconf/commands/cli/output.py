@@ -1,4 +1,4 @@
-"""A command's output: data to stdout, messages to stderr, each plain or coloured."""
+"""A command's output: data to stdout, messages to stderr, each plain or colored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from io import StringIO, TextIOWrapper
 from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 
-from gpuconf.basics.terminal import printable, wants_colour
+from gpuconf.basics.terminal import printable, wants_color
 from gpuconf.errors import GpuconfError
 
 # rich, json and the line breaking are imported where they are used, because imports dominate the
@@ -38,7 +38,7 @@ class Output:
         self.use_color("auto")
 
     def use_color(self, color: str) -> None:
-        """Set the colour of both streams: ``always``, ``never`` or ``auto``."""
+        """Set the color of both streams: ``always``, ``never`` or ``auto``."""
         self.out = _Stream(sys.stdout, color)
         self.err = _Stream(sys.stderr, color)
 
@@ -80,7 +80,7 @@ class Output:
         return True
 
     def screen(self) -> Console:
-        """Return stdout as a terminal to draw on, with the chosen colours."""
+        """Return stdout as a terminal to draw on, with the chosen colors."""
         return self.out.screen()
 
     def raw(self, text: str) -> None:
@@ -192,12 +192,12 @@ def _styled(text: str, style: str, spans: Iterable[tuple[int, int, str]]) -> Tex
 
 
 class _Stream:
-    """stdout or stderr: plain lines are written directly; colours and layout go through rich."""
+    """stdout or stderr: plain lines are written directly; colors and layout go through rich."""
 
     def __init__(self, stream: TextIO | None, color: str) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for ×
-        self._is_coloured = wants_colour(stream, choice=color)
+        self._is_colored = wants_color(stream, choice=color)
         # A process started without stdout or stderr has None or a closed stream there.
         is_gone = stream is None or getattr(stream, "closed", False)
         self.file: TextIO = StringIO() if stream is None or is_gone else stream
@@ -214,8 +214,8 @@ class _Stream:
 
     @cached_property
     def console(self) -> Console:
-        """The stream as a rich console, for tables and colours."""
-        return self._console(is_terminal=self._is_coloured)
+        """The stream as a rich console, for tables and colors."""
+        return self._console(is_terminal=self._is_colored)
 
     def screen(self) -> Console:
         """Return the stream as a terminal to draw on."""
@@ -223,7 +223,7 @@ class _Stream:
 
     def print(self, text: str, style: str = "", spans: Iterable[tuple[int, int, str]] = ()) -> None:
         """Write a line.  It is never wrapped, so that it can be copied."""
-        if self._is_coloured:
+        if self._is_colored:
             self.console.print(_styled(text, style, spans), soft_wrap=True)
             return
         self.file.write(f"{text.expandtabs()}\n")
@@ -243,8 +243,8 @@ class _Stream:
             width=None if self.file.isatty() else _ENDLESS,
             force_terminal=is_terminal,
             force_jupyter=False,  # rich would draw on white there
-            color_system="standard" if self._is_coloured else None,
-            no_color=not self._is_coloured,
+            color_system="standard" if self._is_colored else None,
+            no_color=not self._is_colored,
             highlight=False,
             markup=False,
             emoji=False,
@@ -279,12 +279,12 @@ class Drawn(NamedTuple):
 
 
 def drawn(draw: Callable[[_Drawable, str], None], what: _Drawable, path: str | None) -> Drawn:
-    """Draw ``what`` into ``path``; do nothing if no picture was requested."""
+    """Draw ``what`` into ``path``; do nothing if no plot was requested."""
     if path is None:
         return Drawn()
     try:
         draw(what, path)
     except OSError as error:
         reason = error.strerror or error
-        return Drawn(None, f"gpuconf: error: --plot {path}: {reason}; no picture", 1)
+        return Drawn(None, f"gpuconf: error: --plot {path}: {reason}; no plot", 1)
     return Drawn(path, f"wrote {path}")

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Set this command's description and add its arguments."""
     parser.description = (
         "Show what a profile would do on this machine now: which GPUs a program "
-        "would see, how much of each it may take and how that is calculated, and the environment "
+        "would see, the memory limit on each and how it is calculated, and the environment "
         "variables "
         "that would be set. Changes nothing."
     )
@@ -80,7 +80,7 @@ def show(plan: Plan, options: argparse.Namespace, output: Output) -> None:
     if plan.unknown_gpu is not None and plan.notes and sys.platform == "linux":
         command = shlex.join(["gpuconf", "plan", *filter(None, [options.profile])])
         simcard = f"python -m gpuconf.simcard run --total 8GiB -- {command}"
-        output.note(f"  hint: try it on a simulated card: {simcard}")
+        output.note(f"  hint: try it on a simulated GPU: {simcard}")
 
 
 def asked(options: argparse.Namespace) -> Request:

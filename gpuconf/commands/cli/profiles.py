@@ -26,7 +26,7 @@ from gpuconf.profile import (
     load_profile,
     refused_if_found,
 )
-from gpuconf.profile.files import read_shipped, shipped_folder
+from gpuconf.profile.files import read_bytes, shipped_folder
 from gpuconf.profile.search import is_path
 from gpuconf.profile.shown import to_plain
 from gpuconf.support.reporting.lines import Table
@@ -36,9 +36,9 @@ from gpuconf.support.reporting.problems import problem_of
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Set this command's description and add its arguments."""
     parser.description = (
-        "A profile is a small YAML file that says which GPUs a program may see and "
-        "how much of each it may take. These commands list, show and check them; without an "
-        "action they are listed."
+        "A profile is a small YAML file that states which GPUs a program sees and how much "
+        "memory of each it may use. These commands list, show and check profiles; the default is "
+        "list."
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run_list)
@@ -47,15 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "list",
         help="list every profile that can be found",
         description="List every profile that can be found: the project's, yours, and those that "
-        "gpuconf ships; and which one is in force here.",
+        "gpuconf ships; and which one applies here.",
     )
     listing.add_argument("--json", action="store_true", help="print one JSON document")
     listing.set_defaults(command=run_list)
     show = actions.add_parser(
         "show",
         help="print a profile with all it inherits",
-        description="Print a profile as it will be used, with all that it inherits merged in. "
-        "What is printed is itself a profile.",
+        description="Print a profile as it applies, with all that it inherits. The output is "
+        "itself a profile.",
     )
     show.add_argument("name", metavar="NAME", help="a profile's name, or a path to one")
     show.add_argument("--json", action="store_true", help="print one JSON document")
@@ -96,12 +96,12 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
     output.table(Table(("NAME", "FROM", "WHAT FOR"), rows))
     choice = chosen_profile()
     missing = "" if _can_be_found() else ", but there is no such profile"
-    output.note(f"in force here: {choice.profile}, because {choice.because}{missing}")
+    output.note(f"active here: {choice.profile}, because {choice.because}{missing}")
     return 0
 
 
 def _can_be_found() -> bool:
-    """Whether the profile in force exists."""
+    """Whether the active profile exists."""
     try:
         location = find_profile()
         return location.origin == "shipped" or os.path.exists(location.path)
@@ -162,5 +162,5 @@ def run_schema(options: argparse.Namespace, output: Output) -> int:
     """Print the JSON Schema of a profile."""
     del options
     file = os.path.join(shipped_folder(), "profile.schema.json")
-    output.line(read_shipped(file).decode().rstrip("\n"))
+    output.line(read_bytes(file).decode().rstrip("\n"))
     return 0

@@ -1,4 +1,4 @@
-"""``gpuconf ps``: show which processes hold memory on each card, and which are waiting."""
+"""``gpuconf ps``: show which processes use memory on each GPU, and which are waiting."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHORTEST_INTERVAL_S = 0.1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Set this command's description and add its arguments."""
     parser.description = (
-        "Show each card as a bar, and who holds its memory: your processes, with their leases and "
-        "what they use, a total for each other user, and the programs that wait in line. Changes "
+        "Show each GPU as a bar, and who uses its memory: your processes, with what they use and "
+        "have reserved, a total for each other user, and the programs that are waiting. Changes "
         "nothing, and never waits."
     )
     add = parser.add_argument

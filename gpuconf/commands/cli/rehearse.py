@@ -1,4 +1,4 @@
-"""``gpuconf rehearse``: check whether a training fits on a card that is not installed here."""
+"""``gpuconf rehearse``: check whether a training run fits on a GPU that is not installed here."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", 
 _EXAMPLE = "gpuconf rehearse --card 8GiB -- python train.py"
 
 _DESCRIPTION = """\
-Run your own unmodified training script for a few steps on a SIMULATED GPU of
-a given size, and say whether it fits, its peak, what broke it, and what would
-make it fit. TensorFlow's GPU code and its allocator are the real ones; no GPU
-is needed. Each training is cut short and the script goes on: validation,
-predictions, the next model. From the first training on no model is saved: what
+Run your unmodified training script for a few steps on a SIMULATED GPU of a
+given size, and show whether it fits, its peak, what failed, and what would make
+it fit. TensorFlow's own GPU code and allocator run; no GPU is needed. Each
+training ends after a few steps, and the script continues: validation,
+predictions, the next model. From the first training on, no model is saved, what
 the script writes is diverted, and other programs are not started."""
 
 _EXAMPLES = """\
@@ -58,9 +58,15 @@ examples:
   gpuconf rehearse --card 8GiB -- train.ipynb
   gpuconf rehearse --card 8GiB --count 2 --json -- python -m mypackage.train
 
-exit codes: 0 it fits; 1 it does not; 2 bad usage; 3 a bug in gpuconf; 4 no
-verdict (the script itself failed or trained nothing, or something that a
-rehearsal needs is missing); any other is the script's own; 130 interrupted."""
+exit codes:
+  0    it fits
+  1    it does not fit
+  2    bad usage
+  3    a bug in gpuconf
+  4    no verdict: the script itself failed or trained nothing, or a requirement
+       of the rehearsal is missing
+  130  interrupted
+any other is the script's own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,14 +74,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("--card", type=card_size_argument, metavar="SIZE",
-        help="memory of the card, such as 8GB (as sold) or 8GiB (default: like this machine's "
+        help="memory of the GPU, such as 8GB (as sold) or 8GiB (default: like this machine's "
         "GPU 0 now, else 8GiB)")  # fmt: skip
     add("--used", type=size_argument, metavar="SIZE",
-        help="memory that other programs hold, such as the desktop (default with --card: "
+        help="memory that other programs use, such as the desktop (default with --card: "
         "0B)")  # fmt: skip
     add("--context", type=size_argument, metavar="SIZE", default=CONTEXT_BYTES,
         help="counted for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
-    add("--count", type=positive, metavar="N", default=1, help="number of cards (default 1)")
+    add("--count", type=positive, metavar="N", default=1, help="number of GPUs (default 1)")
     add("--profile", metavar="PROFILE",
         help="as if `import gpuconf.auto` with this profile were the first line")  # fmt: skip
     add("--steps", type=positive, metavar="K", default=Orders().steps,
@@ -92,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true",
         help="print one JSON document; the script's stdout then goes to stderr")  # fmt: skip
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND",
-        help="the training, as you would start it")  # fmt: skip
+        help="the training script, as you would start it")  # fmt: skip
     parser.set_defaults(command=run)
 
 
@@ -133,7 +139,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 def _drawn(done: Rehearsal, path: str | None) -> Drawn:
     if path is not None and not done.devices:
-        return Drawn(said="no picture was drawn: the run left no trace of GPU memory")
+        return Drawn(said="no plot was drawn: the run left no trace of GPU memory")
     return drawn(plot.draw, done, path)
 
 

@@ -14,21 +14,23 @@ _OPTIONS = ("--profile", "--set", "--wait", "--processes")
 
 _EXAMPLE = "gpuconf run --profile half-card -- python train.py"
 _DESCRIPTION = """\
-Run a command within the GPU memory that a profile allows, unmodified. The plan
-is made and leased here; then this process becomes the command: same process,
-exit code, signals and terminal. Every Python (2.7 or newer) that it starts is held
-to the plan when it imports TensorFlow (1.4 or newer), JAX or PyTorch; gpuconf
-need not be installed there."""
+Run a command, unmodified, with the memory limit of a profile. gpuconf plans and
+reserves the memory; then this process becomes the command: same process ID,
+exit code, signals and terminal. The limit applies to every Python (2.7 or
+newer) that the command starts and that imports TensorFlow (1.4 or newer), JAX
+or PyTorch. gpuconf need not be installed there."""
 
 _EXAMPLES = """\
 examples:
   gpuconf run -- python train.py --epochs 30
   gpuconf run --profile half-card -- bash run_all.sh
-  gpuconf run --set memory.memory_limit=4GiB --wait 10min -- python -m mypackage.train
+  gpuconf run --set memory.memory_limit=4GiB --wait 10min -- python -m pkg.train
   gpuconf run --processes 2 -- torchrun --nproc-per-node 2 train.py
 
-exit codes: the command's own; before it starts: 1 too little memory, 2 bad usage
-or a bad profile, 126 or 127 a command that cannot be started or found."""
+exit codes: the command's own. If it was not started:
+  1         too little GPU memory
+  2         bad usage, or a bad profile
+  126, 127  the command cannot be started, or was not found"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

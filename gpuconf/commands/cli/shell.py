@@ -25,9 +25,9 @@ from gpuconf.injected import SITE
 from gpuconf.support.command_line import describe
 
 _DESCRIPTION = """\
-Start your own shell within the GPU memory that a profile allows. Everything
-started in it is held to that, as under `gpuconf run`; what it leases is given
-back when you leave it with `exit` or Ctrl-D. The prompt shows the profile."""
+Start your own shell with the memory limit of a profile, which applies to all
+that you start in it, as under `gpuconf run`. The reservation ends when you
+leave the shell with `exit` or Ctrl-D. The prompt shows the profile."""
 
 _EXAMPLES = """\
 examples:
@@ -36,11 +36,13 @@ examples:
   gpuconf shell --set memory.memory_limit=4GiB --wait --processes 2
   gpuconf shell --shell /usr/bin/fish
 
-environment: GPUCONF_DISABLE_PROMPT=1 leaves the prompt alone; GPUCONF_SHELL is
-set in the shell to the profile's name.
+environment: GPUCONF_DISABLE_PROMPT=1 keeps the prompt unchanged. In the shell,
+GPUCONF_SHELL has the profile's name.
 
-exit codes: the shell's own; before it starts: 1 too little memory, 2 bad usage
-or a bad profile, 126 or 127 a shell that cannot be started or found."""
+exit codes: the shell's own. If it was not started:
+  1         too little GPU memory
+  2         bad usage, or a bad profile
+  126, 127  the shell cannot be started, or was not found"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

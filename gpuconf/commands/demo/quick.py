@@ -1,4 +1,4 @@
-"""The short story of ``gpuconf demo --quick``: one tensor, twice on one card.  Nothing is trained.
+"""The short story of ``gpuconf demo --quick``: one tensor, twice on one GPU.  Nothing is trained.
 
 It starts TensorFlow four times, compiles no kernels, and does not need scikit-learn.
 """
@@ -36,13 +36,13 @@ def run_quick_half(
     progress(f"{here}: {TENSOR} starts")
     with runner.holding(TENSOR, profile=profile) as ended:
         left = free_bytes()
-        progress(f"{here}: a second {TENSOR} starts beside it")
+        progress(f"{here}: a second {TENSOR} starts next to it")
         second = runner.run(TENSOR, profile=profile)
     return QuickHalf(ended[0], second, before, left)
 
 
 def quick_holds(before: QuickHalf, after: QuickHalf) -> bool:
-    """Whether the second program died without gpuconf, and everything else ran."""
+    """Whether the second program failed without gpuconf, and everything else ran."""
     ran = all(run.code == 0 for run in (before.first, after.first, after.second))
     return ran and before.second.code != 0
 
@@ -54,7 +54,7 @@ def quick_before_lines(half: QuickHalf) -> list[str]:
         f"{sized(half.free_bytes - half.left_bytes)} of the {sized(half.free_bytes)} that were "
         "free.",
         *end_lines(half.first),
-        f"2. A second {TENSOR} beside it finds {sized(half.left_bytes)}, and "
+        f"2. A second {TENSOR} next to it finds {sized(half.left_bytes)}, and "
         f"{outcome(half.second)}",
         *end_lines(half.second),
     ]
@@ -65,7 +65,7 @@ def quick_after_lines(half: QuickHalf) -> list[str]:
     return [
         f"1. {TENSOR} {outcome(half.first)} Its limit: {limits_of(half.first)}.",
         *end_lines(half.first),
-        f"2. A second {TENSOR} beside it {outcome(half.second)} Its limit: "
+        f"2. A second {TENSOR} next to it {outcome(half.second)} Its limit: "
         f"{limits_of(half.second)}.",
         *end_lines(half.second),
     ]

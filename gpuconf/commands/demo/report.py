@@ -29,9 +29,10 @@ def before_lines(half: Half) -> list[str]:
         f"{sized(half.free_bytes - half.left_bytes)} of the {sized(half.free_bytes)} that were "
         f"free{_peak(half.first)}.",
         *end_lines(half.first),
-        f"2. A second {TRAIN} beside it finds {sized(half.left_bytes)}, and {outcome(half.second)}",
+        f"2. A second {TRAIN} next to it finds {sized(half.left_bytes)}, "
+        f"and {outcome(half.second)}",
         *end_lines(half.second),
-        f"3. {NINETY} alone asks for 90 % of the card: {_refusal(half.ninety)}",
+        f"3. {NINETY} alone requests 90 % of the GPU: {_refusal(half.ninety)}",
         *[_INDENT + line for line in half.ninety.refusals[:1]],
     ]
 
@@ -43,10 +44,11 @@ def after_lines(half: Half, before: Half) -> list[str]:
         f"1. {TRAIN} {_training(half.first, like=before.first)} Its limit: "
         f"{limits_of(half.first)}{_peak(half.first)}.",
         *end_lines(half.first),
-        f"2. A second {TRAIN} beside it {_training(half.second, like=half.first)} Its limit: "
+        f"2. A second {TRAIN} next to it {_training(half.second, like=half.first)} Its limit: "
         f"{limits_of(half.second)}.{together if half.both_trained_s >= 1 else ''}",
         *end_lines(half.second),
-        f"3. {NINETY} beside the first {outcome(half.ninety)} Its limit: {limits_of(half.ninety)}.",
+        f"3. {NINETY} next to the first {outcome(half.ninety)} "
+        f"Its limit: {limits_of(half.ninety)}.",
         *end_lines(half.ninety),
         *(_INDENT + line for line in _said(half.ninety)),
     ]
@@ -60,18 +62,18 @@ def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> 
     return [
         "TensorFlow's default is to take all that is free, from the first tensor on. Of the "
         f"{sized(left_bytes)} left, the second process got {limits_of(second)}: its "
-        "CUDA context and TensorFlow's reserve come off. And a fraction is taken of the card's "
-        "total, whatever others hold.",
+        "CUDA context and TensorFlow's reserve are subtracted. And a fraction is one of the GPU's "
+        "total, whatever others use.",
         f"The profile {PROFILE} gives each process a part of its own, never more than is free at "
         "that moment, and reserves it for as long as the process lives:",
         *(f"{_INDENT}{line}" for line in arithmetic),
         "keep_free is for the display, context for what no limit covers: the CUDA context and the "
-        "handles of cuDNN and cuBLAS. Without it the run dies with CUDNN_STATUS_ALLOC_FAILED.",
+        "handles of cuDNN and cuBLAS. Without it the run fails with CUDNN_STATUS_ALLOC_FAILED.",
     ]
 
 
 def _training(run: ScriptRun, *, like: ScriptRun | None = None) -> str:
-    """The result of a training, shortened if it is bit-identical to that of ``like``."""
+    """The result of a training run, shortened if it is bit-identical to that of ``like``."""
     if run.result is None or not learned(run):
         return outcome(run)
     result = run.result
@@ -82,16 +84,16 @@ def _training(run: ScriptRun, *, like: ScriptRun | None = None) -> str:
 
 
 def outcome(run: ScriptRun) -> str:
-    """Whether a script ran or died, as the end of a sentence."""
+    """Whether a script ran or failed, as the end of a sentence."""
     if run.code == 0:
         is_training = "accuracy" in (run.result or {})
         return "learns too little." if is_training and not learned(run) else "runs."
     ended = f"exit code {run.code}" if run.code > 0 else f"signal {-run.code}"
-    return f"dies ({ended}, after {run.seconds:.0f} s)."
+    return f"fails ({ended}, after {run.seconds:.0f} s)."
 
 
 def end_lines(run: ScriptRun) -> list[str]:
-    """Where in the script it died, and why; empty if it survived."""
+    """Where in the script it failed, and why; empty if it survived."""
     if run.code == 0:
         return []
     places = _PLACE.findall(run.log)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuconf.errors import GpuconfError
-from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.family import AdoptingFamily
 from gpuconf.support.children.run import memory_file, whole_text_of
 
 RESULT = "RESULT "
@@ -30,7 +30,7 @@ _ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 class ScriptRun(NamedTuple):
     """How a script ended.
 
-    ``result`` is its printed result, None if it died before.  ``created`` maps each device to the
+    ``result`` is its printed result, None if it failed before.  ``created`` maps each device to the
     MB (TensorFlow's word for MiB) of its "Created device" line.
     """
 
@@ -54,7 +54,7 @@ class ScriptRun(NamedTuple):
 
 
 class ProgramDiedError(GpuconfError):
-    """A script that should hold its memory ended or was killed before its ready line."""
+    """A script that should use its memory ended or was killed before its ready line."""
 
     def __init__(self, program: str, run: ScriptRun) -> None:
         ended = f"exit code {run.code}, after {run.seconds:.0f} s"
@@ -66,7 +66,7 @@ class Runner:
     """Runs scripts of the folder ``programs`` with one Python in one environment.
 
     A script that takes longer than ``timeout_s`` is killed.  However the methods end, no script is
-    left running that still holds the card.
+    left running that still uses the GPU.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class Runner:
         sign: str = RESULT,
         **variables: str,
     ) -> Iterator[list[ScriptRun]]:
-        """Run a script that holds its memory within the context.
+        """Run a script that uses its memory within the context.
 
         It holds it from the line that starts with ``sign`` until its stdin closes, for which it
         waits at its end.  The list then has its result.
 
-        Raises ProgramDiedError if it never holds memory.
+        Raises ProgramDiedError if it never uses memory.
         """
         started = time.monotonic()
         with self._started(program, profile, variables, sign=sign) as child:
@@ -156,7 +156,7 @@ class _Child:
 
     def __init__(
         self,
-        family: ProcessFamily,
+        family: AdoptingFamily,
         process: subprocess.Popen[bytes],
         output: int,
         *,
@@ -203,7 +203,7 @@ def _started_child(
     It has ``timeout_s`` in total.  Only the time that we wait for it counts: first for a line that
     starts with ``sign``, then for its end.
     """
-    with memory_file("output") as output, ProcessFamily() as family:
+    with memory_file("output") as output, AdoptingFamily() as family:
         process = family.start(
             command, environ, stdin=subprocess.PIPE, stdout=output, stderr=output
         )

@@ -1,4 +1,4 @@
-"""Both halves of the story, run on a card, as data; report.py formats them."""
+"""Both halves of the story, run on a GPU, as data; report.py formats them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FreeBytes = Callable[[], int]
 
 
 class Half(NamedTuple):
-    """One half: the first training, the second one beside it, and the script that asks for 90 %.
+    """One half: the first training, the second one next to it, and the script that requests 90 %.
 
     ``free_bytes`` were free before, ``left_bytes`` once the first had started to train.
     """
@@ -42,19 +42,19 @@ def run_half(
 ) -> Half:
     """Run the three scripts; with ``profile``, as copies with one more line.
 
-    The second training starts when the first has started to train, and the first holds its memory
+    The second training starts when the first has started to train, and the first uses its memory
     until the second has ended.  Without gpuconf the third script runs alone, since nothing can run
-    beside the first; with gpuconf it runs beside the first.
+    next to the first; with gpuconf it runs next to the first.
     """
     here = "with gpuconf" if profile else "without gpuconf"
     before = free_bytes()
     progress(f"{here}: {TRAIN} starts")
     with runner.holding(TRAIN, profile=profile, sign=_TRAINS) as ended:
         left = free_bytes()
-        progress(f"{here}: a second {TRAIN} starts beside it")
+        progress(f"{here}: a second {TRAIN} starts next to it")
         second = runner.run(TRAIN, profile=profile)
         if profile is not None:
-            progress(f"{here}: {NINETY} starts beside the first")
+            progress(f"{here}: {NINETY} starts next to the first")
             ninety = runner.run(NINETY, profile=profile)
     if profile is None:
         progress(f"{here}: {NINETY} starts alone")
@@ -63,7 +63,7 @@ def run_half(
 
 
 def learned(run: ScriptRun) -> bool:
-    """Whether a training finished and classifies more than half of the unseen digits correctly."""
+    """Whether training finished and classifies more than half of the unseen digits correctly."""
     return run.code == 0 and run.result is not None and run.result["accuracy"] > 0.5
 
 

@@ -1,4 +1,4 @@
-"""The cards for the report: facts and plan -> memory bars, holders, remarks.  Pure."""
+"""The GPUs for the report: facts and plan -> memory bars, holders, remarks.  Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuconf.basics.units import sized
 from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.measured import MeasuredHolder
 from gpuconf.commands.doctor.report import CardReport, MemoryBar
-from gpuconf.machine.cards import CardLease, Gpu, holders
+from gpuconf.machine.cards import CardLease, Gpu, GpuProcess
 from gpuconf.machine.cards.health import CardHealth
 from gpuconf.machine.cards.holders import Process, holders_of
 from gpuconf.planner import GpuPlan
@@ -16,7 +16,7 @@ from gpuconf.planner.visibility import see
 
 
 def cards_of(facts: Facts) -> tuple[CardReport, ...]:
-    """All cards of the machine, in NVML's order."""
+    """All GPUs of the machine, in NVML's order."""
     environ = facts.environ
     value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
     seen = see(value, order, facts.inventory)
@@ -76,7 +76,7 @@ def shown_holders(gpu: Gpu, facts: Facts) -> tuple[MeasuredHolder, ...] | None:
     if found is None and not gpu.leases:
         return None
     leases = {process.pid: lease for process, lease in gpu.holders if process is not None}
-    shown = [_shown(holder, leases[holder.pid]) for holder in found or ()]
+    shown = [_shown(listed, known, leases[listed.pid]) for listed, known in found or ()]
     shown += [_leasing(lease) for process, lease in gpu.holders if process is None and lease]
     return tuple(sorted(shown, key=lambda each: -max(each.used_bytes or 0, each.lease_bytes or 0)))
 
@@ -94,15 +94,14 @@ def _leasing(lease: CardLease) -> MeasuredHolder:
     )
 
 
-def _shown(holder: holders.Holder, lease: CardLease | None) -> MeasuredHolder:
-    known = holder.process or Process(holder.pid)
+def _shown(listed: GpuProcess, known: Process, lease: CardLease | None) -> MeasuredHolder:
     return MeasuredHolder(
-        holder.pid,
-        name=holder.name,
+        listed.pid,
+        name=listed.name,
         user=known.user,
-        used_bytes=holder.used_bytes,
+        used_bytes=listed.used_bytes,
         since=_time(known.started) if known.started is not None else None,
-        kind=holder.kind,
+        kind=listed.kind,
         state=known.state,
         is_ours=known.is_ours,
         lease_bytes=None if lease is None else lease.lease_bytes,
@@ -130,9 +129,9 @@ def _remarks(gpu: Gpu, facts: Facts, *, is_visible: bool, is_planned: bool) -> l
     if gpu.total_bytes is None and not gpu.mig_instances:
         found.append("memory unknown")
     if gpu.leases:
-        found.append(f"leased, and not taken yet: {sized(gpu.promised_bytes)}")
+        found.append(f"reserved, not in use yet: {sized(gpu.promised_bytes)}")
     if gpu.ahead:
-        found.append(f"{gpu.ahead} program{'' if gpu.ahead == 1 else 's'} in line for memory")
+        found.append(f"{gpu.ahead} program{'' if gpu.ahead == 1 else 's'} waiting for memory")
     if not is_visible:
         found.append("not visible to CUDA programs")
     elif not is_planned and not gpu.mig_instances and facts.profile.plan is not None:

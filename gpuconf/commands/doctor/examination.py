@@ -22,7 +22,7 @@ from gpuconf.commands.doctor.gathering import gather
 from gpuconf.commands.doctor.gathering.interpreter import other_interpreter
 from gpuconf.commands.doctor.report import ProfileInForce, Report
 from gpuconf.errors import GpuconfError, ShortageError, UsageError
-from gpuconf.machine.schedulers.assigned import SLURM_VARIABLES
+from gpuconf.machine.schedulers.on_slurm import SLURM_VARIABLES
 
 if TYPE_CHECKING:
     from gpuconf.commands.doctor.live import LiveReport, ProbedFramework
@@ -82,7 +82,7 @@ def examine(
     progress: Callable[[str], None] = lambda _: None,
     command: str = "gpuconf doctor",
 ) -> Report:
-    """Examine the machine, and scripts and cards if requested; raises only UsageError."""
+    """Examine the machine, and scripts and GPUs if requested; raises only UsageError."""
     ids = _wanted_ids(request)
     python = None
     if request.python is not None:
@@ -124,7 +124,7 @@ def examine(
 def _reported_once(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """Report each trouble in one finding, not in two with different commands.
 
-    ``profile.plan`` reports a full card; a variable that undoes the profile is reported by the
+    ``profile.plan`` reports a full GPU; a variable that undoes the profile is reported by the
     check of that variable.
     """
     troubles = {each.id: each for each in findings if each.status in ("warn", "fail")}
@@ -209,7 +209,7 @@ def _read_script(script: str) -> tuple[Finding, ...]:
 
 
 def _refusal(findings: Iterable[Finding], facts: Facts) -> str | None:
-    """The failed check that explains why the profile gives no program a card.
+    """The failed check that explains why the profile gives no program a GPU.
 
     The probe's child would fail for the same reason.
     """

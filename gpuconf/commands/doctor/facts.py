@@ -31,7 +31,7 @@ class DeviceNode(NamedTuple):
 
 
 class Xid(NamedTuple):
-    """An error that the driver wrote to the kernel log: its number, the card, the line."""
+    """An error that the driver wrote to the kernel log: its number, the GPU, the line."""
 
     number: int
     pci_bus_id: str | None
@@ -98,9 +98,14 @@ class TorchBuild(NamedTuple):
 
 
 class JaxBuild(NamedTuple):
-    """The variables from which the installed jaxlib reads a memory fraction; empty if unknown."""
+    """What the installed jaxlib reads; empty if unknown.
+
+    ``fractions`` are its variables for a memory fraction, ``allocators`` the values of
+    XLA_PYTHON_CLIENT_ALLOCATOR.
+    """
 
     fractions: tuple[str, ...] = ()
+    allocators: tuple[str, ...] = ()
 
 
 class CudaLibrary(NamedTuple):
@@ -204,7 +209,7 @@ class LedgerFacts(NamedTuple):
 
     Of a folder that is there, ``mode`` is as in ls; ``is_open`` is True if it lets every user
     write, ``is_roots`` if root owns the folder, and ``is_full`` if its file system has no room for
-    another file.  ``card_faults`` say why nobody, or not everybody, can lease memory of a card, and
+    another file.  ``card_faults`` say why nobody, or not everybody, can lease memory of a GPU, and
     ``problem`` why nobody can lease at all.  ``granted`` and ``waiting`` count the leases and
     the places in queues.
     """
@@ -240,7 +245,7 @@ class Facts(NamedTuple):
 
     @property
     def has_gpu(self) -> bool:
-        """Whether NVML lists a card."""
+        """Whether NVML lists a GPU."""
         return bool(self.inventory.gpus)
 
     @property

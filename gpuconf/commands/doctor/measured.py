@@ -9,7 +9,7 @@ from gpuconf.basics.units import sized
 
 
 class MeasuredHolder(NamedTuple):
-    """A process that holds memory on a card, or a lease.  None means unknown."""
+    """A process that uses memory on a GPU, or a lease.  None means unknown."""
 
     pid: int
     """Its process ID."""
@@ -22,7 +22,7 @@ class MeasuredHolder(NamedTuple):
     since: str | None = None
     """Its start time, ISO 8601 with the time zone."""
     kind: Annotated[str, FieldRule(enum=("compute", "graphics"))] = "compute"
-    """The kind of its work on the card."""
+    """The kind of its work on the GPU."""
     state: str | None = None
     """The kernel's letter: R, S, D, T stopped, Z dead."""
     is_ours: bool | None = None
@@ -43,12 +43,12 @@ class MeasuredHolder(NamedTuple):
 
 
 class CardMemory(NamedTuple):
-    """The memory of one card at one moment, in bytes.  None means unknown."""
+    """The memory of one GPU at one moment, in bytes.  None means unknown."""
 
     used_bytes: Bytes | None = None
-    """In use on the card, from NVML."""
+    """In use on the GPU, from NVML."""
     free_bytes: Bytes | None = None
-    """Free on the card, from NVML."""
+    """Free on the GPU, from NVML."""
     own_bytes: Bytes | None = None
     """Held by the probe's process, from NVML."""
     current_bytes: Bytes | None = None
@@ -59,16 +59,16 @@ class CardMemory(NamedTuple):
 
 @json_shape(hidden=("holders",))
 class ProbedCard(NamedTuple):
-    """A card in the probe."""
+    """A GPU in the probe."""
 
     place: Count
-    """The framework's number for the card, which steps refer to."""
+    """The framework's number for the GPU, which steps refer to."""
     label: str
     """Its name for people."""
     uuid: str | None = None
     """As printed by nvidia-smi -L."""
     total_bytes: Bytes | None = None
-    """The total memory of the card."""
+    """The total memory of the GPU."""
     free_bytes: Bytes | None = None
     """Free before the probe."""
     limit_bytes: Bytes | None = None
@@ -76,7 +76,7 @@ class ProbedCard(NamedTuple):
     allow_growth: bool | None = None
     """Whether the memory up to the limit is allocated on demand."""
     holders: tuple[MeasuredHolder, ...] = ()
-    """The holders of memory before the probe; in the documents they are listed with the cards."""
+    """The holders of memory before the probe; in the documents they are listed with the GPUs."""
     promised_bytes: Bytes | None = None
     """Free memory that others' leases may still use; None if nothing is leased."""
 
@@ -98,11 +98,11 @@ class LiveStep(NamedTuple):
     step: str
     """Its name: start, context, memory, matmul, convolution or fit."""
     cards: tuple[Count, ...] = ()
-    """The places of the cards on which it ran."""
+    """The places of the GPUs on which it ran."""
     seconds: Annotated[float, FieldRule(minimum=0)] | None = None
     """Its duration; None if it did not finish."""
     before: tuple[CardMemory, ...] = ()
-    """The memory of each of its cards before the step."""
+    """The memory of each of its GPUs before the step."""
     after: tuple[CardMemory, ...] = ()
     """The same after the step."""
     error: StepError | None = None
@@ -118,9 +118,9 @@ class MeasuredRun(NamedTuple):
     """The measurements of one child."""
 
     only: Count | None
-    """The place of the only card in this run; None if it had all."""
+    """The place of the only GPU in this run; None if it had all."""
     cards: tuple[ProbedCard, ...]
-    """The cards."""
+    """The GPUs."""
     steps: tuple[LiveStep, ...]
     """Its steps, in order."""
     framework: Annotated[str, FieldRule(enum=("tensorflow", "torch", "jax"))] = "tensorflow"
@@ -131,6 +131,6 @@ class LiveProbe(NamedTuple):
     """The runs of the probe's child."""
 
     runs: tuple[MeasuredRun, ...]
-    """For each framework, one run with all cards, then one for each card that failed in it; empty
+    """For each framework, one run with all GPUs, then one for each GPU that failed in it; empty
     if nothing could be tried.
     """

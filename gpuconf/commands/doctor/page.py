@@ -1,6 +1,6 @@
 """`gpuconf doctor --report FILE.html`: one self-contained page to attach to a bug report.
 
-The verbose report in a ``<pre>``, with versions, variables and each card's facts.
+The verbose report in a ``<pre>``, with versions, variables and each GPU's facts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUFFIXES = (".html", ".htm")
 _WIDTH = 110  # of the bars; narrower windows wrap them
 _ABOUT = (
     "Taken out of this page: home folders are shown as ~, the host's name as <host>, account "
-    "names as <user>. Left in: names and numbers of processes, UUIDs of cards, variables that "
+    "names as <user>. Left in: names and numbers of processes, UUIDs of GPUs, variables that "
     "steer GPUs and frameworks. Read it once more before you publish it.",
     "The page is one file, loads nothing and runs nothing.",
 )
@@ -90,7 +90,7 @@ def _block(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Line]:
 
 
 def _facts(card: CardReport) -> Iterator[tuple[str, str]]:
-    """Facts about a card other than its memory, and how its limit was computed."""
+    """Facts about a GPU other than its memory, and how its limit was computed."""
     capability = card.compute_capability
     facts = (
         ("UUID", card.uuid),

@@ -1,7 +1,7 @@
 """Removes text that identifies the owner of a report before it goes into a bug report.
 
 Home folders become ``~``, the host's name ``<host>``, account names of people ``<user>``.  UUIDs of
-cards stay: they identify the card of a finding, not a person.
+GPUs stay: they identify the GPU of a finding, not a person.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Redactor:
 def redactor_for(
     report: Report, *, home: str, hosts: Iterable[str], account: str | None
 ) -> Redactor:
-    """The redactor for ``report``: for these names, and for all users who hold a card or a lease.
+    """The redactor for ``report``: for these names, and for all users who hold a GPU or a lease.
 
     ``account`` is the account that runs this; its name may also occur in paths outside the home
     folder.

@@ -14,7 +14,7 @@ BAR_PARTS = ("others", "yours", "allowed", "left")
 
 
 class MemoryBar(NamedTuple):
-    """A card's memory in four parts, in bytes, which add up to its total."""
+    """A GPU's memory in four parts, in bytes, which add up to its total."""
 
     others_bytes: Bytes
     """In use, but not by this user's processes as far as the driver reports."""
@@ -27,7 +27,7 @@ class MemoryBar(NamedTuple):
 
     @property
     def total_bytes(self) -> int:
-        """The total memory of the card."""
+        """The total memory of the GPU."""
         return sum(self)
 
     @staticmethod
@@ -45,11 +45,11 @@ class CardReport(NamedTuple):
     """A GPU, or in ``instances`` one of its MIG instances, as the report shows it."""
 
     index: Count  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    """The index in nvidia-smi; a MIG instance has its card's."""
+    """The index in nvidia-smi; a MIG instance has its GPU's."""
     uuid: str | None = None
     """As printed by nvidia-smi -L."""
     name: str | None = None
-    """The card's name."""
+    """The GPU's name."""
     total_bytes: Bytes | None = None
     """The total memory, without the part that the driver reserves."""
     free_bytes: Bytes | None = None
@@ -66,7 +66,7 @@ class CardReport(NamedTuple):
     is_visible: bool | None = None
     """Whether a CUDA program would see it."""
     limit_bytes: Bytes | None = None
-    """The profile's limit for one program; None if there is none, or the card is not used."""
+    """The profile's limit for one program; None if there is none, or the GPU is not used."""
     arithmetic: tuple[str, ...] = ()
     """The calculation of the limit."""
     bar: MemoryBar | None = None

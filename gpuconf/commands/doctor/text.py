@@ -1,4 +1,4 @@
-"""A doctor's report as lines: problems first, then the cards, then a count.  Pure."""
+"""A doctor's report as lines: problems first, then the GPUs, then a count.  Pure."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _cards(report: Report, shape: TextLayout) -> Iterator[Line]:
 
 
 def _rows(cards: Iterable[CardReport]) -> Iterator[BarRow]:
-    """A row for each card, followed by one for each of its MIG instances."""
+    """A row for each GPU, followed by one for each of its MIG instances."""
     for card in cards:
         name = card.name or "(no name)"
         yield _row(str(card.index), name.removeprefix("NVIDIA "), card)
@@ -133,7 +133,7 @@ def _done(report: Report) -> Iterator[str]:
 
 
 def _probed(report: Report) -> Iterator[str]:
-    """The frameworks whose probe passed all steps, on which cards, in what time."""
+    """The frameworks whose probe passed all steps, on which GPUs, in what time."""
     if any(each.id.startswith("live.") for each in report.problems):
         return
     packages = [run.framework for run in report.probe or ()]

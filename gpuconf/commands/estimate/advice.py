@@ -173,7 +173,7 @@ def _with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
     specs = inputs_of(subject.model, 1, subject.input_shape)
     leaves = nests.leaves(specs)
     if len(leaves) != 1 or len(leaves[0].shape) < 3:
-        raise UsageError("there are no pictures to be made smaller", hint="nothing to do")
+        raise UsageError("there are no images to make smaller", hint="nothing to do")
     shape = leaves[0].shape
     smaller = [*(round(side * _SMALLER_SIDE) for side in shape[1:-1]), shape[-1]]
     if subject.input_shape is not None:

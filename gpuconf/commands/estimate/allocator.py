@@ -25,7 +25,7 @@ class OutOfMemoryError(Exception):
 
 
 class Chunk:
-    """A part of a region, in use or free; ``before`` and ``after`` are its neighbours."""
+    """A part of a region, in use or free; ``before`` and ``after`` are its neighbors."""
 
     __slots__ = ("address", "after", "before", "in_use", "size_bytes")
 
@@ -76,7 +76,7 @@ class Allocator:
         return chunk
 
     def free(self, chunk: Chunk) -> None:
-        """Free a chunk and merge it with its free neighbours."""
+        """Free a chunk and merge it with its free neighbors."""
         self.in_use_bytes -= chunk.size_bytes
         chunk.in_use = False
         if chunk.after is not None and not chunk.after.in_use:

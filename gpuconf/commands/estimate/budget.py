@@ -1,4 +1,4 @@
-"""The memory limit and the card: memory needed in addition to the model."""
+"""The memory limit and the GPU: memory needed in addition to the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {"tensorflow": "TensorFlow", "jax": "JAX"}
 
 
 class Budget(NamedTuple):
-    """The source of the limit and the card, if known.
+    """The source of the limit and the GPU, if known.
 
     ``arithmetic`` is the calculation of the limit, line by line.  With ``allow_growth`` memory is
     allocated in regions, not all at once.
@@ -62,7 +62,7 @@ def limit_lines(
 
 
 def card_lines(peak_bytes: int, budget: Budget, *, backend: str = "tensorflow") -> Iterator[str]:
-    """Yield how much memory must be free on a card for this peak."""
+    """Yield how much memory must be free on a GPU for this peak."""
     needed = peak_bytes + CONTEXT_BYTES
     peak, context = mib_figures([peak_bytes, CONTEXT_BYTES])
     yield _row(" ", peak, "the peak")
@@ -70,9 +70,9 @@ def card_lines(peak_bytes: int, budget: Budget, *, backend: str = "tensorflow") 
     alone = (
         f"TensorFlow reserves another {_reserve(needed, budget.gpu)}"
         if backend == "tensorflow"
-        else "JAX takes 75 % of the card at once"
+        else "JAX takes 75 % of the GPU at once"
     )
-    yield _row("=", mib_figure(needed), f"needed free on the card; without a limit {alone}")
+    yield _row("=", mib_figure(needed), f"needed free on the GPU; without a limit {alone}")
     if budget.gpu is not None:
         yield _card(budget.gpu)
 

@@ -18,7 +18,7 @@ from gpuconf.commands.estimate.memory_estimate import GPU, SIMULATED_CARD, Memor
 _LEAST_RATIO, _MOST_RATIO = 0.5, 2.0
 # A trace that bends more between the probe's batch and the estimate's has another phase there.
 _MOST_BEND = 1.33
-# The probe's steps are small, so that they are quick on a simulated card and likely to fit on a
+# The probe's steps are small, so that they are quick on a simulated GPU and likely to fit on a
 # GPU.
 _BUDGET_BYTES = 1024 * MIB
 _SMALL_BATCH = 4  # if even that takes more
@@ -122,7 +122,7 @@ def _bends(estimate: MemoryEstimate, measured: Sequence[MeasuredPeak], traced_at
 
 
 class CardProbe(NamedTuple):
-    """What a child process measured on a card; ``tier`` is ``simulated-card`` or ``GPU``.
+    """What a child process measured on a GPU; ``tier`` is ``simulated-card`` or ``GPU``.
 
     ``measured`` has one or two batches, the smaller first; a model built for one batch size has
     one.  The values are for the second step at each batch.  ``first_step_bytes`` is the peak of the
@@ -229,7 +229,7 @@ def _notes(
     compared = " and ".join(
         f"{ratio:.2f} × traced at batch {batch}" for batch, ratio in ratios.items()
     )
-    where = "the simulated card" if probe.tier == SIMULATED_CARD else probe.card
+    where = "the simulated GPU" if probe.tier == SIMULATED_CARD else probe.card
     more_bytes = correction.of(estimate.peak_bytes, estimate.batch_size) - estimate.peak_bytes
     makes = "changes nothing" if abs(more_bytes) < 0.005 * MIB else f"makes {_signed(more_bytes)}"
     applied = f"which {makes} at batch {estimate.batch_size}"
@@ -237,7 +237,7 @@ def _notes(
     if correction.note is not None:
         notes.append(correction.note)
     if any(not 1 / _FAR_OFF <= ratio <= _FAR_OFF for ratio in ratios.values()):
-        notes.append("the trace was far off, so take the layers and the phases with care")
+        notes.append("the trace was far off, so layers and phases are only rough")
     first, largest = probe.first_step_bytes, max(each.peak_bytes for each in probe.measured)
     if probe.tier == GPU and first is not None and first > _FIRST_STEP_EXTRA * largest:
         notes.append(

@@ -1,7 +1,7 @@
 """The GPU that XLA compiles for without one; for JAX, as the text that describes it.
 
-TensorFlow's XLA queries a simulated card of this size.  Memory depends on the compute capability,
-which selects Triton or cuBLAS for matrix products, and on the card's memory, since XLA recomputes
+TensorFlow's XLA queries a simulated GPU of this size.  Memory depends on the compute capability,
+which selects Triton or cuBLAS for matrix products, and on the GPU's memory, since XLA recomputes
 results rather than exceed it.  In measurements, neither the number of multiprocessors nor the size
 of the L2 cache changed a byte.
 """

@@ -60,15 +60,15 @@ class GpuNow:
     index: Count
     """The index that nvidia-smi uses."""
     name: str | None
-    """The card's name."""
+    """The GPU's name."""
     total_bytes: Bytes | None
-    """Total memory of the card."""
+    """Total memory of the GPU."""
     free_bytes: Bytes | None
     """Memory that is free now."""
 
 
 class CardDocument(NamedTuple):
-    """Other memory used on the card, and the source of the limit."""
+    """Other memory used on the GPU, and the source of the limit."""
 
     context_bytes: Bytes
     """The approximate size of the CUDA context, which no other number includes."""
@@ -116,13 +116,13 @@ class EstimateDocument(NamedTuple):
     advice: tuple[Advice, ...]
     """Changes, and their effect according to a trace."""
     card: CardDocument
-    """Other memory used on the card, and the source of the limit."""
+    """Other memory used on the GPU, and the source of the limit."""
     timeline: tuple[PlacedMoment, ...]
     """Significant moments of the step, including the peak."""
     notes: tuple[str, ...]
     """Assumptions and omissions."""
     plot: str | None
-    """The path of the picture; None if none was drawn."""
+    """The path of the plot; None if none was drawn."""
 
 
 def document_of(

@@ -223,7 +223,7 @@ def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
         return ()
     return (
         f"{sized(size)} of the peak are the workspace of a convolution, as TensorFlow's "
-        "CPU kernels and so the simulated card need it; on a GPU cuDNN does with less where it "
+        "CPU kernels and so the simulated GPU need it; on a GPU cuDNN does with less where it "
         "must: see --workspace-limit",
     )
 

@@ -24,7 +24,7 @@ from gpuconf.support.keras_api.jit import watch_jit_compile
 _SAVED = (".keras", ".h5", ".hdf5")
 _ALONE = {
     "CUDA_VISIBLE_DEVICES": "-1",
-    "GPUCONF_DISABLE": "1",  # `import gpuconf.auto` in the user's module has no card to plan for
+    "GPUCONF_DISABLE": "1",  # `import gpuconf.auto` in the user's module has no GPU to plan for
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "JAX_PLATFORMS": "cpu",  # for variables; compiling for CUDA needs no GPU
 }
@@ -84,7 +84,7 @@ def _refuse_programs(path: Path) -> None:
     if path.suffix == ".py":
         raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     raise UsageError(
-        f"{str(path)!r} is neither a file that is there nor module:function",
+        f"{str(path)!r} is neither an existing file nor module:function",
         hint=f"give model.keras, or the function that makes the model: {FROM_CODE}",
     )
 

@@ -28,11 +28,11 @@ def limit_and_budget(
 ) -> tuple[int | None, Budget]:
     """Return the bytes that TensorFlow or JAX may use, None for no limit, and their source.
 
-    ``card_bytes`` is the memory of a card that is not present; without a limit or a profile, the
+    ``card_bytes`` is the memory of a GPU that is not present; without a limit or a profile, the
     limit is what the framework takes of it by default.  ``read`` returns the machine's GPUs, by
     default from NVML, with the leases of others if the profile sets a limit.
 
-    Raises UsageError if a profile gives no limit here or nothing is left of the card, and the
+    Raises UsageError if a profile gives no limit here or nothing is left of the GPU, and the
     errors of a plan.
     """
     if profile is not None:
@@ -48,7 +48,7 @@ def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
     """Return what a framework may use of the plan's first GPU; raise UsageError without a limit."""
     name = plan.profile.name
     if not plan.gpus:
-        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be asked"
+        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be queried"
         raise UsageError(f"profile {name} gives no limit here: {reason}", hint=_HINT)
     first = plan.gpus[0]
     source = f"profile {name}, GPU {first.gpu.index}"
@@ -95,7 +95,7 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
 
 
 def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tuple[int, Budget]:
-    """Return what a framework takes of a card that no other program uses."""
+    """Return what a framework takes of a GPU that no other program uses."""
     card, context = sized(card_bytes), sized(CONTEXT_BYTES)
     available = card_bytes - CONTEXT_BYTES
     if available <= 0:
@@ -114,8 +114,8 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
 
 def _nothing_left(card: str, why: str) -> UsageError:
     return UsageError(
-        f"nothing is left of a card of {card}: {why}",
-        hint="give a larger --card, or say what may be used: --limit 6GiB",
+        f"nothing is left of a GPU of {card}: {why}",
+        hint="give a larger --card, or the limit itself: --limit 6GiB",
     )
 
 

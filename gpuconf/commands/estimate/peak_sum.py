@@ -28,7 +28,7 @@ RESIDENT = {
     WEIGHTS: "weights",
     OPTIMIZER_STATE: "state of the optimizer",
     OTHER_STATE: "other variables: metrics, seeds",
-    ARRAYS: "the arrays that fit() copies to the GPU whole",
+    ARRAYS: "whole arrays that fit() copies to the GPU",
 }
 PASSING = {
     ACTIVATION: "activations",
@@ -41,10 +41,10 @@ PASSING = {
 }
 MEASURED = "measured"
 _LAST = {
-    BUILDING: "more while the model is built, than in a step",
+    BUILDING: "more while the model is built than in a step",
     FIRST_STEP: "more in the first step than in later ones",
     ROUNDING: "rounding, by the allocator",
-    MEASURED: "what the probe has measured, and the trace missed",
+    MEASURED: "measured by the probe, missing in the trace",
 }
 
 

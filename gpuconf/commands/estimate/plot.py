@@ -26,7 +26,7 @@ from gpuconf.commands.estimate.step import (
     WHOLE,
     WORKSPACE,
 )
-from gpuconf.commands.estimate.text import headline, modelled
+from gpuconf.commands.estimate.text import headline, modeled
 from gpuconf.errors import UsageError
 from gpuconf.support.reporting.picture import (
     INK,
@@ -124,7 +124,7 @@ def draw(estimate: MemoryEstimate, path: str) -> None:
     """Draw into ``path``, a .png or .svg; raise OSError, and UsageError without a timeline."""
     if not estimate.timeline:
         raise UsageError(
-            "there is no picture: nothing of the step was traced",
+            "there is no plot: nothing of the step was traced",
             hint="leave --plot out to see the report alone",
         )
     rows = [row for row in estimate.layers if row.layer is not None and row.total_bytes]
@@ -152,7 +152,7 @@ def _draw_step(axes: Axes, estimate: MemoryEstimate) -> None:
     axes.set_xlim(0, len(moments))
     _mark_peak(axes, estimate, totals.index(highest) + 0.5, highest / unit)
     axes.set_ylim(0, top)
-    axes.set_title(modelled(estimate), loc="left", fontsize=8.5, color=PALE, parse_math=False)
+    axes.set_title(modeled(estimate), loc="left", fontsize=8.5, color=PALE, parse_math=False)
     axes.set_ylabel(name, color=PALE)
     plain(axes, "y")
     axes.legend(
@@ -236,7 +236,7 @@ def telling_places(moments: Sequence[Moment]) -> list[int]:
     """Return the moments at which memory changed visibly, including the first and the peak.
 
     Thousands of small operations, such as an optimizer's for every weight, would reduce the rest to
-    a sliver of the picture.
+    a sliver of the plot.
     """
     totals = [moment.total_bytes for moment in moments]
     peak = totals.index(max(totals))

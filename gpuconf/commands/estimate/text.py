@@ -26,7 +26,7 @@ from gpuconf.support.reporting.text import text_of
 
 _TIERS = {
     TRACED: "traced, nothing was run",
-    SIMULATED_CARD: "traced, corrected by a probe on the simulated card",
+    SIMULATED_CARD: "traced, corrected by a probe on the simulated GPU",
     GPU: "traced, corrected by a probe on this GPU",
 }
 PARTS = {
@@ -61,7 +61,7 @@ def _lines(
     estimate: MemoryEstimate, budget: Budget, width: int | None, *, verbose: bool
 ) -> Iterator[Line]:
     yield Line(headline(estimate), "bold red" if estimate.fits is False else "bold green")
-    yield Line(modelled(estimate), "dim")
+    yield Line(modeled(estimate), "dim")
     yield from _peak(estimate)
     if estimate.phases:
         yield from _headed(
@@ -71,7 +71,7 @@ def _lines(
     yield from _layers(estimate, width, verbose=verbose)
     yield from _budget(estimate, budget)
     if estimate.advice:
-        yield from _headed("what would save memory, each traced anew")
+        yield from _headed("what would save memory, each traced again")
         for advice in estimate.advice:
             yield from _advice(advice)
     if estimate.notes:
@@ -86,7 +86,7 @@ def _budget(estimate: MemoryEstimate, budget: Budget) -> Iterator[Line]:
         yield from _headed("the limit")
         lines = limit_lines(peak, limit, budget, fits=estimate.fits, backend=backend)
         yield from (Line(f"  {text}", hang=17) for text in lines)
-    yield from _headed("the card")
+    yield from _headed("the GPU")
     yield from (Line(f"  {text}", hang=17) for text in card_lines(peak, budget, backend=backend))
 
 
@@ -112,7 +112,7 @@ def headline(estimate: MemoryEstimate) -> str:
     return f"{text}; the largest batch that fits {sized(limit)} is {largest}{more}"
 
 
-def modelled(estimate: MemoryEstimate) -> str:
+def modeled(estimate: MemoryEstimate) -> str:
     """How the number was computed, and for which kind of step."""
     tier, setting = _TIERS.get(estimate.tier, estimate.tier), estimate.setting
     if setting is None:

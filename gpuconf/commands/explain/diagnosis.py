@@ -18,7 +18,7 @@ from gpuconf.support.reporting.text import text_of
 class Diagnosis(NamedTuple):
     """The cause of a failure in a log or an exception, its severity, and the proposed changes.
 
-    docs/explain.md describes each cause.
+    docs/causes/ describes each cause.
     """
 
     cause: CauseId

@@ -47,7 +47,7 @@ def draw(diagnosis: Diagnosis, path: str) -> None:
         _draw_memory(panels[0], dump)
     if bars:
         _draw_bars(panels[-1], bars, _title(facts))
-    save(figure, path, "gpuconf explain: what held the memory, from a log")
+    save(figure, path, "gpuconf explain: what used the memory, from a log")
 
 
 def has_picture(facts: LogFacts) -> bool:
@@ -83,7 +83,7 @@ def holders(facts: LogFacts) -> list[Bar]:
 
 def _title(facts: LogFacts) -> str:
     if facts.allocations is not None:
-        return "held by layer"
+        return "memory by layer"
     named = facts.dump is not None and facts.dump.by_operation
     return "held by operation" if named else "chunks in use, by size"
 
@@ -122,7 +122,7 @@ def _draw_memory(axes: Axes, dump: Dump) -> None:
 def _words_of(dump: Dump) -> str:
     largest = dump.largest_free_bytes
     free = "" if largest is None else f"; free chunks pale, the largest {sized(largest)}"
-    claimed = "; hatched: not claimed from the card" if dump.unclaimed_bytes else ""
+    claimed = "; hatched: not claimed from the GPU" if dump.unclaimed_bytes else ""
     limit = f", limit {sized(dump.limit_bytes)}" if dump.limit_bytes else ""
     return f"{dump.allocator or 'the allocator'}{limit}{free}{claimed}"
 

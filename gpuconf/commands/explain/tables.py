@@ -36,7 +36,7 @@ def _layers(table: Allocations) -> Table:
     rest = table.rest_bytes + sum(layer.size_bytes for layer in layers[_MOST_ROWS:])
     if rest:
         rows.append(("(smaller ones)", sized(rest), ""))
-    title = f"held by layer, {sized(table.total_bytes)} in total, of {table.allocator}"
+    title = f"memory by layer, {sized(table.total_bytes)} in total, of {table.allocator}"
     return Table(("layer", "memory", "node"), rows, title)
 
 

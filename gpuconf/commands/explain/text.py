@@ -24,7 +24,7 @@ _PREFIX = re.compile(
     r"^\W{0,4}(?:\d{4}-\d\d-\d\d [\d:.]{1,40}: )?[IWEF](?:\d{4} [\d:.]{1,40}\s{1,9}\d{1,9})?"
     r"\s\S{0,300}\.(?:cc|h|cpp):\d{1,9}\] "
 )
-# Control characters, with which a log could move the cursor, change colours or overwrite text.
+# Control characters, with which a log could move the cursor, change colors or overwrite text.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MOST_LAYERS, _MOST_NODES = 3, 4
 _MOST_PROPOSALS = 3
@@ -59,7 +59,7 @@ def styled_lines(
 def _report(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Iterator[Line]:
     yield Line(headline(diagnosis), STYLES.get(diagnosis.severity, "bold green"))
     for label, text in fact_rows(diagnosis):
-        yield _labelled(label, text)
+        yield _labeled(label, text)
     yield from _proposals(diagnosis, verbose=verbose)
     yield from _under(
         "evidence",
@@ -78,7 +78,7 @@ def _under(heading: str, *lines: Line) -> Iterator[Line]:
         yield from lines
 
 
-def _labelled(label: str, text: str, style: str = "") -> Line:
+def _labeled(label: str, text: str, style: str = "") -> Line:
     return Line(f"  {label:{_LABEL}}{text}", style, 2 + _LABEL)
 
 
@@ -184,7 +184,7 @@ def _card(facts: LogFacts) -> Iterator[tuple[str, str]]:
     if card.compute_capability is not None:
         parts.append(f"compute capability {card.compute_capability}")
     if any(parts):
-        yield "the card", ", ".join(part for part in parts if part)
+        yield "the GPU", ", ".join(part for part in parts if part)
     for holder in card.holders:
         who = f"process {holder.pid}{f' ({holder.name})' if holder.name else ''}"
         yield "held by", f"{who}: {sized(holder.size_bytes)}"
@@ -208,7 +208,7 @@ def _dump(dump: Dump) -> Iterator[tuple[str, str]]:
         yield "free", sized(free)
     if dump.unclaimed_bytes:
         was_asked = asked is None or asked <= dump.unclaimed_bytes
-        why = "which the card did not give" if was_asked else "less than the request"
+        why = "which the GPU did not give" if was_asked else "less than the request"
         yield "not claimed", f"{sized(dump.unclaimed_bytes)} of the limit, {why}"
 
 
@@ -230,7 +230,7 @@ def _others(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Itera
         titles = dict.fromkeys(
             CAUSES[each.cause].title for each in diagnosis.consequences if each.cause
         )
-        yield _labelled("also seen", f"{'; '.join(titles)} (-v shows the lines)")
+        yield _labeled("also seen", f"{'; '.join(titles)} (-v shows the lines)")
         return
     yield Line("  follow-up and unrelated errors:")
     yield from evidence_lines(diagnosis.consequences, source, verbose=True)
@@ -245,7 +245,7 @@ def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:
         hidden = "1 warning hidden (-v shows it)"
         if count > 1:
             hidden = f"{count} warnings hidden (-v shows them)"
-        yield _labelled("harmless", hidden, "dim")
+        yield _labeled("harmless", hidden, "dim")
         return
     yield Line("  harmless:")
     for note in notes:

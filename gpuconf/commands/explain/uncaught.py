@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Mapping
 
 from gpuconf.basics.environment import is_yes, switched_off
+from gpuconf.basics.terminal import debug, tell_below_traceback
 from gpuconf.commands.explain import Diagnosis
-
-Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
 def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
@@ -24,23 +22,8 @@ def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
     """
     if switched_off(environ) is not None or not is_yes("GPUCONF_EXPLAIN", environ):
         return False
-    if getattr(sys.excepthook, "explains", False):
-        return True
-    sys.excepthook = _explaining(sys.excepthook)
+    tell_below_traceback("explain", tell)
     return True
-
-
-def _explaining(before: Hook) -> Hook:
-    """Return a hook that calls the previous one and then explains the exception."""
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        try:
-            before(kind, error, trace)
-        finally:
-            tell(error.with_traceback(trace))
-
-    hook.explains = True  # type: ignore[attr-defined]  # so that it is installed only once
-    return hook
 
 
 def tell(error: BaseException) -> None:
@@ -48,8 +31,6 @@ def tell(error: BaseException) -> None:
 
     Never raises: the program is already failing.
     """
-    from gpuconf.basics.terminal import debug
-
     if sys.stderr is None:  # print() would write to stdout instead
         return
     try:

@@ -1,4 +1,4 @@
-"""Who holds memory of each card, and who waits, as plain values for the text and the JSON."""
+"""Who uses memory of each GPU, and who waits, as plain values for the text and the JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuconf.basics.json_shape import Bytes, Count, FieldRule, FromOne, json_sha
 
 
 class Holding(NamedTuple):
-    """A process with a lease or memory on a card.  Unknown is None."""
+    """A process with a lease or memory on a GPU.  Unknown is None."""
 
     pid: Count
     """Its process id."""
@@ -26,7 +26,7 @@ class Holding(NamedTuple):
     since: str | None = None
     """When the lease was taken, or else when the process started; ISO 8601 with time zone."""
     kind: Annotated[str, FieldRule(enum=("compute", "graphics"))] = "compute"
-    """What it uses the card for."""
+    """What it uses the GPU for."""
     is_ours: bool | None = None
     """Whether it belongs to the current user."""
     is_elsewhere: bool = False
@@ -40,7 +40,7 @@ class Holding(NamedTuple):
 
 
 class UserHoldings(NamedTuple):
-    """The total that another user's processes hold of a card.  Unknown is None."""
+    """The total that another user's processes hold of a GPU.  Unknown is None."""
 
     user: str | None
     """The account; None for processes whose owner is unknown."""
@@ -53,7 +53,7 @@ class UserHoldings(NamedTuple):
 
 
 class LeaseBar(NamedTuple):
-    """A card's memory in four parts, in bytes, which add up to its total."""
+    """A GPU's memory in four parts, in bytes, which add up to its total."""
 
     others_bytes: Bytes
     """In use, but not by this user's processes as far as the driver reports."""
@@ -66,18 +66,18 @@ class LeaseBar(NamedTuple):
 
 
 class CardHoldings(NamedTuple):
-    """A GPU or a MIG instance, and who holds its memory.  Unknown is None."""
+    """A GPU or a MIG instance, and who uses its memory.  Unknown is None."""
 
     label: str
-    """Its name in the tables: nvidia-smi's number, or 0.1 for the second MIG instance of card 0."""
+    """Its name in the tables: nvidia-smi's number, or 0.1 for the second MIG instance of GPU 0."""
     index: Count | None = None  # type: ignore[assignment]  # hides tuple.index, which is unused here
-    """nvidia-smi's number; a MIG instance has its card's.  None if NVML does not list it."""
+    """nvidia-smi's number; a MIG instance has its GPU's.  None if NVML does not list it."""
     mig_ids: tuple[Count, Count] | None = None
     """GPU instance and compute instance of a MIG instance."""
     uuid: str | None = None
     """The UUID that nvidia-smi -L prints."""
     name: str | None = None
-    """The card's name."""
+    """The GPU's name."""
     total_bytes: Bytes | None = None
     """Its total memory, without the driver's reserve."""
     free_bytes: Bytes | None = None
@@ -99,10 +99,10 @@ class CardHoldings(NamedTuple):
 
 
 class LinePlace(NamedTuple):
-    """A place in the queue for one card."""
+    """A place in the queue for one GPU."""
 
     label: str
-    """The card, as in `gpus`."""
+    """The GPU, as in `gpus`."""
     uuid: str | None
     """The UUID that nvidia-smi -L prints."""
     place: FromOne
@@ -129,7 +129,7 @@ class WaitingProcess(NamedTuple):
     is_elsewhere: bool
     """Whether its process id belongs to another pid namespace, such as a container's."""
     places: tuple[LinePlace, ...]
-    """Its place in the queue of each acceptable card."""
+    """Its place in the queue of each acceptable GPU."""
 
 
 class LedgerState(NamedTuple):
@@ -146,12 +146,12 @@ class LedgerState(NamedTuple):
 @shown_in_notebooks
 @json_shape(renamed={"cards": "gpus"})
 class Holdings(NamedTuple):
-    """Who holds memory of each card, and who waits."""
+    """Who uses memory of each GPU, and who waits."""
 
     made_at: str
     """When this was made; ISO 8601 with time zone."""
     cards: tuple[CardHoldings, ...] = ()
-    """The GPUs, with MIG instances in place of their card; then cards that only have leases."""
+    """The GPUs, with MIG instances in place of their GPU; then GPUs that only have leases."""
     waiting: tuple[WaitingProcess, ...] = ()
     """The waiting programs of all users, in queue order."""
     ledger: LedgerState = LedgerState()

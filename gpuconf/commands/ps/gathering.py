@@ -1,4 +1,4 @@
-"""Combine the ledger with NVML and /proc: who holds memory of each card.  Read-only."""
+"""Combine the ledger with NVML and /proc: who uses memory of each GPU.  Read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuconf.commands.ps.document import (
     UserHoldings,
     WaitingProcess,
 )
-from gpuconf.machine.cards import CardLease, Gpu, Inventory, holders, read_inventory
+from gpuconf.machine.cards import CardLease, Gpu, GpuProcess, Inventory, read_inventory
 from gpuconf.machine.cards.holders import Process, holders_of, read_processes
 from gpuconf.machine.leases.files import is_locked
 from gpuconf.machine.leases.folder import (
@@ -36,7 +36,7 @@ from gpuconf.machine.leases.view import (
 )
 from gpuconf.machine.policy import current_user, read_policy
 
-_NO_LEDGER_YET = "no program here has leased memory yet"
+_NO_LEDGER_YET = "no program here has reserved memory yet"
 
 
 def read_holdings() -> Holdings:
@@ -70,7 +70,7 @@ def _policy() -> str | None:
 
 
 def summed_up(holdings: Holdings) -> Holdings:
-    """Return the same, with the processes of each other user as one total per card."""
+    """Return the same, with the processes of each other user as one total per GPU."""
     return holdings._replace(cards=tuple(map(_card_summed_up, holdings.cards)))
 
 
@@ -109,7 +109,7 @@ def _read_ledger() -> tuple[LedgerState, dict[str, CardLeases]]:
 
 
 def _devices(inventory: Inventory) -> Iterator[tuple[str, Gpu]]:
-    """Yield each card with its label, or its MIG instances instead if it has any."""
+    """Yield each GPU with its label, or its MIG instances instead if it has any."""
     for gpu in inventory.gpus:
         if not gpu.mig_instances:
             yield str(gpu.index), gpu
@@ -136,10 +136,11 @@ def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
 
 
 def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
-    """Yield the leases, then the processes that hold memory without one."""
+    """Yield the leases, then the processes that use memory without one."""
     for lease in gpu.leases:
         yield _leased(lease._replace(used_bytes=None) if lease in gpu.estimated else lease)
-    yield from map(_unleased, holders_of(gpu._replace(processes=gpu.unleased), known) or ())
+    for listed, process in holders_of(gpu._replace(processes=gpu.unleased), known) or ():
+        yield _unleased(listed, process)
 
 
 def _leased(lease: CardLease) -> Holding:
@@ -159,18 +160,17 @@ def _leased(lease: CardLease) -> Holding:
     )
 
 
-def _unleased(holder: holders.Holder) -> Holding:
-    process = holder.process or Process(holder.pid)
+def _unleased(listed: GpuProcess, process: Process) -> Holding:
     return Holding(
-        holder.pid,
+        listed.pid,
         user=process.user,
-        program=process.program or holder.name,
+        program=process.program or listed.name,
         profile=process.profile,
-        used_bytes=holder.used_bytes,
+        used_bytes=listed.used_bytes,
         since=_moment(process.started),
-        kind=holder.kind,
+        kind=listed.kind,
         is_ours=process.is_ours,
-        pids=(holder.pid,),
+        pids=(listed.pid,),
     )
 
 
@@ -202,7 +202,7 @@ def _unlisted_bytes(gpu: Gpu) -> int | None:
 def _unlisted(
     found: Mapping[str, CardLeases], listed: set[str], reader: Owner
 ) -> list[CardHoldings]:
-    """Return the cards with leases or waiting programs that NVML does not list."""
+    """Return the GPUs with leases or waiting programs that NVML does not list."""
     names = [name for name, leases in found.items() if name not in listed and any(leases)]
     return [
         CardHoldings(
@@ -217,7 +217,7 @@ def _unlisted(
 def _waiting(
     cards: list[CardHoldings], found: Mapping[str, CardLeases], reader: Owner
 ) -> tuple[WaitingProcess, ...]:
-    """Return the waiting programs, each once even if it waits for one of several cards."""
+    """Return the waiting programs, each once even if it waits for one of several GPUs."""
     places: dict[Owner, list[tuple[Lease, LinePlace]]] = {}
     for card in cards:
         leases = found.get(folder_of(card.uuid) if card.uuid else "", CardLeases())

@@ -1,4 +1,4 @@
-"""Holdings as lines: cards as bars, who holds memory, who waits, what is unknown.  Pure."""
+"""Holdings as lines: GPUs as bars, who uses memory, who waits, what is unknown.  Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gpuconf.support.reporting.columns import Column, column_lines
 from gpuconf.support.reporting.lines import Line, broken
 from gpuconf.support.reporting.memory_bars import BarLayout, BarRow, bar_lines
 
-_PARTS = ("others", "yours", "leased", "free")
-MEANINGS = ("others", "yours", "leased, not taken yet", "free")
+_PARTS = ("others", "yours", "unused", "free")
+MEANINGS = ("others", "yours", "reserved, unused", "free")
 _OVERHEAD_BYTES = 512 << 20  # memory that a driver may use without a process
 _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -56,13 +56,13 @@ def problem_lines(holdings: Holdings) -> Iterator[Line]:
 
 
 def bar_row(card: CardHoldings) -> BarRow:
-    """Build a card's row: its name, its memory in parts, and what is unknown."""
+    """Build a GPU's row: its name, its memory in parts, and what is unknown."""
     name = (card.name or card.uuid or "(no name)").removeprefix("NVIDIA ")
     if card.mig_ids is not None and " MIG " in name:  # the part that distinguishes it
         name = f"MIG {name.partition(' MIG ')[2]}"
     remarks = []
     if card.index is None:
-        remarks.append("NVML does not list this card")
+        remarks.append("NVML does not list this GPU")
     elif card.bar is None:
         remarks.append("memory unknown")
     if card.estimated_bytes is not None:
@@ -71,7 +71,7 @@ def bar_row(card: CardHoldings) -> BarRow:
             "the driver does not say which of them uses how much"
         )
     elif card.index is not None and not card.lists_processes:
-        remarks.append("the driver does not say which processes hold memory")
+        remarks.append("the driver does not say which processes use memory")
     return BarRow(card.label, name, card.bar, ("; ".join(remarks),) if remarks else ())
 
 
@@ -116,7 +116,7 @@ def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
 def _nobody(holdings: Holdings) -> str:
     taken = [card.unlisted_bytes or 0 for card in holdings.cards]
     if not any(each > _OVERHEAD_BYTES for each in taken):
-        return "no process holds memory or a lease"
+        return "no process uses memory or a lease"
     return (
         f"no leases; the driver lists no process, but {sized(sum(taken))} are in use: by a "
         "display, or by programs in another container or virtual machine"
@@ -162,7 +162,7 @@ def _user(each: UserHoldings, card: CardHoldings) -> tuple[str, ...]:
 def _line(holdings: Holdings, width: int | None) -> Iterator[Line]:
     """Yield the table of waiting programs."""
     if holdings.waiting:
-        yield Line("waiting in line", "bold", 0)
+        yield Line("waiting in the queue", "bold", 0)
         rows = [_waiting(each, holdings.made_at[:10]) for each in holdings.waiting]
         yield from column_lines(_table(_WAITING, rows), width)
 
@@ -181,7 +181,7 @@ def _waiting(each: WaitingProcess, today: str) -> tuple[str, ...]:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    """Join the texts, each once: a program may wait for several cards."""
+    """Join the texts, each once: a program may wait for several GPUs."""
     return ",".join(dict.fromkeys(texts))
 
 
@@ -212,7 +212,7 @@ def remark_lines(holdings: Holdings) -> Iterator[Line]:
     unsaid = [each.lease_bytes for c in cards for each in c.processes if each.used_bytes is None]
     unsaid += [each.lease_bytes for c in cards for each in c.others if each.used_bytes is None]
     if unsaid:
-        whole = ", and the whole reservation under LEASED" if any(unsaid) else ""
+        whole = ", and the whole reservation under UNUSED" if any(unsaid) else ""
         counted = f": the bar counts it under OTHERS{whole}" if any(c.bar for c in cards) else ""
         yield Line(_UNSAID + counted, "dim", 2)
     if any(each.is_estimate and each.used_bytes is not None for each in rows):
@@ -226,4 +226,6 @@ def remark_lines(holdings: Holdings) -> Iterator[Line]:
         yield Line(ledger.problem, "dim", 0)
     elif ledger.is_private:
         private = f"leases are shared only within this container: {ledger.path} is its own"
-        yield Line(f"{private} (docs/sharing.md says how to share the machine's)", "dim", 0)
+        yield Line(
+            f"{private} (`gpuconf docs clusters` shows how to share the machine's)", "dim", 0
+        )

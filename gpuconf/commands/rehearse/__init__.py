@@ -1,4 +1,4 @@
-"""``gpuconf rehearse``: run a training script for a few steps on a simulated card: does it fit?
+"""``gpuconf rehearse``: run a training script for a few steps on a simulated GPU: does it fit?
 
 ``runs`` starts the script with the ``agent`` in its Python and watches it. ``xplane`` and ``trace``
 read the allocator events that TensorFlow's profiler wrote. ``breakdown``, ``suggestion`` and

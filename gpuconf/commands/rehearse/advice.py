@@ -1,4 +1,4 @@
-"""What to try after a rehearsal: another batch, a larger limit, another card.  Text."""
+"""What to try after a rehearsal: another batch, a larger limit, another GPU.  Text."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _is_near(rehearsal: Rehearsal) -> bool:
 
 
 def _ways_out(rehearsal: Rehearsal) -> list[str]:
-    """Alternatives to a smaller batch: feed data in batches, a larger limit, a larger card."""
+    """Alternatives to a smaller batch: feed data in batches, a larger limit, a larger GPU."""
     lines = []
     failure = rehearsal.verdict.failure
     if failure is not None and failure.node == "_EagerConst":
@@ -76,7 +76,7 @@ def _ways_out(rehearsal: Rehearsal) -> list[str]:
     lines += _profile_lines(rehearsal)
     suggestion = rehearsal.suggestion
     if suggestion is not None and suggestion.why_not == NOT_EVEN_ONE:
-        lines.append("card       too small for this model at any batch; try a larger --card")
+        lines.append("GPU       too small for this model at any batch; try a larger --card")
     return lines
 
 

@@ -25,7 +25,7 @@ _GRADIENT = frozenset(("gradient_tape", "gradients"))  # TensorFlow 2 and 1
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall", "while", "body", "cond", "then", "else")
 _DATA_OPS = (
     *("GatherV2", "_EagerConst", "IteratorGetNext", "VarHandleOp", "MakeIterator"),
-    *("SameWorkerRecvDone", "ScratchBuffer"),  # copies to the card, internal to the device
+    *("SameWorkerRecvDone", "ScratchBuffer"),  # copies to the GPU, internal to the device
 )
 _CALLS = ("StatefulPartitionedCall", "PartitionedCall")
 _COMPILED_OPS = ("_XlaRun", "XlaLaunch")
@@ -220,13 +220,13 @@ class DeviceReport:
     index: Count
     """TensorFlow's number of the device."""
     card: Count | None
-    """The number of the simulated card that it is on."""
+    """The number of the simulated GPU that it is on."""
     limit_bytes: Bytes
     """The most memory that TensorFlow may allocate."""
     peak_bytes: Bytes
     """The most memory that was in use."""
     held_bytes: Bytes | None
-    """The most memory that the processes held on that card, for all its devices and contexts."""
+    """The most memory that the processes held on that GPU, for all its devices and contexts."""
     rows: tuple[Row, ...]
     """The memory in use at the peak, largest first."""
 
@@ -261,7 +261,7 @@ def devices_of(run: RunResult) -> tuple[DeviceReport, ...]:
 
 
 def _held(run: RunResult, card: int | None) -> int | None:
-    """The most memory that the run's processes held on a card."""
+    """The most memory that the run's processes held on a GPU."""
     return max((held.size_bytes for held in run.held if held.card == (card or 0)), default=None)
 
 

@@ -19,7 +19,7 @@ from gpuconf.support.failures.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class RehearsedCard:
-    """The simulated card."""
+    """The simulated GPU."""
 
     total_bytes: Bytes
     """The size of its memory."""
@@ -28,7 +28,7 @@ class RehearsedCard:
     context_bytes: Bytes
     """The size of a process's CUDA context."""
     count: FromOne
-    """The number of such cards."""
+    """The number of such GPUs."""
 
 
 class BatchFacts(NamedTuple):
@@ -58,10 +58,10 @@ class NotRun(NamedTuple):
 
 
 class RehearsalDocument(NamedTuple):
-    """Whether a script fits on a card."""
+    """Whether a script fits on a GPU."""
 
     simulated: Literal[True]
-    """The card was not a real one."""
+    """The GPU was not a real one."""
     verdict: Answer
     """The answer that the run supports."""
     because: str
@@ -75,7 +75,7 @@ class RehearsalDocument(NamedTuple):
     command: tuple[str, ...]
     """The rehearsed command."""
     card: RehearsedCard
-    """The simulated card."""
+    """The simulated GPU."""
     profile: str | None
     """The requested profile."""
     tensorflow: str | None
@@ -109,11 +109,11 @@ class RehearsalDocument(NamedTuple):
     suggestion: Suggestion | None
     """The batch to use; None if nothing was measured to suggest one."""
     profiles: tuple[Allowance, ...]
-    """The limits of the shipped profiles on this card, highest first."""
+    """The limits of the shipped profiles on this GPU, highest first."""
     notes: tuple[str, ...]
     """What the rehearsal did differently from the script."""
     not_simulated: tuple[str, ...]
-    """The parts that use memory on a real card but not here."""
+    """The parts that use memory on a real GPU but not here."""
     plot: str | None
     """The picture's path; None if none was drawn."""
 
@@ -122,7 +122,7 @@ class InterruptedDocument(NamedTuple):
     """The rehearsal was interrupted before it had a verdict."""
 
     simulated: Literal[True]
-    """The card was not a real one."""
+    """The GPU was not a real one."""
     verdict: Literal["no verdict"]
     """There is no verdict."""
     because: str

@@ -68,8 +68,8 @@ def find_batch(
     if used is None or device is None or batch.get("kind") not in _CHANGEABLE:
         return (), Suggestion(None, _why_unchangeable(batch, first.trainer.get("steps", 0)))
     if verdict.phase is not None and verdict.phase.kind not in (BUILD, TRAIN, VALIDATE):
-        return (), Suggestion(None, f"it failed in {verdict.phase.place}, not in a training")
-    # fit() put whole arrays on the card, which no batch size can change.
+        return (), Suggestion(None, f"it failed in {verdict.phase.place}, not in a training run")
+    # fit() put whole arrays on the GPU, which no batch size can change.
     if verdict.failure is not None and verdict.failure.node == "_EagerConst":
         return (), Suggestion(None, "it failed on the data as a whole, not on a batch")
     fits = verdict.answer == "fits"
@@ -117,7 +117,7 @@ def _confirmed(
         result = again(batch)
         answer = verdict_of(result).answer
         if answer == "no verdict":
-            return measured.fitting, found  # still labelled an extrapolation
+            return measured.fitting, found  # still labeled an extrapolation
         if answer == "fits":
             measured = measured.with_run(result, batch)
             if not _leaves_room(measured, result):

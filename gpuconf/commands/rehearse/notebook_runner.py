@@ -1,7 +1,7 @@
 """Run a notebook's cells in its kernel, like `Run all`; a separate program.
 
 The rehearsal starts it in place of a script.  Outputs are printed as they arrive.  The exit code is
-that of a script: 0, 1 if a cell failed, or the kernel's own if it died.  The file is only read.
+that of a script: 0, 1 if a cell failed, or the kernel's own if it failed.  The file is only read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_SOCKET = 90  # of 107 characters; zmq appends a number
 _STARTUP_S = 300
 _WAIT_S = 120  # the agent writes the memory trace at the end
 _AGAIN_S = 0.1  # after an error, a kernel rejects requests for a moment
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CellRunner(NotebookClient):  # type: ignore[misc]  # of an extra, which may not be there
@@ -148,5 +148,5 @@ def _end_as(manager: AsyncKernelManager, error: Exception) -> int:
 
 
 def _write(stream: Any, text: str) -> None:
-    stream.write(text if stream.isatty() else _COLOURS.sub("", text))
+    stream.write(text if stream.isatty() else _COLORS.sub("", text))
     stream.flush()

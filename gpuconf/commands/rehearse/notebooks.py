@@ -114,7 +114,7 @@ def _installed_kernel(path: str, name: str) -> Notebook:
     try:
         spec = KernelSpecManager().get_kernel_spec(name)
     except NoSuchKernel:
-        why = f"{path} asks for the kernel {name!r}, which Jupyter does not find here"
+        why = f"{path} requests the kernel {name!r}, which Jupyter does not find here"
         raise UsageError(why, hint=f"jupyter kernelspec list; or {other}") from None
     if spec.language and spec.language.lower() != "python":
         why = f"{path} is a notebook of {spec.language}, and rehearse follows TensorFlow in Python"

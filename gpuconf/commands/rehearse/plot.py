@@ -1,4 +1,4 @@
-"""A picture of memory over time: the memory in use, the memory held, the limit, the phases."""
+"""A plot of memory over time: the memory in use, the memory held, the limit, the phases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
     device, tape = tightest(rehearsal.devices), rehearsal.first.tape
     if device is None or tape is None:
         raise UsageError(
-            "there is no picture: the run left no trace of GPU memory",
+            "there is no plot: the run left no trace of GPU memory",
             hint="leave --plot out to see the report alone",
         )
     usage = next(usage for usage in tape.usages if usage.index == device.index)
@@ -42,14 +42,14 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
     _draw_memory(axes, rehearsal, device, usage, clock)
     _draw_peak(axes, rehearsal, usage, clock)
     _draw_frame(axes, rehearsal, device)
-    save(figure, path, "gpuconf rehearse: a simulated card, not a measurement on a GPU")
+    save(figure, path, "gpuconf rehearse: a simulated GPU, not a measurement on a GPU")
 
 
 class Clock(NamedTuple):
     """Maps moments to the axis: each phase has its own width.
 
     On one scale, the steps would be a sliver next to the import of data and the tracing of the
-    first step, although they are the subject of the picture.  Within a phase, time is linear.
+    first step, although they are the subject of the plot.  Within a phase, time is linear.
     """
 
     phases: tuple[tuple[str, int, int], ...]
@@ -139,7 +139,7 @@ def _draw_memory(
         sizes = [each.size_bytes / MIB for each in held]
         axes.step(
             places, [*sizes, sizes[-1]], where="post", color=_HELD, linewidth=1.8,
-            label="held on the card, with the CUDA context",
+            label="held on the GPU, with the CUDA context",
         )  # fmt: skip
     places = [*(clock.place(point.time_ns) for point in usage.series), 1.0]
     in_use = [point.size_bytes / MIB for point in usage.series]
@@ -186,7 +186,7 @@ def _draw_frame(axes: Axes, rehearsal: Rehearsal, device: DeviceReport) -> None:
     assert figure is not None
     of = f", GPU {device.index}" if len(rehearsal.devices) > 1 else ""
     axes.set_title(
-        f"Rehearsal on a SIMULATED card of {sized(spec.total_bytes)}{of}: "
+        f"Rehearsal on a SIMULATED GPU of {sized(spec.total_bytes)}{of}: "
         f"{rehearsal.verdict.answer}",
         loc="left", fontsize=13, fontweight="bold", color=INK, pad=24,
     )  # fmt: skip

@@ -20,7 +20,7 @@ OtherBatches = Literal["always", "where it does not fit", "never"]
 class Rehearsal(NamedTuple):
     """The final results.
 
-    ``allowances`` are the profiles' limits on this card.  ``interrupted`` is the exit code of a
+    ``allowances`` are the profiles' limits on this GPU.  ``interrupted`` is the exit code of a
     signal that arrived after the verdict, while other batches were measured.  ``xla`` describes the
     XLA that compiled the steps; None if they ran operation by operation.
     """

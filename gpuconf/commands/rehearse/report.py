@@ -32,9 +32,9 @@ _KERNELS_OWN = (
     "scratch memory of TensorFlow's CPU kernel, which computes here; on a GPU cuDNN takes a "
     "workspace of its own instead, as large as it finds room for"
 )
-_SIMULATED = "Simulated: the card, its driver and the CUDA context (as large as --context says)."
+_SIMULATED = "Simulated: the GPU, its driver and the CUDA context (as large as --context says)."
 _COMPILED = (
-    "What XLA compiles takes the memory that XLA has assigned for this card; its numbers are "
+    "What XLA compiles takes the memory that XLA has assigned for this GPU; its numbers are "
     "computed on the CPU, in host memory. Not in it: cuDNN's workspaces, and what the first step "
     "takes while XLA tries algorithms."
 )
@@ -59,9 +59,9 @@ def lines_of(section: ReportSection) -> Iterator[Line]:
 
 
 def title(rehearsal: Rehearsal) -> str:
-    """The card and the program, in one line each."""
+    """The GPU and the program, in one line each."""
     spec, trainer = rehearsal.spec, rehearsal.first.trainer
-    cards = "1 SIMULATED card" if spec.count == 1 else f"{spec.count} SIMULATED cards"
+    cards = "1 SIMULATED GPU" if spec.count == 1 else f"{spec.count} SIMULATED GPUs"
     of_each = "" if spec.count == 1 else " each"
     frameworks = [f"TensorFlow {trainer['tensorflow']}"] if "tensorflow" in trainer else []
     if "keras" in trainer:
@@ -167,7 +167,7 @@ def _left_out(trainer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shows_training(rehearsal: Rehearsal) -> bool:
-    """Whether the peak is that of a training: not of a script that failed before it."""
+    """Whether the peak is that of a training run: not of a script that failed before it."""
     failure = rehearsal.verdict.failure
     is_oom = failure is not None and failure.kind == "gpu_memory"
     return is_oom or what_ran(phases_of(rehearsal.first)) is not None or _has_steps(rehearsal)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpuconf
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE
 from gpuconf.basics.json_shape import json_shape
 from gpuconf.basics.json_values import plain
 from gpuconf.commands.rehearse.agent.record import WRITABLE
@@ -24,7 +25,7 @@ from gpuconf.commands.rehearse.trace import Tape, read_tapes
 from gpuconf.errors import BackendError
 from gpuconf.injected import with_site
 from gpuconf.simcard import Card
-from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.family import AdoptingFamily
 from gpuconf.support.children.starting import failed_start
 
 FOLDER_VARIABLE = "GPUCONF_REHEARSAL"
@@ -59,7 +60,7 @@ class Orders(NamedTuple):
 
 
 class HeldOnCard(NamedTuple):
-    """The memory that all processes of the run held on one card at a time, including contexts."""
+    """The memory that all processes of the run held on one GPU at a time, including contexts."""
 
     time_ns: int
     card: int
@@ -72,7 +73,7 @@ class RunResult(NamedTuple):
     ``code`` is the program's exit code, negative for a signal, and None if it was ended after its
     steps.  ``reports`` are those of the processes in which an agent ran, ``trainer`` the most
     informative of them.  ``tape`` has its memory events, None without any.  ``held`` has the
-    changes of the card's own file during the run.  ``unwritten`` is the folder to which an agent
+    changes of the GPU's own file during the run.  ``unwritten`` is the folder to which an agent
     could not write, so that reports or tape may be missing.
     """
 
@@ -105,7 +106,7 @@ def run_once(
     started = time.monotonic()
     passthrough = Passthrough(is_shown=is_shown, stdout_to_stderr=stdout_to_stderr)
     with passthrough as sinks, _folder(orders) as folder:
-        with ProcessFamily() as family:
+        with AdoptingFamily() as family:
             child = _start(family, command, _with_agent(environ, folder), sinks)
             watch = _Watch(folder, card)
             while child.poll() is None and not watch.is_over():
@@ -148,7 +149,7 @@ def choose_trainer(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 class _Watch:
-    """Checks the agents' reports and the card while the program runs."""
+    """Checks the agents' reports and the GPU while the program runs."""
 
     def __init__(self, folder: Path, card: Card | None) -> None:
         self._folder = folder
@@ -197,7 +198,8 @@ def _progress(report: dict[str, Any]) -> str:
 
 def _with_agent(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
     path = with_site(environ.get("PYTHONPATH"))
-    return {**environ, "PYTHONPATH": path, FOLDER_VARIABLE: str(folder)}
+    ours = {"PYTHONPATH": path, FOLDER_VARIABLE: str(folder), NO_RESERVE_VARIABLE: "1"}
+    return {**environ, **ours}
 
 
 @contextmanager
@@ -227,7 +229,7 @@ def _cannot_write(error: OSError) -> BackendError:
 
 
 def _start(
-    family: ProcessFamily, command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough
+    family: AdoptingFamily, command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough
 ) -> subprocess.Popen[bytes]:
     try:
         child = family.start(

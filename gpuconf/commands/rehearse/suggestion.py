@@ -44,7 +44,7 @@ class Suggestion(NamedTuple):
     measured_bytes: Bytes | None = None
     """The measured peak with that batch; None if it was not run."""
     is_all_data: bool = False
-    """Whether the batch contains all examples, even if the card has room for more."""
+    """Whether the batch contains all examples, even if the GPU has room for more."""
     failed: FromOne | None = None
     """The smallest batch that was run and did not fit."""
 

@@ -59,10 +59,10 @@ def _fullness(phase: RanPhase) -> float:
 
 def device_table(devices: Sequence[DeviceReport]) -> Table:
     """The limit and the use of each device."""
-    columns = ("", "may take", "peak in use", "headroom", "held on the card, with the context")
+    columns = ("", "may take", "peak in use", "headroom", "held on the GPU, with the context")
     rows: list[tuple[str, ...]] = []
     for device in devices:
-        on = f" on card {device.card}" if device.card not in (None, device.index) else ""
+        on = f" on GPU {device.card}" if device.card not in (None, device.index) else ""
         held = "unknown" if device.held_bytes is None else sized(device.held_bytes)
         rows.append(
             (

@@ -1,4 +1,4 @@
-"""The card to rehearse for, and TensorFlow's limit on it, without and with profiles."""
+"""The GPU to rehearse for, and TensorFlow's limit on it, without and with profiles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEFAULT_CARD_BYTES = 8 * GIB
 def target_card(
     total_bytes: int | None, used_bytes: int | None, context_bytes: int, *, count: int
 ) -> CardSpec:
-    """The requested card; without a size, a copy of this machine's first GPU, or else 8 GiB.
+    """The requested GPU; without a size, a copy of this machine's first GPU, or else 8 GiB.
 
     Raises UsageError if none of it is left for TensorFlow.
     """
@@ -35,7 +35,7 @@ def target_card(
         spec = spec._replace(used_bytes=used_bytes)
     if spec.used_bytes + spec.context_bytes >= spec.total_bytes:
         raise UsageError(
-            f"nothing is left on the card: {sized(spec.used_bytes)} used and "
+            f"nothing is left on the GPU: {sized(spec.used_bytes)} used and "
             f"{sized(spec.context_bytes)} for the CUDA context of {sized(spec.total_bytes)}",
             hint="give a larger --card, or a smaller --used or --context",
         )
@@ -54,13 +54,13 @@ def _like(gpu: Gpu, spec: CardSpec) -> CardSpec:
 
 
 def host_shortage(spec: CardSpec) -> str | None:
-    """A warning if this machine has less memory than the card, whose memory it replaces."""
+    """A warning if this machine has less memory than the GPU, whose memory it replaces."""
     free = spec.count * (spec.total_bytes - spec.used_bytes)
     available = available_bytes()
     if available is None or available >= free:
         return None
     return (
-        f"the card has {sized(free)} free and this machine {sized(available)}: a script that uses "
+        f"the GPU has {sized(free)} free and this machine {sized(available)}: a script that uses "
         "more than that is killed, without a verdict"
     )
 
@@ -86,9 +86,9 @@ def reserve_bytes(spec: CardSpec) -> int:
 
 
 def allowances(spec: CardSpec) -> tuple[Allowance, ...]:
-    """The shipped profiles that limit TensorFlow on such a card, highest limit first.
+    """The shipped profiles that limit TensorFlow on such a GPU, highest limit first.
 
-    Profiles that refuse the card, hide it, or split it into logical devices are left out.
+    Profiles that refuse the GPU, hide it, or split it into logical devices are left out.
     """
     entries = [entry.name for entry in list_profiles() if entry.origin == "shipped"]
     found = [Allowance(name, size) for name in entries if (size := _allowance(name, spec))]

@@ -166,7 +166,7 @@ def _peaks(
 
 
 def thinned(series: Sequence[Point], *, most: int) -> tuple[Point, ...]:
-    """About ``most`` points at most, keeping every height that a picture could show.
+    """About ``most`` points at most, keeping every height that a plot could show.
 
     The lowest and the highest of each stretch stay, in their order, and the very last point.
     """

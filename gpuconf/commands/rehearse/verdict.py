@@ -120,7 +120,7 @@ def _not_about_the_card(run: RunResult, failure: Failure) -> Verdict:
         return Verdict("no verdict", because, NO_VERDICT, failure, hint)
     if failure.kind == "kernel":
         because = f"this program cannot be rehearsed: {failure.message}"
-        hint = "the simulated card cannot compute this operation; a real one may"
+        hint = "the simulated GPU cannot compute this operation; a real one may"
         return Verdict("no verdict", because, NO_VERDICT, failure, hint)
     return _no_step(run) if run.code == 0 else _died(run, failure)
 
@@ -207,13 +207,13 @@ def _died(run: RunResult, failure: Failure) -> Verdict:
     at = "" if cell is None else f" in {cell}"
     if code == -signal.SIGKILL:
         because = "the script was killed, probably because this machine's own memory ran out"
-        hint = "device memory of a simulated card is memory of this machine; try a smaller --card"
+        hint = "device memory of a simulated GPU is memory of this machine; try a smaller --card"
         return Verdict("no verdict", because, 128 + signal.SIGKILL, failure, hint)
     if code < 0:
         because = f"the script was ended by {signal_name(-code)}{at}"
         return Verdict("no verdict", because, 128 - code, failure)
     if failure.kind == "host_memory":
-        because = f"the host's memory ran out, not the card's: {failure.message}"
+        because = f"the host's memory ran out, not the GPU's: {failure.message}"
         return Verdict("no verdict", because, _passed_on(code), failure)
     said = f": {failure.message}" if failure.message else ""
     because = f"the script itself failed{at or f' (exit code {code})'}{said}"

@@ -97,11 +97,11 @@ def _stay_in_run(run: run_variable.RunPlan, request: Request) -> None:
     name = run.profile.name
     if not request.is_default:
         raise UsageError(
-            f"this is already inside a gpuconf run or shell, whose plan ({name}) holds",
+            f"this is already inside a gpuconf run or shell, whose plan ({name}) applies",
             hint="leave it first (exit), or leave the options out",
         )
     os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))  # may have been replaced
-    say(f"inside a gpuconf run or shell: its plan ({name}) holds")
+    say(f"inside a gpuconf run or shell: its plan ({name}) applies")
 
 
 def command_name(words: Sequence[str]) -> str:

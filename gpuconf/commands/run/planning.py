@@ -18,7 +18,7 @@ from gpuconf.session.waiting import wait_for_plan
 
 
 class Planned(NamedTuple):
-    """A plan, the inventory that it was made from, and the lease of each card by UUID."""
+    """A plan, the inventory that it was made from, and the lease of each GPU by UUID."""
 
     plan: Plan
     inventory: Inventory

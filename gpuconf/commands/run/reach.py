@@ -20,7 +20,7 @@ from gpuconf.support.children.starting import find_command
 
 _USER = "it gives the command its own environment, and closes the lease's file"
 _CONTAINER = "a container has its own environment and files"
-_MACHINE = "the command runs on another machine, whose cards this plan does not know"
+_MACHINE = "the command runs on another machine, whose GPUs this plan does not know"
 
 # What starts a command where the plan is lost, and why it is lost there.
 _ELSEWHERE = {
@@ -31,7 +31,7 @@ _ELSEWHERE = {
     "sbatch": "sbatch ends at once, and Slurm runs the job elsewhere",
     "systemd-run": "the service manager starts the command, in its own environment",
     "tmux": "tmux has its server start the command, in the server's environment",
-    "pipx": "pipx takes PYTHONPATH away, which carries the plan",
+    "pipx": "pipx removes PYTHONPATH, which carries the plan",
 }
 
 # Variables that the plan sets, and that a command must not set again or remove.

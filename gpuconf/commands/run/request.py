@@ -15,7 +15,7 @@ FOREVER = "forever"
 
 
 class Request(NamedTuple):
-    """``overrides`` is nested like a profile; ``processes`` is the maximum per card at a time."""
+    """``overrides`` is nested like a profile; ``processes`` is the maximum per GPU at a time."""
 
     profile: str | None = None
     overrides: Mapping[str, object] = {}
@@ -52,7 +52,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=_time,
         const=FOREVER,
-        help="if too little memory is left, wait in line for it: up to TIME (10min, 2h), or as "
+        help="if too little memory is left, wait for it: up to TIME (10min, 2h), or as "
         "long as it takes",
     )
     parser.add_argument(
@@ -60,7 +60,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         default=1,
-        help="how many processes may compute on each card at a time, each with an equal part "
+        help="how many processes may compute on each GPU at a time, each with an equal part "
         "(default 1)",
     )
 
@@ -132,7 +132,7 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
 
 
 def _merge(into: dict[str, Any], path: Sequence[str], value: object) -> None:
-    """Set ``value`` at ``path``; of a mapping, each key, so that earlier changes beside it stay."""
+    """Set ``value`` at ``path``; of a mapping, each key, so that earlier changes stay."""
     if isinstance(value, nodes.Mapping) and value.entries:
         for name, entry in value.entries.items():
             _merge(into, (*path, name), entry.value)

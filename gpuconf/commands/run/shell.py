@@ -80,7 +80,8 @@ def warning_for(path: str) -> str | None:
         return None
     name = os.path.basename(path)
     return (
-        f"{name} is not known here: a startup file of it that sets PYTHONPATH takes the plan away"
+        f"gpuconf does not know {name}: one of its startup files that sets PYTHONPATH would remove "
+        "the plan"
     )
 
 

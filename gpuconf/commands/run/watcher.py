@@ -1,7 +1,7 @@
 """A process that watches a run's command, and finally reports who computed without a limit.
 
 The plan cannot reach every program (docs/run.md lists the exceptions).  The watcher regularly asks
-NVML which processes compute on the run's cards.  When the command has ended, it names the
+NVML which processes compute on the run's GPUs.  When the command has ended, it names the
 descendants of the command, and processes started with its plan, that never took a lease.  It ends
 with the command.
 """
@@ -74,7 +74,7 @@ class Watch:
                 # NVML may list a process a moment longer than the kernel does.
                 if stat_of(each.pid) is None or is_ending(each.pid):
                     continue
-                if not self._is_below(each.pid) and not _carries(each.pid, path):
+                if self._root not in lineage_of(each.pid) and not _carries(each.pid, path):
                     continue
                 process = known.get(each.pid)
                 name = (process and (process.program or process.name)) or each.name or "unknown"
@@ -83,10 +83,6 @@ class Watch:
                     each.used_bytes or 0, self.escaped.get(key, Escaped(0, 0, "")).used_bytes
                 )
                 self.escaped[key] = Escaped(each.pid, gpu.index, name, most)
-
-    def _is_below(self, pid: int) -> bool:
-        """Whether the process is the command or one of its descendants."""
-        return self._root in lineage_of(pid)
 
 
 def _carries(pid: int, lease_path: str) -> bool:

@@ -44,7 +44,7 @@ def end(what, hint):
 
 def end_by(error):
     """End the process because of an unexpected error."""
-    hint = "install gpuconf anew, or start the program without `gpuconf run`"
+    hint = "reinstall gpuconf, or start the program without `gpuconf run`"
     end("%s: %s" % (type(error).__name__, error), hint)
 
 

@@ -1,4 +1,4 @@
-"""The kernel's limit on each card's memory for this process's control group: cgroup v2's dmem.
+"""The kernel's limit on each GPU's memory for this process's control group: cgroup v2's dmem.
 
 Available in Linux 6.14 and newer (Documentation/admin-guide/cgroup-v2.rst, "DMEM").  Each file has
 one line per region: ``drm/0000:03:00.0/vram0 4294967296`` from drivers in the kernel tree, and
@@ -31,7 +31,7 @@ def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
 
 
 def _capped(gpu: Gpu, found: list[tuple[str, Cap]]) -> Gpu:
-    """Add its card's caps to ``gpu``; a MIG instance gets all caps of its card."""
+    """Add its GPU's caps to ``gpu``; a MIG instance gets all caps of its GPU."""
     # NVML writes the PCI domain with eight digits, the kernel with four.
     address = (gpu.pci_bus_id or "").lower().lstrip("0")
     return gpu._replace(caps=tuple(cap for card, cap in found if card.lstrip("0") == address))
@@ -48,7 +48,7 @@ def _groups(root: str) -> Iterator[str]:
 
 
 def _caps(folder: str) -> Iterator[tuple[str, Cap]]:
-    """Yield the caps of one group, each with the PCI address of its card."""
+    """Yield the caps of one group, each with the PCI address of its GPU."""
     limits = _regions(os.path.join(folder, "dmem.max"))
     used = _regions(os.path.join(folder, "dmem.current")) if limits else {}
     for region, limit in limits.items():

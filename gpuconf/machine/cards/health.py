@@ -1,7 +1,7 @@
-"""A card's health as NVML reports it; only `gpuconf doctor` reads it, `import gpuconf.auto` never.
+"""A GPU's health as NVML reports it; only `gpuconf doctor` reads it, `import gpuconf.auto` never.
 
 This and `gpuconf.machine.cards.nvml` are the only modules that call the binding.  Here too, a value
-that a card or driver does not report is None.
+that a GPU or driver does not report is None.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _RECOVERIES = {1: "reset", 2: "reboot", 3: "drain", 4: "drain", 6: "reset", 7: "
 
 
 class CardHealth(NamedTuple):
-    """Signs of failing memory, and what keeps programs off a card.  Unknown is None.
+    """Signs of failing memory, and what keeps programs off a GPU.  Unknown is None.
 
-    ``problem`` is lost or forbidden if the card cannot be queried at all.  ``uncorrected_errors``
-    counts since the driver was loaded.  ``retirement_pending`` (cards before Ampere) and
+    ``problem`` is lost or forbidden if the GPU cannot be queried at all.  ``uncorrected_errors``
+    counts since the driver was loaded.  ``retirement_pending`` (GPUs before Ampere) and
     ``remap_pending`` (Ampere and later) mean that a reset is due, and ``remap_failed`` that the
-    card's spare rows are used up.  ``compute_mode`` is default, exclusive or prohibited.
+    GPU's spare rows are used up.  ``compute_mode`` is default, exclusive or prohibited.
     ``recovery`` is the action that the driver itself requests: reset, reboot, drain.
-    ``ecc_enabled`` is None for cards without ECC.
+    ``ecc_enabled`` is None for GPUs without ECC.
     """
 
     problem: str | None = None
@@ -44,16 +44,14 @@ class CardHealth(NamedTuple):
     recovery: str | None = None
 
 
-def read_inventory_and_health(
-    *, nvml: ModuleType | None = None
-) -> tuple[Inventory, dict[int, CardHealth]]:
+def read_inventory_and_health() -> tuple[Inventory, dict[int, CardHealth]]:
     """Return the machine's GPUs, and the health of each by its index.
 
     Reads both in one NVML session, because starting NVML takes a second on a machine without
     persistence mode.  If NVML cannot be queried or does not answer in time, the Inventory says why
     and the dict is empty; a failing driver never raises.
     """
-    return ask(nvml, _read_all, lambda problem: (Inventory.unknown(problem), {}))
+    return ask(None, _read_all, lambda problem: (Inventory.unknown(problem), {}))
 
 
 def _read_all(nvml: ModuleType) -> tuple[Inventory, dict[int, CardHealth]]:

@@ -1,12 +1,4 @@
-"""Who holds a GPU's memory: the driver's process list, and what /proc knows about each process.
-
-    inventory = read_inventory()
-    processes = read_processes(inventory)
-    for gpu in inventory.gpus:
-        holders_of(gpu, processes)
-
-`import gpuconf.auto` does not load this module.
-"""
+"""Who holds a GPU's memory: the driver's process list, and what /proc knows about each process."""
 
 from __future__ import annotations
 
@@ -52,31 +44,21 @@ class Process(NamedTuple):
     program: str | None = None
 
 
-class Holder(NamedTuple):
-    """A process with memory on one GPU.  Unknown is None.
+def holders_of(
+    gpu: Gpu, processes: Mapping[int, Process]
+) -> tuple[tuple[GpuProcess, Process], ...] | None:
+    """Return who uses memory on ``gpu``, largest first, as the driver and /proc show each.
 
-    ``used_bytes`` is None if the driver does not report it (WSL2).  ``kind`` is compute, or
-    graphics for a process that draws a display.  ``process`` is None if /proc does not show the
-    process, for example one outside this container.
+    None if the driver does not say.  A process that /proc does not show, for example one outside
+    this container, has a Process without further figures.
     """
-
-    pid: int
-    name: str | None = None
-    used_bytes: int | None = None
-    kind: str = "compute"
-    process: Process | None = None
-
-
-def holders_of(gpu: Gpu, processes: Mapping[int, Process]) -> tuple[Holder, ...] | None:
-    """Return who holds memory on ``gpu``, largest first; None if the driver does not say."""
     if gpu.processes is None:
         return None
     found = []
     for listed in gpu.processes:
-        known = processes.get(listed.pid)
-        name = listed.name or (known.name if known else None)
-        found.append(Holder(listed.pid, name, listed.used_bytes, listed.kind, known))
-    return tuple(sorted(found, key=lambda holder: -(holder.used_bytes or 0)))
+        known = processes.get(listed.pid, Process(listed.pid))
+        found.append((listed._replace(name=listed.name or known.name), known))
+    return tuple(sorted(found, key=lambda pair: -(pair[0].used_bytes or 0)))
 
 
 def read_processes(

@@ -26,7 +26,7 @@ class NvmlProblem(NamedTuple):
 
 
 class GpuProcess(NamedTuple):
-    """A process that holds memory on a GPU, as far as the driver knows."""
+    """A process that uses memory on a GPU, as far as the driver knows."""
 
     pid: int
     used_bytes: int | None = None
@@ -39,7 +39,7 @@ class CardLease(NamedTuple):
 
     ``used_bytes`` is what that process and its children have already taken, and ``pids`` are their
     process ids; None if unknown.  ``most_bytes`` is its limit and context.  With ``is_estimate``
-    the driver does not report their use, and ``used_bytes`` follows from the growth of the card's.
+    the driver does not report their use, and ``used_bytes`` follows from the growth of the GPU's.
     ``since`` is in seconds since 1970.
     ``is_elsewhere`` means that ``pid`` belongs to another pid namespace, ``is_ours`` that the
     holder belongs to the current user, and ``is_parent`` that the current process descends from it.
@@ -96,7 +96,7 @@ RAY, SLURM = "ray", "slurm"
 class Scheduler(NamedTuple):
     """A scheduler that assigns parts of GPUs.
 
-    ``name`` is for people.  ``asking`` is how a job asks for ``{part}`` of a GPU, and ``title`` a
+    ``name`` is for people.  ``asking`` is how a job requests ``{part}`` of a GPU, and ``title`` a
     pattern of the first word on the command line of the processes that it starts.
     """
 
@@ -114,7 +114,7 @@ SCHEDULERS = {
 class Share(NamedTuple):
     """A scheduler's assignment to this process, for each GPU that it sees.
 
-    ``part`` is the fraction of the card's memory, 1 for all of it.  ``outside_bytes`` is the memory
+    ``part`` is the fraction of the GPU's memory, 1 for all of it.  ``outside_bytes`` is the memory
     held by programs that the scheduler did not start; None if unknown.  ``assignment`` describes
     the whole assignment, such as "0.4 of GPU 0"; different assignments have different texts.
     """
@@ -125,14 +125,30 @@ class Share(NamedTuple):
     outside_bytes: int | None = None
 
 
+NO_GPU = "no GPU"
+
+
+class Assigned(NamedTuple):
+    """The part of each GPU that ``scheduler`` (ray, slurm) has assigned; 1 for whole GPUs.
+
+    ``part`` is 0 for no GPU at all, and None if it is unknown; ``why`` explains both to people.
+    ``words`` become the ``assignment`` of a :class:`Share`.
+    """
+
+    scheduler: str
+    part: float | None
+    words: str = ""
+    why: str | None = None
+
+
 class Gpu(NamedTuple):
     """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
 
     ``index`` is the number that NVML and nvidia-smi print (PCI order).  A MIG instance has its
-    card's index, and its GPU instance and compute instance in ``mig_ids``.  ``free_bytes`` is
+    GPU's index, and its GPU instance and compute instance in ``mig_ids``.  ``free_bytes`` is
     NVML's figure at the time of the query.  ``total_bytes`` excludes the driver's own reserve, if
     the driver reports it (see ``gpuconf.machine.cards.nvml``).  ``own_bytes`` is the memory held by
-    the planning process itself, which it may use again.  ``is_exclusive`` means that the card
+    the planning process itself, which it may use again.  ``is_exclusive`` means that the GPU
     accepts one process at a time.
 
     ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for
@@ -180,7 +196,7 @@ class Gpu(NamedTuple):
 
     @property
     def unleased(self) -> tuple[GpuProcess, ...]:
-        """The processes that hold memory without a lease.
+        """The processes that use memory without a lease.
 
         Where a holder's processes are unknown, a nameless one in the driver's list may be it.
         """

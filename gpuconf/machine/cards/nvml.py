@@ -4,9 +4,6 @@ NVML reports free and used memory without creating a CUDA context.  Many of its 
 on some machines.  WSL2 reports no memory per process, and unified-memory machines (GB10, Jetson) no
 memory at all.  A container hides other users' processes, and an old driver lacks whole functions.
 So every query goes through `query`, which turns a missing answer into None.
-
-Importing nvidia-ml-py costs some 18 ms, 11 of them for ``ctypes.util``, which every framework
-imports too.  The import happens inside a function, and only if memory figures are needed.
 """
 
 from __future__ import annotations
@@ -97,7 +94,7 @@ def ask(
 ) -> T:
     """Start NVML, return the answer to ``question``, and shut NVML down; else ``unanswered(why)``.
 
-    The wait is limited, because a driver that is resetting a card, or whose card has fallen off the
+    The wait is limited, because a driver that is resetting a GPU, or whose GPU has fallen off the
     bus, may never answer.  A message is printed if it takes long.
     """
     timeout_s = patience.read_timeout_s(environ)
@@ -184,7 +181,7 @@ def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
     """Like `read_inventory`, with a binding that has started NVML."""
     count = query(nvml, "nvmlDeviceGetCount")
     if count is None:
-        why = "NVML starts but does not say how many GPUs there are"
+        why = "NVML starts but does not report the number of GPUs"
         return Inventory.unknown(NvmlProblem("other", why))
     return Inventory(
         gpus=tuple(_read_gpu(nvml, index, processes=processes) for index in range(count)),
@@ -221,7 +218,7 @@ def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
 
 
 def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gpu:
-    """Fill in the fields of ``gpu`` that a card and a MIG instance have in common."""
+    """Fill in the fields of ``gpu`` that a GPU and a MIG instance have in common."""
     # Read the holders first, then the free memory.  A program that ends in between is then listed
     # although its memory is free again.  In the other order its memory would count as used with no
     # holder: a shortage without a cause.  Use the smaller of the free memory before and after, so
@@ -292,7 +289,7 @@ def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:
 def _read_mig_instances(
     nvml: ModuleType, handle: Any, card: Gpu, *, processes: bool
 ) -> tuple[Gpu, ...]:
-    """Return the compute instances of a MIG card, in NVML's order, which is also nvidia-smi's."""
+    """Return the compute instances of a MIG GPU, in NVML's order, which is also nvidia-smi's."""
     instances = []
     for place in range(query(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle, default=0)):
         mig_handle = query(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
@@ -313,7 +310,7 @@ def _read_mig_instances(
 
 
 def _read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...] | None:
-    """Return who holds memory on the device, each process once; None if the driver does not say.
+    """Return who uses memory on the device, each process once; None if the driver does not say.
 
     A program that both computes and draws is in two lists, and counts as compute.
     """

@@ -12,11 +12,11 @@ Sources:
 - PyTorch's emulation of the driver (``torch.cuda._parse_visible_devices``, pytorch#90543,
   #92315), and its tests: numbers are parsed like C's strtol, so ``1gpu`` is 1 and `` 1`` is 1; a
   repeat leaves no device at all; after an index a UUID ends the list, and vice versa.
-- Runs on eight real cards in pytorch#92315: UUID prefixes work, and a repeat after an invalid
+- Runs on eight real GPUs in pytorch#92315: UUID prefixes work, and a repeat after an invalid
   entry is harmless.  Ranges such as ``0-2`` are not supported (pytorch#84879).
 
 These are guesses: spaces before a UUID are not skipped; ``GPU-`` must be in capitals but its
-hexadecimal digits may be in either case; a MIG card named by index or by the card's UUID means its
+hexadecimal digits may be in either case; a MIG GPU named by index or by the GPU's UUID means its
 first instance.  tests/machine/cards/test_hardware_on_gpu.py asks a real driver.
 """
 
@@ -41,9 +41,9 @@ class VisibleDevices(NamedTuple):
     """The devices that a CUDA program sees.
 
     ``devices`` are in CUDA's order: the first is its device 0.  A MIG instance is listed itself,
-    not its card.  ``entries`` are the strings that named them, one per device, empty if the
+    not its GPU.  ``entries`` are the strings that named them, one per device, empty if the
     variable is unset.  ``ignored`` holds the entries that named no device, each with the reason.
-    If ``order_certain`` is False, an index may mean another card than the one given here.
+    If ``order_certain`` is False, an index may mean another GPU than the one given here.
     """
 
     devices: tuple[Gpu, ...] = ()
@@ -85,9 +85,9 @@ def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
     """Return the CUDA_VISIBLE_DEVICES that leaves only the ``wanted`` devices of ``visible``.
 
     A scheduler's choice is narrowed, never widened: a wanted device that is not visible stays
-    hidden. A MIG card stands for all its instances.  The order is that of ``visible``.  If it is
-    uncertain which card an index means, or a UUID is unknown, the entries are kept as written, so
-    that another job's card cannot appear.
+    hidden. A MIG GPU stands for all its instances.  The order is that of ``visible``.  If it is
+    uncertain which GPU an index means, or a UUID is unknown, the entries are kept as written, so
+    that another job's GPU cannot appear.
     """
     names = {part.identity for gpu in wanted for part in (gpu, *gpu.mig_instances)}
     kept = [place for place, gpu in enumerate(visible.devices) if gpu.identity in names]
@@ -101,7 +101,7 @@ def visible_devices_value(devices: Sequence[Gpu]) -> str:
     """Return the CUDA_VISIBLE_DEVICES that shows exactly ``devices``, in this order: UUIDs.
 
     If a UUID is unknown, all are written as indices, since CUDA does not accept both in one list.
-    Indices refer to these cards only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, see `needs_pci_order`.
+    Indices refer to these GPUs only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, see `needs_pci_order`.
     No device at all is ``-1``.
     """
     if needs_pci_order(devices):
@@ -132,8 +132,8 @@ def match_uuid(beginning: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
 def _order_is_certain(gpus: Sequence[Gpu], device_order: str | None) -> bool:
     """Whether CUDA numbers these GPUs as NVML does.
 
-    For cards of one kind FASTEST_FIRST has nothing to sort and keeps PCI order.  CUDA's order of
-    MIG instances among cards is not documented.
+    For GPUs of one kind FASTEST_FIRST has nothing to sort and keeps PCI order.  CUDA's order of
+    MIG instances among GPUs is not documented.
     """
     if any(gpu.mig_enabled for gpu in gpus):
         return len(_everything(gpus)) < 2
@@ -147,7 +147,7 @@ def _is_number(entry: str) -> bool:
 
 
 def _everything(gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Return everything CUDA could show: whole cards, and the instances of MIG cards."""
+    """Return everything CUDA could show: whole GPUs, and the instances of MIG GPUs."""
     return tuple(
         device for gpu in gpus for device in (gpu.mig_instances if gpu.mig_enabled else (gpu,))
     )
@@ -217,7 +217,7 @@ def _why_unknown(entry: str) -> str:
 
 
 def _first_instance(gpu: Gpu) -> Gpu:
-    """Return ``gpu`` itself or, for a MIG card, its first instance."""
+    """Return ``gpu`` itself or, for a MIG GPU, its first instance."""
     if not gpu.mig_enabled:
         return gpu
     if not gpu.mig_instances:
@@ -239,7 +239,7 @@ def _only_what_mig_allows(seen: VisibleDevices, driver_version: str | None) -> V
 
 
 def _gpu_instance(device: Gpu) -> object:
-    """Return the unit of which a process sees one compute instance; for a whole card, the card."""
+    """Return the unit of which a process sees one compute instance; for a whole GPU, the GPU."""
     return device.identity if device.mig_ids is None else (device.index, device.mig_ids[0])
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
+from gpuconf.basics.processes import text_in
 from gpuconf.machine.leases.lease import UNFINISHED, next_ticket
 
 VARIABLE = "GPUCONF_LEASES"
@@ -189,12 +190,7 @@ def _mount_of(path: str) -> tuple[str, str]:
     In a line of mountinfo the fifth field is the mount point; the type follows the hyphen.
     """
     path, found = os.path.realpath(path), ("", "")
-    try:
-        with open(_MOUNTS, encoding="utf-8", errors="replace") as file:
-            lines = file.readlines()
-    except OSError:
-        return found
-    for line in lines:
+    for line in filter(None, text_in(_MOUNTS).split("\n")):
         before, _, after = line.partition(" - ")
         point = before.split()[4].replace("\\040", " ")
         is_above = path == point or path.startswith(point.rstrip("/") + "/")

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from gpuconf.basics.processes import stat_of
+from gpuconf.basics.processes import proc_text, stat_of
 
 GRANTED, WAITING = "lease", "waits"
 UNFINISHED = ".new."
@@ -36,7 +36,7 @@ class Owner(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A number of bytes on a card that a process has leased or waits for.
+    """A number of bytes on a GPU that a process has leased or waits for.
 
     ``folder`` and ``name`` locate its file.  Of two that wait, the lower ``ticket`` came first.
     """
@@ -108,12 +108,6 @@ def innermost_pid(pid: int) -> int | None:
 
     NSpid in proc_pid_status(5) lists its pids from the reader's namespace inwards.
     """
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"NSpid:"):
-                    numbers = line.split()[1:]
-                    return int(numbers[-1]) if len(numbers) > 1 else None
-    except (OSError, ValueError):
-        pass
-    return None
+    status = proc_text(pid, "status")
+    found = re.search(r"^NSpid:\t\d+\t(?:\d+\t)*(\d+)$", status, re.MULTILINE)
+    return int(found[1]) if found else None

@@ -1,10 +1,7 @@
 """The files of the ledger: reads, sweeps, takes and releases leases.
 
 A lease is created under another name, locked and then renamed, so it is always locked when others
-see it.  Its lock shows that the holder is alive: the kernel drops a POSIX lock when its process
-ends, forked children do not inherit it, it survives exec, and F_GETLK shows it to other users and
-other pid namespaces.  A check of pid and start time would consider a holder in another namespace
-dead.
+see it.  Its POSIX lock shows that the holder is alive.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ from gpuconf.machine.leases.lease import (
 )
 from gpuconf.machine.leases.mutex import Mutex
 
-MOST_FILES = 10_000  # per card
+MOST_FILES = 10_000  # per GPU
 _MOST_CARDS = 1000
 # A lease uses the first free descriptor from here on.  Programs overwrite lower numbers: they
 # reopen stdin, stdout and stderr, a shell script that `gpuconf run` becomes runs `exec 3>&1` or
@@ -98,14 +95,14 @@ class Ledger:
     # --- reading --------------------------------------------------------------------------------
 
     def cards(self) -> list[str]:
-        """Return the names of all cards with a folder here, or in an older ledger.
+        """Return the names of all GPUs with a folder here, or in an older ledger.
 
         Raises NoLedgerError for a ledger with too many.
         """
         names = {entry.name for root in self._roots() for entry in folders_in(root)}
         names = {name for name in names if not name.startswith(UNFINISHED)}
         if len(names) > _MOST_CARDS:
-            raise NoLedgerError(f"{self.folder.path} holds folders for {len(names)} cards")
+            raise NoLedgerError(f"{self.folder.path} holds folders for {len(names)} GPUs")
         return sorted(names)
 
     def leases(self, card: str, *, sweep: bool = False) -> list[Lease]:
@@ -118,7 +115,7 @@ class Ledger:
         return [each for each in granted if self._lives(each, sweep=sweep)]
 
     def waiting(self, card: str, before: int | None = None, *, sweep: bool = False) -> list[Lease]:
-        """Return the queue for ``card``, first in line first, without known dead ones at its end.
+        """Return the queue for ``card``, its first first, without known dead ones at its end.
 
         With ``before``, only those with a lower ticket.  Those ahead of the last live one are not
         checked: a thousand waiting programs need not all check each other.  A stopped program (^Z)
@@ -206,7 +203,7 @@ class Ledger:
         waiting: bool = False,
         keep: Sequence[object] = (),
     ) -> None:
-        """Lease these bytes of each card or, with ``waiting``, join the queue of each.
+        """Lease these bytes of each GPU or, with ``waiting``, join the queue of each.
 
         Of the leases held before, only ``keep`` stays.  Call this under the mutex.  Raises
         NoLedgerError if a file cannot be created, and then takes nothing.
@@ -270,7 +267,7 @@ class Ledger:
 
 
 def _refuse_open(folder: str) -> None:
-    """Raise NoLedgerError if users can remove each other's leases in a card's folder."""
+    """Raise NoLedgerError if users can remove each other's leases in a GPU's folder."""
     mode = os.stat(folder, follow_symlinks=False).st_mode
     if not stat.S_ISDIR(mode) or (mode & 0o022 and not mode & stat.S_ISVTX):
         raise NoLedgerError(f"{folder} is not a sticky folder")

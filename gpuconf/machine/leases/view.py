@@ -2,9 +2,6 @@
 
     free for a lease = free - sum over the other leases of max(0, lease - what its holder uses)
 
-Under WSL2, in containers and in vGPU guests the driver does not say what each holder uses.  There
-the memory in use beyond what others used at the latest grant is attributed to the holders.
-
 The order of the queries matters: first which leases are alive, then who uses how much, then what is
 free.  A holder that takes memory in between is counted twice, which is safe; in another order it
 would not be counted at all.
@@ -27,7 +24,7 @@ from gpuconf.machine.leases.folder import NoLedgerError, find_folder, is_contain
 from gpuconf.machine.leases.lease import Lease, Owner, folder_of, innermost_pid
 from gpuconf.machine.leases.ledger import Ledger
 
-# In a lease's note, before the name of the card's folder, in bytes.
+# In a lease's note, before the name of the GPU's folder, in bytes.
 _OTHERS = "others."  # in use without a lease
 _MOST = "most."  # what the holder may take
 # With more holders, only the two most likely orders are looked at: 7 have 5,040.
@@ -35,7 +32,7 @@ _MOST_TO_PERMUTE = 6
 
 
 class CardLeases(NamedTuple):
-    """A ledger's leases of one card, and its queue."""
+    """A ledger's leases of one GPU, and its queue."""
 
     granted: tuple[Lease, ...] = ()
     waiting: tuple[Lease, ...] = ()
@@ -61,7 +58,7 @@ def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventor
 def read_ledger(
     ledger: Ledger, *, before: int | None = None, sweep: bool = False
 ) -> dict[str, CardLeases]:
-    """Return the leases of each card in ``ledger``; of those that wait, only lower tickets."""
+    """Return the leases of each GPU in ``ledger``; of those that wait, only lower tickets."""
     return {
         card: CardLeases(
             tuple(ledger.leases(card, sweep=sweep)),
@@ -110,7 +107,7 @@ def describe_leases(
     here: Collection[int] | None,
     reader: Owner,
 ) -> tuple[CardLease, ...]:
-    """Describe each lease of a card, with what its holder uses by the driver's process list.
+    """Describe each lease of a GPU, with what its holder uses by the driver's process list.
 
     ``here`` are those of the processes that are known to be in this pid namespace; None for all.  A
     holder that is none of them may be one of the others.  A holder in a namespace below this one, a
@@ -199,7 +196,7 @@ def _noted(lease: Lease, name: str) -> int | None:
 
 
 class _Owners:
-    """The holders of a card's leases, and which of them a process belongs to."""
+    """The holders of a GPU's leases, and which of them a process belongs to."""
 
     def __init__(self, owners: Collection[Owner], reader: Owner) -> None:
         self._reader = reader

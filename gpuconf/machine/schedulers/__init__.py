@@ -9,9 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from gpuconf.machine.cards.inventory import RAY, SCHEDULERS, SLURM, Gpu, Inventory, Share
+from gpuconf.machine.cards.inventory import (
+    NO_GPU,
+    RAY,
+    SCHEDULERS,
+    SLURM,
+    Assigned,
+    Gpu,
+    Inventory,
+    Share,
+)
 from gpuconf.machine.schedulers import on_ray, on_slurm
-from gpuconf.machine.schedulers.assigned import NO_GPU, SHARDS, Assigned
 from gpuconf.machine.schedulers.tasks import held_outside
 from gpuconf.profile.model import Profile
 
@@ -24,7 +32,7 @@ def scheduler_of(profile: Profile, environ: Mapping[str, str]) -> str | None:
     If the profile does not say, this is Slurm if it has assigned shards.
     """
     if profile.memory.share is None:
-        return SLURM if SHARDS in environ else None
+        return SLURM if on_slurm.SHARDS in environ else None
     return None if profile.memory.share == "none" else profile.memory.share
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 import sys
 
-from gpuconf.machine.cards.inventory import RAY
-from gpuconf.machine.schedulers.assigned import NO_GPU, Assigned
+from gpuconf.machine.cards.inventory import NO_GPU, RAY, Assigned
 
 # A placement group's bundle, with its index in the group, and the group's total without one.
 _IN_GROUP = re.compile(r"GPU_group_(?:\d+_)?[0-9a-f]+")

@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping
 
 from gpuconf.errors import UsageError
-from gpuconf.machine.cards.inventory import SLURM
-from gpuconf.machine.schedulers.assigned import SHARDS, Assigned
+from gpuconf.machine.cards.inventory import SLURM, Assigned
 from gpuconf.profile.model import SlurmRules
 
+SHARDS = "SLURM_SHARDS_ON_NODE"  # set if Slurm has assigned part of a GPU
+# What Slurm says of a job's GPUs.
+SLURM_VARIABLES = ("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", SHARDS)
 SHARDS_PER_GPU = "GPUCONF_SHARDS_PER_GPU"
 _MPS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 _JOB = "SLURM_JOB_ID"
@@ -36,7 +38,7 @@ def assigned(rules: SlurmRules, environ: Mapping[str, str]) -> Assigned | None:
     if _JOB not in environ or not re.fullmatch("[0-9]{1,4}", percent):
         return None
     words = f"{percent} % by MPS"
-    if not 0 < int(percent) <= 100:  # Slurm 22.05 reports 312 if a card also has shards
+    if not 0 < int(percent) <= 100:  # Slurm 22.05 reports 312 if a GPU also has shards
         return Assigned(SLURM, None, words, f"no limit for Slurm's share: {_MPS} is {percent}")
     return Assigned(SLURM, int(percent) / 100, words)
 

@@ -273,10 +273,10 @@ static int take_locked(struct card_file *card, uint32_t gpu, uint64_t bytes, int
 static void explain_refusal(int status)
 {
     if (status == -ENOSPC)
-        fprintf(stderr, "gpuconf simulated card: more than %d processes\n", CARD_MAX_PROCESSES);
+        fprintf(stderr, "gpuconf simulated GPU: more than %d processes\n", CARD_MAX_PROCESSES);
     else if (status != 0 && status != -ENOMEM)
         fprintf(stderr,
-                "gpuconf simulated card: no memory for a process that cannot read its own"
+                "gpuconf simulated GPU: no memory for a process that cannot read its own"
                 " /proc/%d/stat: %s\n",
                 (int)getpid(), strerror(-status));
 }
@@ -371,13 +371,13 @@ static void open_environment_card(void)
 {
     const char *path = getenv(CARD_FILE_VARIABLE);
     if (path == NULL || *path == '\0') {
-        fprintf(stderr, "gpuconf simulated card: no GPU, " CARD_FILE_VARIABLE " is not set\n");
+        fprintf(stderr, "gpuconf simulated GPU: no GPU, " CARD_FILE_VARIABLE " is not set\n");
         return;
     }
     int status = simcard_open(path, &environment_card);
     if (status != 0) {
         environment_card = NULL;
-        fprintf(stderr, "gpuconf simulated card: no GPU, %s: %s\n", path,
+        fprintf(stderr, "gpuconf simulated GPU: no GPU, %s: %s\n", path,
                 status == -EPROTO ? "no card file of this version of gpuconf"
                                   : strerror(-status));
     }

@@ -48,9 +48,9 @@ static const struct {
     {CUDA_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
      "part or all of the requested memory range is already mapped"},
     {CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED",
-     "unspecified launch failure (a simulated card runs no kernels)"},
+     "unspecified launch failure (a simulated GPU runs no kernels)"},
     {CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED",
-     "operation not supported (by a simulated card)"},
+     "operation not supported (by a simulated GPU)"},
 };
 
 static int find_error(int error)

@@ -1,4 +1,4 @@
-/* libcuda.so.1: what JAX and PyTorch may ask for and a simulated card does not have.  Each function
+/* libcuda.so.1: what JAX and PyTorch may ask for and a simulated GPU does not have.  Each function
  * says its name when first called and returns CUDA_NOT_SUPPORTED. */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 static int refuse(const char *name, _Atomic int *said)
 {
     if (!atomic_exchange(said, 1))
-        fprintf(stderr, "gpuconf simulated card: no %s here, it returns an error\n", name);
+        fprintf(stderr, "gpuconf simulated GPU: no %s here, it returns an error\n", name);
     return CUDA_NOT_SUPPORTED;
 }
 

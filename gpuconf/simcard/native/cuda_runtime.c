@@ -92,9 +92,9 @@ EXPORT const char *cudaGetErrorString(int error)
     case CUDA_NO_DEVICE:
         return "no CUDA-capable device is detected";
     case CUDA_LAUNCH_FAILED:
-        return "unspecified launch failure (a simulated card runs no kernels)";
+        return "unspecified launch failure (a simulated GPU runs no kernels)";
     case CUDA_NOT_SUPPORTED:
-        return "operation not supported (by a simulated card)";
+        return "operation not supported (by a simulated GPU)";
     default:
         return cudaGetErrorName(error);
     }

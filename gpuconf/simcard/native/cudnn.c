@@ -35,7 +35,7 @@ EXPORT int cudnnGetProperty(int part, int *value)
 EXPORT const char *cudnnGetErrorString(int status)
 {
     return status == 0 ? "CUDNN_STATUS_SUCCESS"
-                       : "CUDNN_STATUS_NOT_SUPPORTED (a simulated card has no cuDNN)";
+                       : "CUDNN_STATUS_NOT_SUPPORTED (a simulated GPU has no cuDNN)";
 }
 
 /* XLA compiles nothing without a handle, so JAX gets one from the cuDNN that it asks for, and

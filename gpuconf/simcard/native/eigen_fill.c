@@ -1,4 +1,4 @@
-/* Without fills a simulated card could hold no tf.zeros, the commonest way to take memory.
+/* Without fills a simulated GPU could hold no tf.zeros, the commonest way to take memory.
  *
  * TensorFlow fills on the GPU with Eigen's EigenMetaKernel(evaluator, size), where the evaluator
  * is passed by value and is that of `tensor = tensor.constant(functor)`.  What lies in it

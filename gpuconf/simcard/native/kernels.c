@@ -35,7 +35,7 @@ static void print_name(const char *mangled)
     memcpy(&demangle, &symbol, sizeof demangle); /* ISO C has no cast from data to function */
     int status = -1;
     char *name = demangle == NULL ? NULL : demangle(mangled, NULL, NULL, &status);
-    fprintf(stderr, "gpuconf simulated card: the program launched the GPU kernel\n  %.*s\n",
+    fprintf(stderr, "gpuconf simulated GPU: the program launched the GPU kernel\n  %.*s\n",
             LONGEST_NAME, status == 0 ? name : mangled);
     free(name);
 }
@@ -55,17 +55,17 @@ static int is_loaded(const char *part)
 static const char *advice(const char *name)
 {
     if (strncmp(name, "_ZN2at", 6) == 0)
-        return "A simulated card has memory but computes nothing: the result would be wrong.\n"
+        return "A simulated GPU has memory but computes nothing: the result would be wrong.\n"
                "PyTorch's empty, zeros, ones, full, fill_ and copies work. Compute on the CPU:\n"
                "tensor.cpu(), or device='cpu'.";
     if (is_loaded("xla_cuda_plugin") && !is_loaded("libtensorflow_framework"))
-        return "A simulated card has memory but computes nothing: the result would be wrong.\n"
+        return "A simulated GPU has memory but computes nothing: the result would be wrong.\n"
                "JAX's device_put and numpy.asarray work. Compute on the CPU:\n"
                "with jax.default_device(jax.devices('cpu')[0]):";
     if (getenv(BRIDGE_VARIABLE) != NULL)
-        return "No CPU kernel stands in for it on a simulated card, and without one the\n"
+        return "No CPU kernel stands in for it on a simulated GPU, and without one the\n"
                "result would be wrong: run that operation under tf.device('CPU').";
-    return "A simulated card without the kernel bridge has memory but computes nothing:\n"
+    return "A simulated GPU without the kernel bridge has memory but computes nothing:\n"
            "the result would be wrong. Constants, variables, copies, tf.zeros, tf.ones\n"
            "and tf.fill work. TensorFlow 2.15 and newer compute with the bridge, which\n"
            "python -m gpuconf.simcard run brings; for an older one, put the operation\n"
@@ -104,7 +104,7 @@ static int skips(const char *mode)
     if (!is_skip(mode))
         return 0;
     if (!atomic_exchange(&said, 1))
-        fprintf(stderr, "gpuconf simulated card: " KERNELS_VARIABLE "=skip: no kernel runs, and "
+        fprintf(stderr, "gpuconf simulated GPU: " KERNELS_VARIABLE "=skip: no kernel runs, and "
                         "every computed number is garbage\n");
     return 1;
 }

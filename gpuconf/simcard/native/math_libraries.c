@@ -12,7 +12,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static const char refusal[] = "NOT_SUPPORTED (a simulated card has no math libraries)";
+static const char refusal[] = "NOT_SUPPORTED (a simulated GPU has no math libraries)";
 
 enum { CUBLAS_NOT_SUPPORTED = 15, CUSOLVER_NOT_SUPPORTED = 9, CUSPARSE_NOT_SUPPORTED = 10 };
 

@@ -92,8 +92,8 @@ static void *map_host_memory(size_t bytes)
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (where != MAP_FAILED)
         return where;
-    /* Not the simulated card but this machine is full: never let that pass for the former. */
-    fprintf(stderr, "gpuconf simulated card: this machine cannot map %zu bytes: %s\n", bytes,
+    /* Not the simulated GPU but this machine is full: never let that pass for the former. */
+    fprintf(stderr, "gpuconf simulated GPU: this machine cannot map %zu bytes: %s\n", bytes,
             strerror(errno));
     return NULL;
 }

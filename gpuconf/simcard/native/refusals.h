@@ -1,4 +1,4 @@
-/* Functions of NVIDIA's libraries that a simulated card does not have: those that a wheel is not
+/* Functions of NVIDIA's libraries that a simulated GPU does not have: those that a wheel is not
  * loaded without (gpuconf/simcard/refusals.py lists them), and those of cuBLAS and cuDNN that XLA
  * calls.  Each says its name when first called and returns an error of its library. */
 #include <stdatomic.h>
@@ -59,11 +59,11 @@ static int skips(const char *name)
 static intptr_t refuse(const char *name, _Atomic int *said)
 {
     if (returns_text(name))
-        return (intptr_t) "not supported (by a simulated card)";
+        return (intptr_t) "not supported (by a simulated GPU)";
     if (skips(name))
         return 0;
     if (!atomic_exchange(said, 1))
-        fprintf(stderr, "gpuconf simulated card: no %s here, it returns an error\n", name);
+        fprintf(stderr, "gpuconf simulated GPU: no %s here, it returns an error\n", name);
     const char *bare = name + strspn(name, "_");
     size_t i = 0;
     while (!begins_with(bare, errors[i].beginning))

@@ -48,7 +48,7 @@ static int create_locked(int device, size_t bytes, struct physical **made)
         return CUDA_OUT_OF_MEMORY;
     *physical = (struct physical){{(char *)physical, 1, NULL}, bytes, all.end, device, 1, 0};
     if (all.fd < 0)
-        all.fd = memfd_create("gpuconf simulated card", MFD_CLOEXEC);
+        all.fd = memfd_create("gpuconf simulated GPU", MFD_CLOEXEC);
     if (all.fd < 0 || ftruncate(all.fd, all.end + (off_t)bytes) != 0 ||
         !ranges_add(&all.physical, &physical->self)) {
         free(physical);

@@ -1,8 +1,8 @@
 """A command with all processes that descend from it, wherever they have moved, and how to end them.
 
-A process group is not enough: ``timeout`` creates its own, and ``setsid`` a session.  So this
-process becomes the subreaper of what it starts.  A process whose parent has ended becomes our child
-instead of init's, and the tree below us contains all of them.
+A process group is not enough: ``timeout`` creates its own, and ``setsid`` a session.  So the
+processes have a mark in their environment.  A command of ours also becomes the subreaper of what it
+starts: a process whose parent has ended becomes its child instead of init's.
 """
 
 from __future__ import annotations
@@ -27,36 +27,28 @@ _POLL_S = 0.01
 _PATIENCE_S = 20.0
 
 
-class ProcessFamily:
+class MarkedFamily:
     """The processes of one command, as a context manager that ends all of them on exit.
 
     Timeouts, errors, Ctrl-C, SIGTERM and SIGHUP all exit it.  It uses only SIGKILL, which works on
-    a stopped process and cannot be ignored.  It kills this process's children in sessions that did
-    not exist before, everything below them, and processes with the mark.  Children that others
-    started in this process are left alone, even if they are orphaned.  ``only_marked`` is for a
-    user's own process, which starts children in other threads: it kills only the command, processes
-    below it and those with the mark, and adopts no orphans.  Afterwards ``is_gone`` is False if a
-    process did not end within ``patience_s`` seconds.
+    a stopped process and cannot be ignored.  It kills the command, the processes below it, and
+    those with the mark, and changes nothing for other children of this process, which is a user's.
+    Afterwards ``is_gone`` is False if a process did not end within ``patience_s`` seconds.
     """
 
     _living: ClassVar[set[str]] = set()  # the families of this process that have not ended
 
-    def __init__(self, *, patience_s: float = _PATIENCE_S, only_marked: bool = False) -> None:
+    def __init__(self, *, patience_s: float = _PATIENCE_S) -> None:
         self._patience_s = patience_s
-        self._only_marked = only_marked
         self._mark = uuid.uuid4().hex
         self._started: dict[int, subprocess.Popen[bytes]] = {}
-        self._old_sessions: set[int] = set()
         self._context = contextlib.ExitStack()
         self.is_gone = True
 
-    def __enter__(self) -> ProcessFamily:
-        self._old_sessions = {stat.session for stat in _processes().values()}
+    def __enter__(self) -> MarkedFamily:
         self._context.enter_context(ended_in_order())
-        if not self._only_marked:
-            self._context.enter_context(_subreaper())
-        self._context.callback(ProcessFamily._living.discard, self._mark)
-        ProcessFamily._living.add(self._mark)
+        self._context.callback(MarkedFamily._living.discard, self._mark)
+        MarkedFamily._living.add(self._mark)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,24 +95,41 @@ class ProcessFamily:
         processes = _processes()
         if not processes:  # the children themselves are all that is known
             return {pid for pid, child in self._started.items() if child.poll() is None}
-        found = {pid for pid, stat in processes.items() if self._is_ours(pid, stat)}
-        new = found
+        new = found = self._own(processes)
         while new:
             new = {pid for pid, stat in processes.items() if stat.parent in new} - found
             found |= new
         return found
 
-    def _is_ours(self, pid: int, stat: Stat) -> bool:
-        """Whether it is a child of this process started by the family, or has the mark."""
-        if pid == os.getpid():
-            return False
-        marks = _marks_of(pid)
-        if self._mark in marks:
-            return True
-        if self._only_marked:  # a command that has just ended shows no marks
-            return pid in self._started and self._started[pid].returncode is None
-        is_new_child = stat.parent == os.getpid() and stat.session not in self._old_sessions
-        return is_new_child and not ProcessFamily._living & marks
+    def _own(self, processes: Mapping[int, Stat]) -> set[int]:
+        """Return the commands that the family has started, and all processes with its mark."""
+        alive = {pid for pid, child in self._started.items() if child.returncode is None}
+        marked = {pid for pid in processes if self._mark in _marks_of(pid)}
+        # One that has just ended shows no marks.
+        return (marked - {os.getpid()}) | (alive & set(processes))
+
+
+class AdoptingFamily(MarkedFamily):
+    """A MarkedFamily in a command's own process, which also adopts orphans, with a mark or without.
+
+    So it kills this process's children in sessions that did not exist before, and everything below
+    them.  Children that others started in this process are left alone, even if they are orphaned.
+    """
+
+    def __enter__(self) -> AdoptingFamily:
+        self._old_sessions = {stat.session for stat in _processes().values()}
+        super().__enter__()
+        self._context.enter_context(_subreaper())
+        return self
+
+    def _own(self, processes: Mapping[int, Stat]) -> set[int]:
+        adopted = {
+            pid
+            for pid, stat in processes.items()
+            if stat.parent == os.getpid() and stat.session not in self._old_sessions
+            if not MarkedFamily._living & _marks_of(pid)
+        }
+        return super()._own(processes) | adopted
 
 
 def _processes() -> dict[int, Stat]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpuconf.errors import BackendError
-from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.family import AdoptingFamily
 
 _POLL_S = 0.05
 _HEAD_BYTES = 64 * 1024
@@ -48,7 +48,7 @@ def run_recorded(
     ``patience_s`` seconds to end after it is killed.  Raises BackendError if it cannot be started.
     """
     with memory_file("record") as record, memory_file("output") as output:
-        with ProcessFamily(patience_s=patience_s) as family:
+        with AdoptingFamily(patience_s=patience_s) as family:
             try:
                 child = family.start(
                     [*command, "--record", str(record)],

@@ -1,7 +1,7 @@
-"""An error and the end of stderr -> why a program failed on a GPU or a simulated card.  Pure.
+"""An error and the end of stderr -> why a program failed on a GPU or a simulated GPU.  Pure.
 
 Causes and figures come from `gpuconf.support.failures.reader`.  This module adds the failures of a
-simulated card, which does not support everything that a real card does.
+simulated GPU, which does not support everything that a real GPU does.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gpuconf.support.failures.unsupported import refused_by_xla
 
 Kind = Literal["gpu_memory", "host_memory", "kernel", "bridge", "refused", "script"]
 
-_KERNEL = "gpuconf simulated card: the program launched the GPU kernel"  # the kernel follows
+_KERNEL = "gpuconf simulated GPU: the program launched the GPU kernel"  # the kernel follows
 _BRIDGE_LOAD = (
     "libgpuconf_bridge.so: undefined symbol",
-    "kernel bridge of the simulated card was built for TensorFlow",
+    "kernel bridge of the simulated GPU was built for TensorFlow",
 )
 _NCCL = re.compile(r"\bNCCL\b|\bNccl|CollectiveReduce|CollectiveBcast|CollectiveAllReduce")
 _WITHOUT_NCCL = (
-    "simulated cards have no NCCL; MirroredStrategy("
+    "simulated GPUs have no NCCL; MirroredStrategy("
     "cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()) does without"
 )
 _GPU_ONLY = "gpu-only-operation"
-# Causes in libraries that a simulated card lacks; if their status is a failed allocation, it is a
+# Causes in libraries that a simulated GPU lacks; if their status is a failed allocation, it is a
 # memory problem.
 _NOT_SIMULATED = ("cudnn-internal", "cublas-alloc")
 # A line of TensorFlow's log: "I0000 00:00:17…", "2026-11-21 12:00:00.1: W tensorflow/…".

@@ -11,7 +11,7 @@ from gpuconf.support.failures.reading import Reading
 _BRACKETS = re.compile(
     r"\{\{[^}]{1,1000}\}\}\s{0,9}|\s{0,9}\[Op:\w{1,200}\](?:\s{0,9}name:.{0,200})?$"
 )
-_COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}m")
+_COLORS = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
 def headline(message: str, reading: Reading) -> str:
@@ -38,5 +38,5 @@ def _line_of(text: str, lines: list[str]) -> str:
 
 
 def plain(line: str) -> str:
-    """A line without colours and TensorFlow's brackets."""
-    return _BRACKETS.sub("", _COLOURS.sub("", line).strip()).strip()
+    """A line without colors and TensorFlow's brackets."""
+    return _BRACKETS.sub("", _COLORS.sub("", line).strip()).strip()

@@ -10,7 +10,7 @@ from gpuconf.support.failures.facts.dump import Dump
 from gpuconf.support.failures.matches import RuleMatch
 from gpuconf.support.failures.outcome import OutcomeWatcher
 
-# If less than this share of a card is free, other processes hold it.
+# If less than this share of a GPU is free, other processes hold it.
 _FREE_SHARE = 0.25
 _TENSOR_RULES = ("tensor-refused", "allocator-refused", "allocation-failed", "allocator-dump")
 # In lines, including the code of each frame.
@@ -57,7 +57,7 @@ def _are_near(found: Mapping[str, RuleMatch], one: str, other: str) -> bool:
 
 
 def _is_a_small_part(dump: Dump) -> bool:
-    """Whether the request was small and the card full of other data: not a whole array."""
+    """Whether the request was small and the GPU full of other data: not a whole array."""
     asked, in_use, limit = dump.requested_bytes, dump.in_use_bytes, dump.limit_bytes
     if asked is None or in_use is None or limit is None:
         return False

@@ -17,7 +17,7 @@ from gpuconf.support.failures.rules import Level
 _LINES_OF_PROGRESS = 2
 _NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
 _BIG_BYTES = 4 * GIB
-# Causes that cannot occur without a card.
+# Causes that cannot occur without a GPU.
 _NEED_A_CARD = {
     "oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation", "torch-oom",
     "jax-oom",
@@ -145,7 +145,7 @@ class _Judge:
 
     def _root(self, candidates: list[RuleMatch]) -> RuleMatch:
         causes = {self._cause(each) for each in candidates}
-        if causes & _NEED_A_CARD or self._outcome.has_gpu:  # proves that there is a card
+        if causes & _NEED_A_CARD or self._outcome.has_gpu:  # proves that there is a GPU
             candidates = [
                 each for each in candidates if self._cause(each) != "no-device"
             ] or candidates

@@ -38,7 +38,7 @@ _WAYS = "tensorflow.python.distribute.cross_device_ops"
 _GUARDS = "backends.tensorflow.guards"
 _DEVICES = "backends.tensorflow.devices"
 _NO_GUARD = "scripts that use it go unguarded, which the Activation says"
-_NO_LIMITS = "limits are not read back, and batches do not know the card's"
+_NO_LIMITS = "limits are not read back, and batches do not know the GPU's"
 _NO_LATENESS = "devices made before gpuconf came go unnoticed"
 _NO_ESTIMATE = "no model can be estimated"
 _NO_NCCL = "a rehearsal of MirroredStrategy ends in NCCL's error"
@@ -65,7 +65,7 @@ _OF_TENSORFLOW = (
         *("keras_api.devices", _GUARDS, _DEVICES),
         *("backends.tensorflow.lateness", "backends.tensorflow.runtime"),
     ),
-    _tensorflow(_CONTEXT, "_context", "oom_safe does not know the card", "keras_api.devices"),
+    _tensorflow(_CONTEXT, "_context", "oom_safe does not know the GPU", "keras_api.devices"),
     _tensorflow(
         *(f"{_CONTEXT}:Context", "_initialize_physical_devices"),
         "the plan is bound at import, before workers can be forked",
@@ -254,7 +254,7 @@ _OF_KERAS_3 = (
          "on PyTorch and JAX, evaluate and fit need a model that is built", KERAS_3, since="3.8"),
     Name("<variable>", "_value", ("keras_api.variables",), _NO_ESTIMATE, KERAS_3),
     Name("keras.src.backend.config", "backend", ("backends.keras_backend",),
-         "TensorFlow takes a GPU beside Keras on JAX", KERAS_3),
+         "TensorFlow takes a GPU next to Keras on JAX", KERAS_3),
     Name("keras.src.trainers.epoch_iterator:EpochIterator", "reset", ("images.sequences",),
          "an epoch counts as ended where Keras only begins", KERAS_3),
     Name("<keras>", "src.optimizers.multi_optimizer", ("keras_api.training",), _NO_STEPS, KERAS_3,

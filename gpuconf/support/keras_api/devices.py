@@ -46,7 +46,7 @@ def do_without_nccl(extended: Any) -> bool:
     from tensorflow.python.distribute import cross_device_ops as ways
 
     way = extended._cross_device_ops
-    # For logical devices of one card, TensorFlow itself uses a ring.
+    # For logical devices of one GPU, TensorFlow itself uses a ring.
     is_collective = isinstance(way, ways.CollectiveAllReduce)
     nccl = collective_util.CommunicationImplementation.NCCL
     if is_collective and extended._communication_options.implementation != nccl:

@@ -64,7 +64,7 @@ def elements_of(graph: Any, fetches: Any) -> list[Any]:
 def run_of(elements: Iterable[Any]) -> SessionRun:
     """Classify a run of these elements.
 
-    A training applies an optimizer of TensorFlow, or assigns values made from gradients.  A call
+    Training applies an optimizer of TensorFlow, or assigns values made from gradients.  A call
     computes from variables and data, for example a loss or a prediction.  Any other run only reads
     data, or reads or sets variables.
     """

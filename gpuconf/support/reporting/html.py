@@ -1,6 +1,6 @@
 """HTML for reports, in notebooks and the doctor's page: escaped, for light and dark themes.
 
-Content may come from anywhere: names of processes, cards and files, lines of logs.  So a plain
+Content may come from anywhere: names of processes, GPUs and files, lines of logs.  So a plain
 ``str`` is always escaped, and only `Markup`, which `tag` returns, is used unescaped.  The HTML
 loads nothing and runs no scripts.
 """
@@ -14,9 +14,9 @@ from itertools import pairwise
 from gpuconf.basics.terminal import printable
 from gpuconf.support.reporting.lines import Line
 
-# Each colour is mixed with that of the surrounding text, so it is darker in light themes and
+# Each color is mixed with that of the surrounding text, so it is darker in light themes and
 # lighter in dark ones.  The plain value is for browsers before 2023.
-COLOURS = {
+COLORS = {
     "red": "#d03a34",
     "green": "#2f9450",
     "yellow": "#b07a10",
@@ -59,8 +59,8 @@ def tag(name: str, *children: str, kind: str = "") -> Markup:
 def stylesheet() -> str:
     """The CSS rules for this module's HTML; they apply only inside an element of class gpuconf."""
     mixed = "".join(
-        f".gpuconf .{name}{{color:{colour};color:color-mix(in srgb,{colour} 68%,currentColor)}}\n"
-        for name, colour in COLOURS.items()
+        f".gpuconf .{name}{{color:{color};color:color-mix(in srgb,{color} 68%,currentColor)}}\n"
+        for name, color in COLORS.items()
     )
     return _SHEET + mixed
 

@@ -20,7 +20,7 @@ _WIDTH_OF_A_FILE = 120
 
 
 class BarRow(NamedTuple):
-    """A card: its name, and the sizes of its parts; None if they are unknown.
+    """A GPU: its name, and the sizes of its parts; None if they are unknown.
 
     ``below`` has lines to print under its row.
     """
@@ -46,7 +46,7 @@ class BarLayout(NamedTuple):
 def bar_lines(
     rows: Sequence[BarRow], parts: Sequence[str], meanings: Sequence[str], layout: BarLayout
 ) -> Iterator[Line]:
-    """A header, a row for each card, and a legend; nothing if there are no cards.
+    """A header, a row for each GPU, and a legend; nothing if there are no GPUs.
 
     ``parts`` are the parts' names in the header, ``meanings`` those in the legend.  If a row does
     not fit, name, bar and figures go on separate lines.
@@ -60,8 +60,8 @@ def bar_lines(
     bar_width = min(room, _LONGEST_BAR)
     is_tall = bar_width < _SHORTEST_BAR
     numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *parts))
-    head = f"{'GPU':<5}{'CARD':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
-    yield Line("GPU  CARD" if is_tall else head, "bold", None)
+    head = f"{'GPU':<5}{'NAME':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
+    yield Line("GPU  NAME" if is_tall else head, "bold", None)
     for row in rows:
         if is_tall:
             yield from _tall_row(row, parts, layout)

@@ -1,4 +1,4 @@
-"""The canvas shared by all plots: size, title, colours, units and file."""
+"""The canvas shared by all plots: size, title, colors, units and file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow has made its devices before gpuconf comes: by a tensor, or without a trace."""
+"""TensorFlow has initialized its GPUs before gpuconf comes: by a tensor, or without a trace."""
 
 import json
 import os

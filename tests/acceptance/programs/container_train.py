@@ -1,6 +1,6 @@
 """A user's program in a container: TensorFlow under gpuconf, until it is killed.
 
-It prints a line of JSON with its limit, or with the shortage, and takes TAKE MiB of the card.
+It prints a line of JSON with its limit, or with the shortage, and takes TAKE MiB of the GPU.
 """
 
 import json

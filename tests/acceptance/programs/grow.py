@@ -1,4 +1,4 @@
-"""Take 64 MiB at a time until TensorFlow says no; note what the card says after each."""
+"""Take 64 MiB at a time until TensorFlow says no; note what the GPU says after each."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from gpuconf.machine.cards import read_inventory
 
 
 def held_mib():
-    """What the card says this process and its neighbours hold."""
+    """What the GPU says this process and its neighbors hold."""
     return read_inventory().gpus[0].used_bytes >> 20
 
 

@@ -1,4 +1,4 @@
-"""A training in little: one tensor of MIB_NEEDED on the GPU, held until stdin closes.
+"""A training run in little: one tensor of MIB_NEEDED on the GPU, held until stdin closes.
 
 With EMPTY it is allocated and not filled, since gigabytes of zeros are half a minute's work.
 """

@@ -1,7 +1,7 @@
-"""A script of 2018, which knows nothing of gpuconf: it asks for 0.9 of the card, as many did.
+"""A script of 2018, which knows nothing of gpuconf: it requests 0.9 of the GPU, as many did.
 
-The data lie on the card. The model is on the CPU, since a simulated card computes nothing for a
-TensorFlow of that time; TensorFlow takes its share of the card all the same.
+The data lie on the GPU. The model is on the CPU, since a simulated GPU computes nothing for a
+TensorFlow of that time; TensorFlow takes its share of the GPU anyway.
 """
 
 import keras

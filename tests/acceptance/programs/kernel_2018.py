@@ -1,4 +1,4 @@
-"""Asks the GPU to add: on a simulated card for old stacks it must end here, and not with zeros."""
+"""Asks the GPU to add: on a simulated GPU for old stacks it must end here, and not with zeros."""
 
 import tensorflow as tf
 

@@ -1,8 +1,8 @@
-"""Take memory of the card through PyTorch or JAX, report what came of it, hold until stdin closes.
+"""Take memory of the GPU through PyTorch or JAX, report what came of it, hold until stdin closes.
 
 FRAMEWORK is torch or jax; with VIA_KERAS the first array is a variable of Keras on that backend.
 Then MIB_NEEDED in one piece; then, on each device in turn, STEP_MIB at a time until the framework
-says no.  Nothing is computed, because the simulated card has no kernels of these frameworks.
+says no.  Nothing is computed, because the simulated GPU has no kernels of these frameworks.
 """
 
 import json
@@ -62,7 +62,7 @@ class Jax:
 
 
 def used_mib():
-    """What is in use on each card."""
+    """What is in use on each GPU."""
     return [gpu.used_bytes // MIB for gpu in read_inventory().gpus]
 
 

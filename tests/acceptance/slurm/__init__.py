@@ -1,1 +1,1 @@
-"""Real Slurm on this machine, for jobs that share a simulated card."""
+"""Real Slurm on this machine, for jobs that share a simulated GPU."""

@@ -1,4 +1,4 @@
-"""Slurm's shards as limits, on a real Slurm of one node and a simulated card: `make slurm`.
+"""Slurm's shards as limits, on a real Slurm of one node and a simulated GPU: `make slurm`.
 
 Needs root and the system's packages slurm-wlm and munge.  Prints a table in Markdown, and with
 ``--write`` the variables of each job as the fixture that tests/machine/schedulers reads.
@@ -23,7 +23,7 @@ FIXTURE = ROOT / "tests" / "machine" / "schedulers" / "slurm_environments.json"
 def main() -> int:
     """Run every job; exit with 1 where a limit is not the one expected, with 2 without Slurm."""
     parser = argparse.ArgumentParser(prog="python -m tests.acceptance.slurm", description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {FIXTURE.name} anew")
+    parser.add_argument("--write", action="store_true", help=f"write {FIXTURE.name} again")
     options = parser.parse_args()
     reason = missing()
     if reason is not None:

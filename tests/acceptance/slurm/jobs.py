@@ -14,13 +14,13 @@ from tests.acceptance.slurm.cluster import ROOT, asked
 
 PROGRAM = ROOT / "tests" / "acceptance" / "programs" / "slurm_job.py"
 _PATIENCE_S = 300
-# The simulated card, its desktop, what the profile keeps free and counts as a context, in MiB.
+# The simulated GPU, its desktop, what the profile keeps free and counts as a context, in MiB.
 _TOTAL, _USED, _KEPT, _CONTEXT = 8192, 1024, 512, 640
-_WHOLE = int(0.7 * _TOTAL)  # shared-desktop's own fraction is less than a whole card's share
+_WHOLE = int(0.7 * _TOTAL)  # shared-desktop's own fraction is less than a whole GPU's share
 
 
 class Job(NamedTuple):
-    """A job, and the part of the card that each of its programs has, by name; 1 for no share.
+    """A job, and the part of the GPU that each of its programs has, by name; 1 for no share.
 
     ``command`` is srun's or sbatch's; ``steps`` are further steps in a batch script.  ``memory``
     goes into the profile, ``slurm`` too; ``tasks_say`` is whether the TaskProlog speaks.
@@ -48,7 +48,7 @@ class Job(NamedTuple):
 _SHARD = ("srun", "--gres=shard:2")
 SHARD_JOBS = (
     Job(("srun", "--gres=gpu:1"), {"gpu": 1}),
-    Job(("srun",), {"no gres": 1}),  # Slurm hides no card without ConstrainDevices in cgroup.conf
+    Job(("srun",), {"no gres": 1}),  # Slurm hides no GPU without ConstrainDevices in cgroup.conf
     Job(_SHARD, {"shard, step": 0.25}),
     Job(
         ("sbatch", "--gres=shard:3"),
@@ -65,7 +65,7 @@ SHARD_JOBS = (
 )
 MPS_JOBS = (
     Job(("srun", "--gres=mps:25"), {"mps": 0.25}, profile="memory: {share: slurm}"),
-    Job(("srun", "--gres=mps:25"), {"mps, not asked for": 1}),
+    Job(("srun", "--gres=mps:25"), {"mps, not requested": 1}),
 )
 
 

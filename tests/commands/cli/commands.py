@@ -14,7 +14,7 @@ import jsonschema
 from tests.programs.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
-# What was built for this user's own simulated cards serves commands that are at home elsewhere too.
+# What was built for this user's own simulated GPUs serves commands that are at home elsewhere too.
 BUILT = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))}
 
 _PROGRAM = """

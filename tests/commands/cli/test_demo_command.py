@@ -26,19 +26,19 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
     """Dies without the line and trains with it, with the figures of the README, to the byte."""
     done = run(gpuconf("demo"), tmp_path, environ=BUILT, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "simulated card" in done.stdout.splitlines()[0]
+    assert "simulated GPU" in done.stdout.splitlines()[0]
     told = " ".join(done.stdout.split())
     for text in (
         "it takes 7783 MiB of the 9319 MiB that were free;",
-        "2. A second train_digits.py beside it finds 1536 MiB, and dies (exit code 1",
+        "2. A second train_digits.py next to it finds 1536 MiB, and fails (exit code 1",
         "history = model.fit(",
         "ResourceExhaustedError: OOM when allocating tensor with shape[512,128,128,32]",
         "(10630043904 bytes) from device",
         "CUDA_ERROR_OUT_OF_MEMORY",
         "1. train_digits.py learns, with the same losses to the bit. Its limit: 3942 MiB;",
-        "2. A second train_digits.py beside it learns, with the same losses to the bit. Its "
+        "2. A second train_digits.py next to it learns, with the same losses to the bit. Its "
         "limit: 3942 MiB. Both trained at once",
-        "3. ninety_percent.py beside the first runs. Its limit: 3942 MiB.",
+        "3. ninety_percent.py next to the first runs. Its limit: 3942 MiB.",
         "limit = min(3942 MiB, 8551 MiB) = 3942 MiB",
     ):
         assert text in told
@@ -50,7 +50,7 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
 
 @needs_tensorflow
 def test_the_short_story_needs_a_c_compiler_alone(tmp_path: Path) -> None:
-    """--quick dies without the line and runs with it, with the same figures and no C++ compiler."""
+    """--quick fails without the line and runs with it, with equal figures and no C++ compiler."""
     environ = {"CXX": "/nowhere/c++", "XDG_CACHE_HOME": str(tmp_path)}
     done = run(gpuconf("demo", "--quick"), tmp_path, environ=environ, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -59,11 +59,11 @@ def test_the_short_story_needs_a_c_compiler_alone(tmp_path: Path) -> None:
         "Nothing is computed: `gpuconf demo` without --quick trains a network.",
         "1. one_tensor.py needs 1024 MiB. With its CUDA context it takes 7783 MiB of the 9319 MiB "
         "that were free.",
-        "2. A second one_tensor.py beside it finds 1536 MiB, and dies (exit code 1",
+        "2. A second one_tensor.py next to it finds 1536 MiB, and fails (exit code 1",
         "one_tensor.py, line 9: tensor = tf.raw_ops.Empty(",
         "OOM when allocating tensor with shape[256,1024,1024] and type float",
         "1. one_tensor.py runs. Its limit: 3942 MiB.",
-        "2. A second one_tensor.py beside it runs. Its limit: 3942 MiB.",
+        "2. A second one_tensor.py next to it runs. Its limit: 3942 MiB.",
         "Of the 1536 MiB left, the second process got 861 MiB",
         "limit = min(3942 MiB, 8551 MiB) = 3942 MiB",
     ):
@@ -112,7 +112,7 @@ def test_what_is_not_installed_is_named_with_the_command(
 
 
 def test_json_is_refused_with_one_document(tmp_path: Path) -> None:
-    """The demo is for people: a program that asks for JSON is told so in JSON."""
+    """The demo is for people: a program that requests JSON is told so in JSON."""
     done = run(gpuconf("demo", "--json"), tmp_path)
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["type"] == "UsageError"

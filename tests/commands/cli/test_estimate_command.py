@@ -78,7 +78,7 @@ def test_reports(folder: Path) -> None:
     assert "compiled by TensorFlow's XLA for an assumed GPU" in free.out
     assert "fullest at" in free.out
     assert "without XLA" in held.out
-    for part in ("the peak", "batch sizes: ", "the layers at the peak", "the card", "conv"):
+    for part in ("the peak", "batch sizes: ", "the layers at the peak", "the GPU", "conv"):
         assert part in free.out
     more = "add --limit, --card or --profile for the largest batch"
     assert [more in each.out for each in (free, held, small)] == [True, False, False]
@@ -270,7 +270,7 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
 @pytest.mark.slow
 @needs_tensorflow
 def test_scripts_that_are_not_as_wanted(scripts: Callable[..., Done]) -> None:
-    """Options go over what the script says; what fails is the script's, or a hint goes on."""
+    """Options go over what the script says; what fails is the script's, or a hint continues."""
     small = scripts("main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48")
     assert small.code == 1
     assert "does not fit 2 MiB" in small.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ SIMULATED = ROOT / "tests" / "commands" / "explain" / "simulated"
 LOGS = sorted((SIMULATED / "logs").iterdir())
 OOM, HEALTHY = SIMULATED / "logs" / "oom-eager.log", SIMULATED / "logs" / "healthy.log"
 NOTEBOOK = SIMULATED / "logs" / "notebook.ipynb"
-HEADLINE = "no room on the card for a tensor (oom-device-tensor): the run failed"
+HEADLINE = "no room on the GPU for a tensor (oom-device-tensor): the run failed"
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +107,28 @@ def test_without_standard_input(folder: Path) -> None:
     assert "standard input" in document["error"]["message"]
 
 
+def test_a_reader_that_wants_the_first_line(folder: Path) -> None:
+    """``gpuconf explain -v LOG | head -1``: exit 0 and no traceback, also if it has gone already.
+
+    A report fits into a pipe, so `head` may end before it is written, or after.
+    """
+    line = f"{sys.executable} -m gpuconf explain -v a.log | head -1; echo ${{PIPESTATUS[0]}}"
+    done = run(["bash", "-c", line], folder)
+    assert (done.stdout.splitlines(), done.stderr) == ([HEADLINE, "0"], "")
+    reader, writer = os.pipe()
+    os.close(reader)
+    gone = subprocess.run(
+        gpuconf("explain", "-v", "a.log"),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=clean_environment(folder),
+        check=False,
+    )
+    os.close(writer)
+    assert (gone.returncode, gone.stderr) == (0, b"")
+
+
 def test_documents(folder: Path) -> None:
     """Exactly one for each log, with the answer of the text; exit 0 whatever was found."""
     results = run_commands(folder, *(["explain", "--json", str(log)] for log in LOGS))
@@ -120,14 +143,14 @@ def test_verbose_has_what_the_short_report_leaves_out(folder: Path) -> None:
     """Tables, every line of evidence, every change; a row is a line where it is not a terminal."""
     log = str(SIMULATED / "logs" / "oom-session-report.log")
     short, long = run_commands(folder, ["explain", log], ["explain", "-v", log])
-    assert "held by layer" not in short.out
+    assert "memory by layer" not in short.out
     assert "\nlayer       memory  node\nconv1      900 MiB\n" in long.out
     assert "harmless:" in long.out
     assert len(long.out.splitlines()) > len(short.out.splitlines()) + 15
 
 
 def test_pictures(folder: Path) -> None:
-    """PNG and SVG, told on stderr, also beside a document; a log without a dump has none."""
+    """PNG and SVG, told on stderr, also next to a document; a log without a dump has none."""
     done = run_commands(
         folder,
         ["explain", "a.log", "--plot", "a.png"],
@@ -137,7 +160,7 @@ def test_pictures(folder: Path) -> None:
     assert [each.code for each in done] == [0, 0, 0]
     assert done[0].err == "wrote a.png\n"
     assert done[1].document["cause"] == "oom-device-tensor"
-    assert done[2].err.startswith("no picture was drawn: the log has no dump of the allocator")
+    assert done[2].err.startswith("no plot was drawn: the log has no dump of the allocator")
     assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "a.svg").read_text(encoding="utf-8")
     assert not (folder / "none.png").exists()
@@ -161,8 +184,8 @@ def test_a_terminal_that_knows_no_unicode(tmp_path: Path) -> None:
     assert b"gr??er" in done.stdout
 
 
-def test_colour(folder: Path) -> None:
-    """Where it is asked for; by itself, only a terminal gets it."""
+def test_color(folder: Path) -> None:
+    """Where it is requested; by itself, only a terminal gets it."""
     auto, always, never = run_commands(
         folder,
         ["explain", "a.log"],
@@ -189,7 +212,7 @@ def test_a_terminal_of_80_columns(tmp_path: Path, words: list[str]) -> None:
     assert {line for line in shown if len(line) > 80} <= pastes
     assert {line for line in whole if line in pastes} <= set(shown)
     assert " ".join(shown).split() == " ".join(whole).split()
-    place = next(place for place, line in enumerate(shown) if line.startswith("  the card"))
+    place = next(place for place, line in enumerate(shown) if line.startswith("  the GPU"))
     assert shown[place][22:24].lstrip() == shown[place][23]
     assert shown[place + 1].startswith(" " * 23)
 

@@ -31,8 +31,8 @@ DARK = BIG._replace(total_bytes=None, used_bytes=None, processes=None)
         ((BIG,), "dedicated", "no display and no other program"),
         ((BIG._replace(display_active=True),), "shared-desktop", "drives a display"),
         ((BIG._replace(processes=(DESKTOP,)),), "shared-desktop", "drives a display"),
-        ((BIG._replace(processes=(TRAINING,)),), "half-card", "other programs hold memory"),
-        ((BIG._replace(leases=(LEASE,)),), "half-card", "other programs hold memory"),
+        ((BIG._replace(processes=(TRAINING,)),), "half-card", "other programs use memory"),
+        ((BIG._replace(leases=(LEASE,)),), "half-card", "other programs use memory"),
         ((BIG, BIG._replace(display_active=True)), "shared-desktop", "drives a display"),
         ((BIG._replace(total_bytes=4 * GIB, display_active=True),), "small-laptop", "4096 MiB"),
         ((BIG._replace(processes=None),), "dedicated", "no display"),
@@ -89,9 +89,7 @@ def test_the_file_is_written_and_used(tmp_path: Path, nvml: Nvml) -> None:
         environ=machine,
     )
     assert (wrote.code, wrote.err) == (0, "")
-    assert (
-        "wrote gpuconf.yaml: extends shared-desktop, because a card drives a display" in wrote.out
-    )
+    assert "wrote gpuconf.yaml: extends shared-desktop, because a GPU drives a display" in wrote.out
     assert "`gpuconf plan`" in wrote.out
     assert checked.code == 0
     assert planned.document["profile"] == "project"
@@ -180,7 +178,7 @@ def test_a_missing_folder_gets_the_command_that_makes_it(tmp_path: Path, nvml: N
 
 
 def test_what_is_written_was_seen_or_is_the_parents(tmp_path: Path) -> None:
-    """A rule in force beside ``extends`` would look computed: none is, on any machine."""
+    """A rule active next to ``extends`` would look computed: none is, on any machine."""
     for gpus in ((BIG,), (BIG._replace(display_active=True),), (DARK,), ()):
         text = render(propose(Inventory(gpus)), Inventory(gpus))
         assert "\n  keep_free" not in text
@@ -191,7 +189,7 @@ def test_what_is_written_was_seen_or_is_the_parents(tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_replaced(tmp_path: Path, nvml: Nvml) -> None:
-    """A folder of that name stays, with --force too, and no half file stays beside it."""
+    """A folder of that name stays, with --force too, and no half file stays next to it."""
     (tmp_path / "gpuconf.yaml").mkdir()
     (tmp_path / "gpuconf.yaml" / "kept").touch()
     (done,) = run_commands(tmp_path, ["init", "--force"], environ=nvml(standin.Machine()))

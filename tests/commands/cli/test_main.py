@@ -1,4 +1,4 @@
-"""The command as a process: exit codes, help, colour, and streams that are closed or full."""
+"""The command as a process: exit codes, help, color, and streams that are closed or full."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.programs.terminals import OnTerminal
 ESCAPE = "\x1b["
 # What the help of some commands must say.
 IN_HELP = {
-    "demo": ["The card is simulated"],
+    "demo": ["The GPU is simulated"],
     "estimate": ["examples:", "exit codes: 0", "--plot FILE", "module:function", "no GPU"],
     "explain": ["examples:", "exit codes: 0", "--plot FILE", "gpuconf explain -"],
-    "rehearse": ["SIMULATED", "examples:", "exit codes: 0 it fits; 1", "no model is saved"],
+    "rehearse": ["SIMULATED", "examples:", "exit codes: 0 it fits 1", "no model is saved"],
 }
 
 
@@ -55,7 +55,7 @@ def test_help_of_every_command(tmp_path: Path) -> None:
 
 
 def test_usage_errors(tmp_path: Path) -> None:
-    """Exit code 2, one sentence and the help that explains it; JSON where it was asked for."""
+    """Exit code 2, one sentence and the help that explains it; JSON where it was requested."""
     results = run_commands(
         tmp_path,
         ["paln"],
@@ -165,8 +165,8 @@ def test_closed_and_full_streams(tmp_path: Path, nvml: Nvml) -> None:
 
 
 @pytest.mark.slow
-def test_colour_and_width(tmp_path: Path) -> None:
-    """Colour on a terminal, unless set otherwise; a table folds to the terminal's width."""
+def test_color_and_width(tmp_path: Path) -> None:
+    """Color on a terminal, unless set otherwise; a table folds to the terminal's width."""
     (tmp_path / "gpuconf.yaml").write_text("gpus: none\n")
 
     def on_terminal(*words: str, **environ: str) -> OnTerminal:

@@ -59,7 +59,7 @@ def test_a_log_in_a_pipe(tmp_path: Path) -> None:
 def test_the_pages_are_there_offline(tmp_path: Path) -> None:
     """Every page, by name; a slip is put right; pipes get Markdown; the wheel has them all.
 
-    What a block shows is written above it: the name of a file, the card of a transcript.
+    What a block shows is written above it: the name of a file, the GPU of a transcript.
     """
     listed, page, cause, howto, wrong = run_commands(
         tmp_path,
@@ -75,7 +75,7 @@ def test_the_pages_are_there_offline(tmp_path: Path) -> None:
     marked = (folder / "design.md").read_text(encoding="utf-8")
     assert page.out == re.sub(r"^<!-- .* -->\n", "", marked, flags=re.MULTILINE)
     assert "*The file third.yaml:*\n\n```yaml\n" in howto.out
-    assert "*On a simulated card of 11264 MiB with 1945 MiB in use:*\n\n```console\n" in howto.out
+    assert "*On a simulated GPU of 11264 MiB with 1945 MiB in use:*\n\n```console\n" in howto.out
     assert "<!--" not in howto.out
     assert cause.out.startswith("# The host ran out of RAM\n")
     assert wrong.code == 2
@@ -123,7 +123,7 @@ def test_tab(tmp_path: Path) -> None:
 
 
 def test_interrupted_while_it_starts(tmp_path: Path, start: Start) -> None:
-    """^C during the imports ends it without a word: no line of a traceback, exit code 130."""
+    """^C during the imports ends it silently: no line of a traceback, exit code 130."""
     (tmp_path / "shlex.py").write_text(
         "import os, pathlib, time\npathlib.Path('importing').touch()\ntime.sleep(60)\n"
     )

@@ -32,7 +32,7 @@ STORY = standin.Machine((CARD,))
 
 
 def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
-    """The whole sum, who holds the card, and the variables that would be set."""
+    """The whole sum, who uses the GPU, and the variables that would be set."""
     (done,) = run_commands(tmp_path, ["plan"], environ=nvml(STORY))
     assert done.code == 0
     assert done.err == ""
@@ -99,7 +99,7 @@ def test_what_the_machine_lacks_is_a_note(tmp_path: Path, nvml: Nvml) -> None:
     )
     assert "any GPU a framework finds" in text.out
     assert text.err.startswith("note: any GPU is limited to 0.7 of its total")
-    assert "  hint: try it on a simulated card" in text.err
+    assert "  hint: try it on a simulated GPU" in text.err
     (tmp_path / "bare.yaml").write_text("env: {OMP_NUM_THREADS: '2'}\n", encoding="utf-8")
     (bare,) = run_commands(tmp_path, ["plan", "./bare.yaml"], environ=nvml("no_library"))
     assert (bare.code, bare.err) == (0, "")  # it needs no figures, and a hint belongs to a note

@@ -12,7 +12,7 @@ from tests.profile.test_search import SHIPPED
 
 
 def test_list(tmp_path: Path) -> None:
-    """A line for each profile, not folded where nobody looks, and the one in force."""
+    """A line for each profile, not folded where nobody looks, and the one active."""
     (tmp_path / ".gpuconf").mkdir()
     (tmp_path / ".gpuconf" / "notebook.yaml").write_text("description: Ours\ngpus: none\n")
     (tmp_path / ".gpuconf" / "broken.yaml").write_text("gpus: many\n")
@@ -25,7 +25,7 @@ def test_list(tmp_path: Path) -> None:
     assert "(hidden by a nearer one) Notebooks, which stay open" in rows[("notebook", "shipped")]
     assert "broken: " in rows[("broken", "project")]
     assert len(rows) == len(lines) - 1 == len(SHIPPED) + 3
-    assert text.err.startswith("in force here: ")
+    assert text.err.startswith("active here: ")
     assert "gpuconf.yaml, because it is the project's own file" in text.err
     entries = found.document["profiles"]
     assert {entry["name"] for entry in entries} == SHIPPED | {"project", "broken"}

@@ -1,4 +1,4 @@
-"""`gpuconf ps`: real leases on the simulated card, the stand-in NVML, and real terminals."""
+"""`gpuconf ps`: real leases on the simulated GPU, the stand-in NVML, and real terminals."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_without_a_gpu_and_a_ledger(tmp_path: Path, nvml: Nvml) -> None:
     done = run(gpuconf("ps"), tmp_path, environ=environ)
     problem, empty, ledger = done.stdout.splitlines()
     assert problem in plan.stderr
-    assert (empty, ledger) == ("", "no program here has leased memory yet")
+    assert (empty, ledger) == ("", "no program here has reserved memory yet")
     assert (done.returncode, done.stderr) == (0, "")
     assert not (tmp_path / "leases").exists()
     document = shown(tmp_path, environ)
@@ -242,7 +242,7 @@ def test_leases_without_nvml(ledger: Path, tmp_path: Path, nvml: Nvml) -> None:
         done = run(gpuconf("ps"), tmp_path, environ=environ)
         document = shown(tmp_path, environ)
         assert sorted(ledger.rglob("*")) == before
-    assert "NVML does not list this card" in done.stdout
+    assert "NVML does not list this GPU" in done.stdout
     (row,) = (line for line in done.stdout.splitlines() if f" {holder.pid} " in line)
     assert r"bad\x1b[2Jname" in row
     assert "1024 MiB  unknown" in row
@@ -308,9 +308,9 @@ def test_mig_instances_are_cards(ledger: Path, tmp_path: Path, nvml: Nvml) -> No
 
 
 def test_a_driver_that_lists_no_processes(tmp_path: Path, nvml: Nvml) -> None:
-    """WSL2: said once below the card."""
+    """WSL2: said once below the GPU."""
     done = run(gpuconf("ps"), tmp_path, environ=nvml("wsl2"))
-    assert "the driver does not say which processes hold memory" in done.stdout
+    assert "the driver does not say which processes use memory" in done.stdout
     (gpu,) = shown(tmp_path, nvml("wsl2"))["gpus"]
     assert (gpu["lists_processes"], gpu["unlisted_bytes"]) == (False, None)
 
@@ -334,7 +334,7 @@ def test_ones_own_processes_come_first(tmp_path: Path, nvml: Nvml) -> None:
 
 
 def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
-    """The cards are shown, and the reason why no lease is."""
+    """The GPUs are shown, and the reason why no lease is."""
     (tmp_path / "leases").write_text("")
     done = run(gpuconf("ps"), tmp_path, environ=nvml("two_cards"))
     assert done.returncode == 0

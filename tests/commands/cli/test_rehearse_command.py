@@ -49,7 +49,7 @@ def test_what_is_missing_is_no_verdict(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not installed")
 def test_a_whole_rehearsal(tmp_path: Path) -> None:
-    """It fits: output passed through, one report, a picture, a suggestion; no model was saved."""
+    """It fits: output passed through, one report, a plot, a suggestion; no model was saved."""
     (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
     command = gpuconf(
         *("rehearse", "--card", "3GiB", "--used", "500MiB", "--plot", "memory.svg"),
@@ -60,7 +60,7 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
     assert done.returncode == 0, told + done.stderr
     assert told.startswith("training starts\n")
     for said in (
-        "1 SIMULATED card of 3072 MiB, 500 MiB used by others, 450 MiB for the CUDA context",
+        "1 SIMULATED GPU of 3072 MiB, 500 MiB used by others, 450 MiB for the CUDA context",
         "profile shared-desktop, batch 1024",
         "fits: 3 of 4 steps of fit of sequential at train.py:13 ran, and the script to its end",
         "measured   batch 512 → ",
@@ -81,7 +81,7 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not installed")
 def test_an_interrupted_one_is_a_document_too(tmp_path: Path, start: Start) -> None:
-    """One document that says why, the signal's exit code, and nothing of the script goes on."""
+    """One document that says why, the signal's exit code, and nothing of the script continues."""
     script = tmp_path / "train.py"
     script.write_text(
         "import os, time\nopen('pid', 'w').write(f'{os.getpid()}\\n')\ntime.sleep(600)"

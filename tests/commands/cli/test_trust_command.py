@@ -14,7 +14,7 @@ REFUSED = "env:\n  XLA_FLAGS: --x\n"
 
 
 def test_a_file_is_trusted_until_it_changes(tmp_path: Path) -> None:
-    """Refused, trusted, in force; one byte more and it is refused again."""
+    """Refused, trusted, active; one byte more and it is refused again."""
     environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
     file = tmp_path / "gpuconf.yaml"
     file.write_text(REFUSED)

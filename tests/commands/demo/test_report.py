@@ -38,7 +38,7 @@ def _half(first: ScriptRun = TRAINED, second: ScriptRun = LATER, ninety: ScriptR
 def test_a_death_is_told_with_place_and_cause() -> None:
     """The script's own line, and the cause that Keras hides below a second traceback."""
     lines = before_lines(_half(second=DIED))
-    assert "finds 1536 MiB, and dies (exit code 1, after 22 s)." in lines[1]
+    assert "finds 1536 MiB, and fails (exit code 1, after 22 s)." in lines[1]
     assert lines[2:4] == [
         "   train_digits.py, line 31: history = model.fit(x, y)",
         "   ResourceExhaustedError: OOM when allocating tensor with shape[512,128,128,32] "
@@ -54,7 +54,7 @@ def test_the_same_losses_are_said_to_be_the_same() -> None:
     assert "Both trained at once for 7 s." in same
     other = TRAINED._replace(result={**RESULT, "losses": [2.0, 0.5]})
     text = "\n".join(after_lines(_half(second=other), before))
-    assert "A second train_digits.py beside it learns: loss 2.000, 0.500; 85 % of" in text
+    assert "A second train_digits.py next to it learns: loss 2.000, 0.500; 85 % of" in text
 
 
 def test_trainings_one_after_the_other_did_not_train_at_once() -> None:
@@ -79,13 +79,13 @@ def test_trainings_one_after_the_other_did_not_train_at_once() -> None:
 def test_when_the_story_holds(
     before: dict[str, ScriptRun], after: dict[str, ScriptRun], is_so: bool
 ) -> None:
-    """The second dies without the line, all else lives, and whoever trains has learned."""
+    """The second fails without the line, all else lives, and whoever trains has learned."""
     assert holds(_half(**before), _half(**after)) == is_so
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])
 def test_no_line_is_broken_by_the_terminal(width: int) -> None:
-    """Lines are shorter than the terminal is wide, and what goes on stands below its beginning."""
+    """Lines are shorter than the terminal is wide, and the rest of one is below its beginning."""
     half = _half(second=DIED)
     whole = [*before_lines(half), *after_lines(_half(), half)]
     lines = [line.text for line in broken(lines_of(whole), width)]
@@ -111,7 +111,7 @@ HELD = ScriptRun(0, "", {"in_use_mib": 1024}, {"GPU:0": 3942}, 5.0)
 def test_when_the_short_story_holds(
     before: tuple[ScriptRun, ScriptRun], after: tuple[ScriptRun, ScriptRun], is_so: bool
 ) -> None:
-    """The second program dies without the line, and nothing else does."""
+    """The second program fails without the line, and nothing else does."""
     assert quick_holds(_quick(*before), _quick(*after)) == is_so
 
 

@@ -71,8 +71,8 @@ def test_holding_waits_no_longer_than_the_timeout(runner: Runner) -> None:
 
 
 def test_holding_notices_an_early_death(runner: Runner) -> None:
-    """A program that dies before RESULT: an error at once, with its exit code."""
-    with pytest.raises(ProgramDiedError, match=r"dies\.py ended \(exit code 3") as caught:
+    """A program that fails before RESULT: an error at once, with its exit code."""
+    with pytest.raises(ProgramDiedError, match=r"fails\.py ended \(exit code 3") as caught:
         runner.holding("dies.py").__enter__()
     assert caught.value.run.code == 3
 
@@ -128,7 +128,7 @@ def test_an_exception_leaves_no_child(runner: Runner, error: type[BaseException]
 
 
 def test_what_a_program_started_ends_with_it(runner: Runner) -> None:
-    """A grandchild that keeps stdout open neither blocks the run nor stays on the card."""
+    """A grandchild that keeps stdout open neither blocks the run nor stays on the GPU."""
     run = runner.run("has_a_child.py")
     assert run.code == 0
     pid = (run.result or {})["pid"]

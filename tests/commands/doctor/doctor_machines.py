@@ -1,4 +1,4 @@
-"""Machines as facts: a sound one with one card, and ways to change it."""
+"""Machines as facts: a sound one with one GPU, and ways to change it."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def system(**changes: Any) -> Facts:
 
 
 def card(*, health: CardHealth | None = None, **changes: Any) -> Facts:
-    """The sound machine with another card in it."""
+    """The sound machine with another GPU in it."""
     facts = SOUND._replace(inventory=INVENTORY._replace(gpus=(CARD._replace(**changes),)))
     return facts if health is None else facts._replace(health={0: health})
 

@@ -45,7 +45,7 @@ def named(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def pci_card(address: str = "0000:01:00.0") -> dict[str, str]:
-    """An NVIDIA card on the bus."""
+    """An NVIDIA GPU on the bus."""
     device = f"/sys/bus/pci/devices/{address}"
     return {f"{device}/vendor": "0x10de\n", f"{device}/class": "0x030000\n"}
 

@@ -33,7 +33,7 @@ FACTS = (
 def card(
     place: int = 0, *, free: int = 9319 * MIB, limit: int | None = 7884 * MIB, growth: bool = True
 ) -> ProbedCard:
-    """A card of 11264 MiB that a desktop is on."""
+    """A GPU of 11264 MiB that a desktop is on."""
     uuid = f"GPU-{place}e8d35e3"
     holders = (MeasuredHolder(4242, "python3", used_bytes=2 * GIB),)
     return ProbedCard(place, f"GPU {place} RTX ({uuid})", uuid, TOTAL, free, limit, growth, holders)
@@ -47,7 +47,7 @@ def by_id(report: LiveReport) -> dict[str, Finding]:
 
 
 def passed(name: str, *places: int, own: int = 450 * MIB, seconds: float = 0.5) -> LiveStep:
-    """A step that went well on the cards at ``places``."""
+    """A step that went well on the GPUs at ``places``."""
     used = TOTAL - 9319 * MIB + own
     memory = CardMemory(used, TOTAL - used, own, 1280, 3 * MIB)
     each = (memory,) * len(places)
@@ -74,7 +74,7 @@ def record(
 
 
 def up_to(last: str, *places: int) -> list[LiveStep]:
-    """All steps before ``last``, passed, on cards that take them together."""
+    """All steps before ``last``, passed, on GPUs that take them together."""
     before = STEPS[: STEPS.index(last)]
     steps = [passed(name, *(places if name != "start" else ())) for name in before[:2]]
     return [*steps, *(passed(name, *places) for name in before if name in STEPS[2:])]
@@ -88,7 +88,7 @@ def run(
 
 
 def whole(*places: int, own: int = 450 * MIB) -> list[LiveStep]:
-    """All steps, passed, as a child takes them on these cards."""
+    """All steps, passed, as a child takes them on these GPUs."""
     return [
         passed("start"),
         passed("context", *places, own=own),

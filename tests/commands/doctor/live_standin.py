@@ -1,4 +1,4 @@
-"""A stand-in for the tensorflow package: enough for the probe's steps, and it dies when told.
+"""A stand-in for the tensorflow package: enough for the probe's steps, and it fails when told.
 
 ``STANDIN_STEP`` names a step, ``STANDIN_ACT`` what happens in it: a signal's name, ``hang`` (with
 a child of its own that has left the process group), ``exit``, or the text of an error to raise.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -78,6 +77,22 @@ def test_the_libraries_of_jaxs_plugin(tmp_path: Path) -> None:
     assert packages_in(empty).jax_libraries == ()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  if allocator not in ('default', 'platform', 'bfc', 'cuda_async'):\n",  # 0.4.38
+        '  allowed_allocators = (\n      "default",\n      "platform",\n      "bfc",\n'
+        '      "cuda_async",\n  )\n  if allocator not in allowed_allocators:\n',  # as in 0.12.0.1
+    ],
+)
+def test_the_allocators_of_a_jaxlib(line: str, tmp_path: Path) -> None:
+    """They are listed in its source, in the two ways of older and newer releases."""
+    client = f"  allocator = os.getenv('XLA_PYTHON_CLIENT_ALLOCATOR', 'default').lower()\n{line}"
+    write_package(tmp_path, {"jaxlib/xla_client.py": client})
+    build = read_jax_build([str(tmp_path)])
+    assert build == JaxBuild(allocators=("default", "platform", "bfc", "cuda_async"))
+
+
 @pytest.mark.slow
 def test_the_wheels_of_the_gate() -> None:
     """torch and jaxlib say what they take; an option of the future is none of theirs."""
@@ -95,9 +110,7 @@ def test_the_wheels_of_the_gate() -> None:
     assert torch.unknown_options == ("max_split_size",)
     jax = read_jax_build([str(installed.folder_of("jax"))])
     assert jax is not None
-    client = (installed.folder_of("jax") / "jaxlib" / "xla_client.py").read_text("utf-8")
-    listed = re.search(r"\ballocator not in (\([^)]*\))", client)
-    assert listed is not None
+    assert jax.allocators == ("default", "platform", "bfc", "cuda_async", "vmm")
     taken = table()["XLA_PYTHON_CLIENT_ALLOCATOR"]["takes"]
-    assert [each for each in ast.literal_eval(listed[1]) if not re.fullmatch(taken, each)] == []
+    assert [each for each in jax.allocators if not re.fullmatch(taken, each)] == []
     assert sorted(jax.fractions) == ["XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"]

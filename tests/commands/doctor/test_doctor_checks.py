@@ -55,7 +55,7 @@ def test_every_warning_and_failure_carries_a_fix() -> None:
 
 
 def test_one_fault_of_the_driver_is_one_failure() -> None:
-    """Whatever keeps NVML from answering, one check of the driver or the cards says so."""
+    """Whatever keeps NVML from answering, one check of the driver or the GPUs says so."""
     silent = [case for case in TROUBLES if case.facts.inventory.problem is not None]
     assert len(silent) >= 20
     for case in silent:
@@ -65,7 +65,7 @@ def test_one_fault_of_the_driver_is_one_failure() -> None:
 
 @pytest.mark.parametrize("facts", [BARE, Facts(), SOUND], ids=["no GPU", "unknown", "sound"])
 def test_a_good_machine_is_not_faulted(facts: Facts) -> None:
-    """A default install for the CPU has no warning, nor has the unknown, nor a sound card."""
+    """A default install for the CPU has no warning, nor has the unknown, nor a sound GPU."""
     assert {finding.status for finding in run_checks(facts)} <= {"ok", "skip"}
 
 

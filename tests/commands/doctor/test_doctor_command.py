@@ -43,7 +43,7 @@ ON_NO_GPU = {
     "document": Job(["doctor", "--json", "--root", BARE]),
     "table": Job(["doctor", "--list-checks"]),
     "listed": Job(["doctor", "--list-checks", "--json"]),
-    "listed cards": Job(["doctor", "--list-checks", "--json", "cards"]),
+    "listed GPUs": Job(["doctor", "--list-checks", "--json", "cards"]),
     "warned": Job(["doctor", "environment.growth"], GROWTH),
     "strictly warned": Job(["doctor", "environment.growth", "--strict"], GROWTH),
     "strictly fine": Job(["doctor", "environment.growth", "--strict"]),
@@ -51,7 +51,7 @@ ON_NO_GPU = {
     "another python": Job(["doctor", "--json", "packages", "--python", "{folder}/my env"]),
     "an empty python": Job(["doctor", "packages", "--python", "{folder}/empty/bin/python"]),
 }
-# Likewise, on a machine with a card that drives its display.
+# Likewise, on a machine with a GPU that drives its display.
 ON_DESKTOP = {
     "variables": Job(["doctor", "environment"], {**GROWTH, "CUDA_VISIBLE_DEVICES": "0,0"}),
     "group": Job(["doctor", "--json", "host", "driver.cuda"]),
@@ -152,14 +152,14 @@ def cuda(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> str:
 
 
 def test_a_sound_desktop(cuda: str, tmp_path: Path, nvml: Nvml) -> None:
-    """A card, a driver and all libraries: no problems, and the card is shown with its bar."""
+    """A GPU, a driver and all libraries: no problems, and the GPU is shown with its bar."""
     root = str(machine(tmp_path / "root"))
     environ = {**nvml("desktop"), "LD_LIBRARY_PATH": cuda}
     jobs = [Job(["doctor", "--root", root, *more]) for more in ([], ["-v"], ["--json"])]
     text, verbose, document = run_jobs(tmp_path, *jobs, environ=environ)
     assert troubles(document.document) == {}
     assert (text.code, document.code) == (0, 0)
-    assert text.out.startswith("No problems found.\n\nGPU  CARD")
+    assert text.out.startswith("No problems found.\n\nGPU  NAME")
     assert "GeForce RTX 3060" in text.out
     assert "pid 4242 python3 holds 2048 MiB" in text.out
     assert text.out.splitlines()[-1].startswith("profile shared-desktop (nothing else is set); ")
@@ -177,7 +177,7 @@ def test_problems_first_each_with_its_fix(done: dict[str, Done]) -> None:
     fix = lines.index("       fix: export TF_FORCE_GPU_ALLOW_GROWTH=true")
     assert lines[fix - 2].startswith("WARN   environment.growth  TF_FORCE_GPU_ALLOW_GROWTH=1")
     assert fix < next(place for place, line in enumerate(lines) if line.startswith("OK"))
-    assert not any(line.startswith("GPU  CARD") for line in lines)
+    assert not any(line.startswith("GPU  NAME") for line in lines)
 
 
 def test_checks_by_id_and_by_their_first_part(done: dict[str, Done]) -> None:
@@ -202,7 +202,7 @@ def test_the_list_of_checks(done: dict[str, Done]) -> None:
     assert {check.id for check in CHECKS} < set(ids)
     assert {"source", "live"} < {each.split(".")[0] for each in ids}
     assert all(name in done["table"].out for name in ids)
-    narrowed = [each["id"] for each in done["listed cards"].document["checks"]]
+    narrowed = [each["id"] for each in done["listed GPUs"].document["checks"]]
     assert narrowed == [check.id for check in CHECKS if check.id.startswith("cards.")]
 
 
@@ -244,7 +244,7 @@ def test_a_profile_of_the_environment_that_is_refused_is_a_finding(done: dict[st
 
 
 def test_a_probe_that_breaks_down_is_a_finding(done: dict[str, Done]) -> None:
-    """A file in /proc as no kernel writes it: exit 3, and every check ran all the same."""
+    """A file in /proc as no kernel writes it: exit 3, and every check ran anyway."""
     document = done["broken"].document
     assert done["broken"].code == 3
     assert troubles(document) == {"facts.processes": "crash"}
@@ -271,7 +271,7 @@ def test_the_page_tells_nothing_of_the_person(done: dict[str, Done]) -> None:
 
 
 def test_a_page_that_cannot_be_written_is_an_error(done: dict[str, Done]) -> None:
-    """There is one document all the same, and the exit code says that something failed."""
+    """There is one document anyway, and the exit code says that something failed."""
     assert done["no page"].code == 2
     assert "/proc" in done["no page"].err
     assert done["no page"].document

@@ -69,7 +69,7 @@ def test_an_empty_machine_is_unknown(tmp_path: Path) -> None:
 
 
 def test_cards_on_the_bus_are_nvidias_display_controllers(tmp_path: Path) -> None:
-    """Not its audio device, and not another maker's card; no bus is not an empty bus."""
+    """Not its audio device, and not another maker's GPU; no bus is not an empty bus."""
     audio = {key.replace(".0/", ".1/"): value.replace("0x0300", "0x0403")
              for key, value in pci_card().items()}  # fmt: skip
     other = {key.replace(":01:", ":02:"): value.replace("10de", "1002")

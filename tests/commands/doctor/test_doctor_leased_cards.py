@@ -1,4 +1,4 @@
-"""What the doctor shows of a card with leases on it, and that its plan counts them."""
+"""What the doctor shows of a GPU with leases on it, and that its plan counts them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ELSEWHERE = CardLease(7, GIB, None, "serve.py", "root", is_elsewhere=True)
 
 
 def report_of(*leases: CardLease, **changes: Any) -> CardReport:
-    """The sound machine's card with these leases on it."""
+    """The sound machine's GPU with these leases on it."""
     (found,) = cards_of(card(leases=leases, **changes))
     return found
 
 
 def test_leases_stand_with_the_processes() -> None:
-    """That of a listed process beside what it holds; one that has taken nothing by itself."""
+    """That of a listed process next to what it holds; one that has taken nothing by itself."""
     found = report_of(OF_A_HOLDER, IDLE, ELSEWHERE)
     assert [(each.pid, each.used_bytes, each.lease_bytes) for each in found.holders or ()] == [
         (4242, 3 * GIB, 4 * GIB),
@@ -50,10 +50,10 @@ def test_what_is_promised_is_said_and_not_drawn_as_used() -> None:
     found, without = report_of(OF_A_HOLDER, IDLE, ahead=1), report_of(ahead=0)
     assert (found.promised_bytes, without.promised_bytes) == (3 * GIB, None)
     assert found.bar == without.bar
-    assert found.remarks == ("leased, and not taken yet: 3072 MiB", "1 program in line for memory")
+    assert found.remarks == ("reserved, not in use yet: 3072 MiB", "1 program waiting for memory")
     text = "\n".join(line.text for line in lines_of(Report((), cards=(found,))))
     page = page_text(Report((), cards=(found,)))
-    for words in ("leased, and not taken yet: 3072 MiB", "eval.py of bob leases 2048 MiB"):
+    for words in ("reserved, not in use yet: 3072 MiB", "eval.py of bob leases 2048 MiB"):
         assert words in text
         assert words in page
 

@@ -107,7 +107,7 @@ def test_conda_has_its_libraries_in_the_environment(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_a_library_that_ends_the_process_is_a_finding_of_its_own(tmp_path: Path) -> None:
-    """The doctor lives on, and names the library at which its child died."""
+    """The doctor lives on, and names the library at which its child failed."""
     write_package(tmp_path, tensorflow())
     library(tmp_path / "nvidia/cuda_runtime/lib/libcudart.so.12")
     library(tmp_path / "nvidia/cudnn/lib/libcudnn.so.9", cudnn="*(volatile int *)8")

@@ -29,7 +29,7 @@ def tensorflow(tmp_path: Path) -> Mapping[str, str]:
 def test_what_was_measured_is_in_the_document(
     tensorflow: Mapping[str, str], nvml: Nvml, tmp_path: Path
 ) -> None:
-    """Seconds and memory of every step, the card by its UUID; only where it was asked for."""
+    """Seconds and memory of every step, the GPU by its UUID; only where it was requested."""
     jobs = [Job([*PROBE, "live"], tensorflow), Job(["doctor", "--json", "live.fit", "--probe"],
             {**tensorflow, "STANDIN_STEP": "fit", "STANDIN_ACT": "SIGSEGV"}),
             Job(["doctor", "--json", "host"])]  # fmt: skip
@@ -51,7 +51,7 @@ def test_what_was_measured_is_in_the_document(
 
 
 def test_a_refusal_is_told_once(tensorflow: Mapping[str, str], nvml: Nvml, tmp_path: Path) -> None:
-    """Where the plan is refused no child is started; asked for alone, the probe tells it."""
+    """Where the plan is refused no child is started; requested alone, the probe tells it."""
     jobs = [
         Job([*PROBE, "profile", "live"]),
         Job([*PROBE, "live"]),

@@ -40,7 +40,7 @@ def test_a_home_that_is_everything_takes_nothing(home: str, text: str) -> None:
 
 
 def test_a_whole_report_is_redacted() -> None:
-    """Every text in it, at any depth, those who hold a card by name; ids and UUIDs stay."""
+    """Every text in it, at any depth, those who hold a GPU by name; ids and UUIDs stay."""
     holder = MeasuredHolder(3, "/home/carol/bin/python", "carol", kind="compute", state="S")
     part = CardReport(0, uuid="MIG-wolf", name="wolf", holders=(holder._replace(user="dave"),))
     report = Report(

@@ -37,7 +37,7 @@ def test_what_does_not_apply_or_is_malformed_is_none(line: str) -> None:
 
 
 def test_the_least_version_and_the_numbers() -> None:
-    """What a requirement asks for at least, and the release of a version."""
+    """What a requirement requests at least, and the release of a version."""
     found = parse_requirement("a<10.0,>=9.3.0.75", python=(3, 11))
     assert found is not None
     assert found.least == "9.3.0.75"

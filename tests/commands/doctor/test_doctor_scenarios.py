@@ -121,8 +121,8 @@ def test_a_process_of_ours_is_told_with_owner_and_start(reports: dict[str, Any])
 
 
 def test_eight_cards_and_mig_instances(reports: dict[str, Any]) -> None:
-    """Every card is there in its order, instances under theirs, each with its own bar."""
-    eight = reports["8 cards"].document["gpus"]
+    """Every GPU is there in its order, instances under theirs, each with its own bar."""
+    eight = reports["8 GPUs"].document["gpus"]
     assert [gpu["index"] for gpu in eight] == list(range(8))
     cut, whole = reports["MIG"].document["gpus"]
     assert cut["bar"] is None
@@ -132,7 +132,7 @@ def test_eight_cards_and_mig_instances(reports: dict[str, Any]) -> None:
 
 
 def test_unknown_stays_unknown(reports: dict[str, Any]) -> None:
-    """A lost card has no figures, never 0; where the host's memory is the GPU's, it has those."""
+    """A lost GPU has no figures, never 0; where the host's memory is the GPU's, it has those."""
     (gpu,) = reports["unified memory"].document["gpus"]
     assert sum(gpu["bar"].values()) == gpu["total_bytes"] > 0
     lost = reports["lost GPU"].document["gpus"][1]
@@ -143,7 +143,7 @@ def test_unknown_stays_unknown(reports: dict[str, Any]) -> None:
 
 def test_a_full_card_says_who_and_what_would_be_refused(reports: dict[str, Any]) -> None:
     """Nothing may be taken; the plan's own refusal is the finding, with its sum."""
-    document = reports["a full card"].document
+    document = reports["a full GPU"].document
     (gpu,) = document["gpus"]
     assert gpu["bar"]["may_take_bytes"] == 0
     plan = next(each for each in document["findings"] if each["id"] == "profile.plan")

@@ -62,11 +62,11 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_whole_report(name: str) -> None:
-    """Failures, warnings, then what crashed, each with its fix; cards in rows or below their names.
+    """Failures, warnings, then what crashed, each with its fix; GPUs in rows or below their names.
 
     The line of a script and a hint are shown to all, the rest of the detail with -v.  The parts of
     a bar share its width as the memory is shared; of six processes four are listed; MIG instances
-    stand below their card.  A probe that came through is one line.
+    stand below their GPU.  A probe that came through is one line.
     """
     golden.check(REPORTS / f"{name}.txt", "\n".join([*text(ALL, SHAPES[name]), ""]))
 

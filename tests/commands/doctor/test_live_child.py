@@ -1,4 +1,4 @@
-"""The probe's child as a real process that dies in every way, over a stand-in TensorFlow."""
+"""The probe's child as a real process that fails in every way, over a stand-in TensorFlow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Probe = Callable[..., LiveReport]
 
 @pytest.fixture
 def environ(nvml: Nvml, tmp_path: Path) -> dict[str, str]:
-    """A machine with one card, the stand-in TensorFlow, and gpuconf's hooks off, for its sake."""
+    """A machine with one GPU, the stand-in TensorFlow, and gpuconf's hooks off, for its sake."""
     write_package(tmp_path, {"standin/tensorflow/__init__.py": TENSORFLOW})
     path = str(tmp_path / "standin")
     more = {**nvml("desktop"), "PYTHONPATH": path, "GPUCONF_DISABLE": "1"}

@@ -52,7 +52,7 @@ def statuses(*runs: ChildRun) -> dict[str, list[str]]:
 
 
 def test_all_is_well() -> None:
-    """Every check has one finding, ok; seconds and memory of each card are in the detail."""
+    """Every check has one finding, ok; seconds and memory of each GPU are in the detail."""
     found = by_id(run(record(*whole(0))))
     assert set(found) == TENSORFLOWS
     assert {each.status for each in chain(*found.values())} == {"ok"}
@@ -134,7 +134,7 @@ def test_a_hang() -> None:
     """The step and the seconds; a process that not even SIGKILL ends hangs in the driver."""
     begun = record(*up_to("context", 0), passed("context", 0)._replace(seconds=None), over=False)
     (hung,) = by_id(run(begun, code=None))["live.context"]
-    assert "still was in the context step after 120 s" in hung.summary
+    assert "was still in the context step after 120 s" in hung.summary
     assert "gpuconf doctor --probe --timeout 240" in (hung.fix or "")
     (hurried,) = by_id(run(begun, code=None)._replace(timeout_s=1))["live.context"]
     assert "--timeout 120 " in (hurried.fix or "")
@@ -166,7 +166,7 @@ def test_cards_that_work_alone_only() -> None:
 
 
 def test_only_cards_that_did_not_come_through_are_tried_again() -> None:
-    """The first card is through, the second's convolution killed the child."""
+    """The first GPU is through, the second's convolution killed the child."""
     steps = [*whole(0, 1)[:6], passed("convolution", 1)._replace(seconds=None)]
     died = run(record(*steps, cards=_TWO, over=False), code=-signal.SIGSEGV)
     assert places_to_try_alone(died) == (1,)
@@ -176,7 +176,7 @@ def test_only_cards_that_did_not_come_through_are_tried_again() -> None:
 
 
 def test_no_second_try() -> None:
-    """Not for one card, not where all went well, not where TensorFlow does not even start."""
+    """Not for one GPU, not where all went well, not where TensorFlow does not even start."""
     assert places_to_try_alone(run(record(failed("context", 0)))) == ()
     assert places_to_try_alone(run(record(*whole(0, 1), cards=_TWO))) == ()
     assert places_to_try_alone(run(record(failed("start"), cards=_TWO))) == ()
@@ -210,13 +210,13 @@ TOLD: dict[str, tuple[ChildRun, str, str, str]] = {
         "live.start", "warn", "asked 1 MiB"),
     "a limit and a context that are nearly all that was free": (
         run(record(*whole(0), cards=(card(limit=9219 * MIB),))), "live.headroom", "warn",
-        "450 MiB beside its limit of 9219 MiB, which leaves 0 MiB"),
+        "450 MiB next to its limit of 9219 MiB, which leaves 0 MiB"),
     "their fix": (
         run(record(*whole(0), cards=(card(limit=9219 * MIB),))), "live.headroom", "warn",
         "context: 2GiB"),
     "a limit that is held at once, without growth": (
         run(record(*whole(0, own=8500 * MIB), cards=(card(growth=False),))), "live.headroom", "ok",
-        "616 MiB beside its limit of 7884 MiB, and 819 MiB are left"),
+        "616 MiB next to its limit of 7884 MiB, and 819 MiB are left"),
     "no limit to compare with": (
         run(record(*whole(0), cards=(card(limit=None),))), "live.headroom", "skip", ""),
     "a step that a child leaves out": (
@@ -228,7 +228,7 @@ TOLD: dict[str, tuple[ChildRun, str, str, str]] = {
     "a limit that does not hold": (
         run(record(*OF_TORCH[:2], failed("memory", 0, kind="LimitNotHeldError", error="9 MiB"),
                    framework=TORCH)), "live.torch.memory", "fail",
-        "the limit does not hold: 9 MiB"),
+        "the limit does not apply: 9 MiB"),
     "JAX that fell back to the processor, by its log's last word": (
         run(record(failed("start", kind="LookupError"), listed=0, framework=JAX),
             "Traceback (most recent call last):\n  …\nRuntimeError: cuFFT is not installed\n"),
@@ -239,7 +239,7 @@ TOLD: dict[str, tuple[ChildRun, str, str, str]] = {
     "a limit that differs": (
         run(record(passed("start"), *(passed(name, 0) for name in TORCH.steps[1:]),
                    framework=TORCH, notes=("GPU 0: of 4, 8",))), "live.torch.start", "warn",
-        "PyTorch 2.21.0 did not take all of the profile: GPU 0: of 4, 8"),
+        "PyTorch 2.21.0 did not apply all of the profile: GPU 0: of 4, 8"),
 }  # fmt: skip
 
 

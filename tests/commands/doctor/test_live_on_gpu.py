@@ -1,4 +1,4 @@
-"""The probe on a real card: `make gpu`."""
+"""The probe on a real GPU: `make gpu`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe with real TensorFlow on the simulated card."""
+"""The probe with real TensorFlow on the simulated GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.programs.processes import clean_environment, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_programs")]
 
-# What a real CUDA context takes, more or less; without it a full card still has room for one.
+# What a real CUDA context takes, more or less; without it a full GPU still has room for one.
 _CARD = STORY._replace(context_bytes=450 * MIB)
 _FULL = _CARD._replace(used_bytes=int(_CARD.total_bytes * 0.98))
 # No limit: TensorFlow's own rules, for whoever writes no profile of care.
@@ -34,7 +34,7 @@ Probe = Callable[..., LiveReport]
 
 @pytest.fixture
 def probe(bridge: Path, tmp_path: Path) -> Probe:
-    """Probe a card under a profile: a shipped one's name, or the text of one."""
+    """Probe a GPU under a profile: a shipped one's name, or the text of one."""
 
     def begin(
         card: Card, profile: str, progress: Callable[[str], None] = lambda _: None
@@ -58,7 +58,7 @@ def test_shared_desktop_passes(probe: Probe) -> None:
     assert {name: finding.status for name, finding in found.items()} == dict.fromkeys(
         TENSORFLOWS, "ok"
     )
-    assert "450 MiB beside its limit of 7884 MiB" in found["live.headroom"].summary
+    assert "450 MiB next to its limit of 7884 MiB" in found["live.headroom"].summary
     assert any("starting TensorFlow" in line for line in steps_shown)
     ((_, _, steps, _),) = report.runs
     before, after = steps[1].before[0], steps[1].after[0]
@@ -97,7 +97,7 @@ def test_a_full_card_among_two(probe: Probe) -> None:
     failed = [each for each in report.findings if each.status == "fail"]
     assert [each.id for each in failed] == ["live.context"]
     assert uuids[1][:12] in failed[0].summary
-    assert "the card was so full that CUDA could not even begin" in failed[0].summary
+    assert "the GPU was so full that CUDA could not even begin" in failed[0].summary
     assert "225 MiB of 11264 MiB were free before the probe" in failed[0].detail
     assert f"CUDA_VISIBLE_DEVICES={uuids[0]}" in (failed[0].fix or "")
     fit = next(each for each in report.findings if each.id == "live.fit")
@@ -143,7 +143,7 @@ def test_killed_in_the_fit(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_missing_library_is_named(
     probe: Probe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NVML has the card, and TensorFlow lists none for lack of cuDNN, which it is made to name."""
+    """NVML has the GPU, and TensorFlow lists none for lack of cuDNN, which it is made to name."""
     monkeypatch.delenv(warm.VARIABLE)  # TensorFlow loads its libraries with the import
     with simulated_card(_CARD) as card, _without("libcudnn.so*", tmp_path) as libraries:
         found = by_id(probe(Card(card.path, libraries=libraries), "shared-desktop"))

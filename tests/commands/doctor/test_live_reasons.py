@@ -57,7 +57,9 @@ def test_a_refusal_speaks_for_itself() -> None:
 
 def test_too_late_asks_who_imports_tensorflow() -> None:
     """The hint for scripts would send a person to a first line that is there already."""
-    error = StepError("TooLateError", "TensorFlow has already made its devices", "make it first")
+    error = StepError(
+        "TooLateError", "TensorFlow has already initialized its GPUs", "make it first"
+    )
     reason = reason_of(FailedStep("start", error, record()))
     assert "importtime" in reason.fix
     assert can_be_pasted(reason.fix)
@@ -65,7 +67,7 @@ def test_too_late_asks_who_imports_tensorflow() -> None:
 
 
 def test_wrong_numbers() -> None:
-    """They are the card's fault, and the numbers are told."""
+    """They are the GPU's fault, and the numbers are told."""
     error = StepError("WrongResultError", "3 of 9 numbers are wrong")
     reason = reason_of(FailedStep("matmul", error, record()))
     assert "wrong numbers" in reason.summary
@@ -98,7 +100,7 @@ def test_the_telling_line_of_a_graphs_error() -> None:
 
 
 def test_what_tensorrt_misses_is_no_reason() -> None:
-    """TensorFlow misses its libraries at many a start; beside others they are not named."""
+    """TensorFlow misses its libraries at many a start; next to others they are not named."""
     warned = "Could not load dynamic library 'lib{0}'; dlerror: lib{0}: cannot open shared object"
     log = "\n".join(warned.format(name) for name in ("cudnn.so.8", "nvinfer.so.7"))
     summary = reason_of_unseen(record(), log).summary

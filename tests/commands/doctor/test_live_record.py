@@ -41,7 +41,7 @@ WRITTEN = _written()
 
 
 def test_what_is_written_is_read() -> None:
-    """Cards, steps with their memory, errors with their hint, and the step that did not end."""
+    """GPUs, steps with their memory, errors with their hint, and the step that did not end."""
     record = read_record(WRITTEN)
     assert record.cards == (
         ProbedCard(0, "GPU 0", holders=(MeasuredHolder(7, "Xorg", used_bytes=9),)),

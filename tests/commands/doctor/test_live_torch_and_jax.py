@@ -1,4 +1,4 @@
-"""The probe with real PyTorch and JAX on the simulated card, which has none of their kernels."""
+"""The probe with real PyTorch and JAX on the simulated GPU, which has none of their kernels."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def probe(folder: Path, **variables: str) -> LiveReport:
 def test_memory_is_taken_and_the_limit_holds(tmp_path: Path) -> None:
     """All is ok but the matmul, which is not tried; contexts and arrays are measured.
 
-    PyTorch is asked for more than its limit, and refuses.
+    PyTorch is asked to allocate more than its limit, and refuses.
     """
     report = probe(tmp_path)
     found = by_id(report)
     assert set(found) == {name for name in LIVE_CHECKS if name.startswith(("live.t", "live.j"))}
     for name, finding in found.items():
         assert finding.status == ("skip" if name.endswith("matmul") else "ok"), finding
-    assert "a simulated card has no kernels of PyTorch" in found["live.torch.matmul"].summary
+    assert "a simulated GPU has no kernels of PyTorch" in found["live.torch.matmul"].summary
     for name in ("torch", "jax"):
-        assert "450 MiB beside its limit of 7884 MiB" in found[f"live.{name}.headroom"].summary
+        assert "450 MiB next to its limit of 7884 MiB" in found[f"live.{name}.headroom"].summary
     assert [run.framework for run in report.runs] == ["torch", "jax"]
     for _, _, steps, _ in report.runs:
         assert [step.step for step in steps] == ["start", "context", "memory"]
@@ -66,7 +66,7 @@ def test_memory_is_taken_and_the_limit_holds(tmp_path: Path) -> None:
 @pytest.mark.nightly  # what a limit that does not hold looks like is below
 def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
     """A torch that does not cache takes more than its limit; a JAX with two fractions has no GPU,
-    and gpuconf says why, where JAX goes on with the processor."""
+    and gpuconf says why, where JAX continues with the processor."""
     report = probe(
         tmp_path,
         PYTORCH_NO_CUDA_MEMORY_CACHING="1",
@@ -75,7 +75,7 @@ def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
     )
     voided = [each for each in report.findings if each.id == "live.torch.memory"]
     assert [each.status for each in voided] == ["fail"]
-    assert "the limit does not hold: 7886 MiB were given at once" in voided[0].summary
+    assert "the limit does not apply: 7886 MiB were given at once" in voided[0].summary
     (start,) = [each for each in report.findings if each.id == "live.jax.start"]
     assert start.status == "fail"
     assert "JAX cannot use the GPU: XLA_CLIENT_MEM_FRACTION is specified" in start.summary
@@ -99,5 +99,5 @@ def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
 def test_which_frameworks_are_probed(
     packages: Packages, ids: set[str] | None, expected: list[object]
 ) -> None:
-    """Those with CUDA whose checks were asked for; one that was asked for by name in any case."""
+    """Those with CUDA whose checks were requested; one that was requested by name in any case."""
     assert frameworks_to_probe(packages, None if ids is None else frozenset(ids)) == expected

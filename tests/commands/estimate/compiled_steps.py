@@ -1,6 +1,6 @@
 """A program: the peak of a step that XLA compiles, as TensorFlow's allocator counts it.
 
-On a simulated card, launches skipped: numbers mean nothing, memory is XLA's own.
+On a simulated GPU, launches skipped: numbers mean nothing, memory is XLA's own.
 """
 
 from __future__ import annotations

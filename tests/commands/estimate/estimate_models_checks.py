@@ -72,7 +72,7 @@ def _of_metrics(model: Any) -> list[Any]:
 
 
 def check_mixed_precision_keeps_what_scales_the_loss() -> None:
-    """Variables of the optimizer that scales, around the one that was asked for."""
+    """Variables of the optimizer that scales, around the one that was requested."""
     keras.config.set_dtype_policy("mixed_float16")
     try:
         model = keras.Sequential([keras.Input((8,)), layers.Dense(4)])
@@ -167,7 +167,7 @@ def check_several_inputs_and_outputs() -> None:
 
 
 def check_open_dimensions() -> None:
-    """Pictures of any size: the size is asked for, and the right one is taken."""
+    """Pictures of any size: the size is requested, and the right one is taken."""
     model = keras.Sequential([keras.Input((None, None, 3)), layers.Conv2D(4, 3)])
     with refused("its size decides the cost", "input_shape="):
         op_by_op(model, BATCH)
@@ -204,7 +204,7 @@ def check_a_model_that_cannot_be_built() -> None:
 
 
 def check_where_building_takes_the_most_it_says_so() -> None:
-    """A large weight's random values, beside the weight: more than a step of one sample."""
+    """A large weight's random values, next to the weight: more than a step of one sample."""
     model = keras.Sequential([keras.Input((1024,)), layers.Dense(4096, use_bias=False)])
     made = op_by_op(model, 1, training=False)
     assert made.peak_bytes >= 2 * 1024 * 4096 * 4
@@ -258,7 +258,7 @@ def check_keras_2() -> None:
 
 
 def check_the_worked_example_of_the_page() -> None:
-    """docs/estimate.md shows what its network needs without XLA: the heading and the fullest row.
+    """docs/reference/estimate.md shows what its network needs without XLA: heading and fullest row.
 
     The peak depends by a megabyte on what the process has traced before.
     """
@@ -266,7 +266,7 @@ def check_the_worked_example_of_the_page() -> None:
     keras.utils.clear_session()  # so that its layers are named as in a fresh process
     network = runpy.run_path(str(root / "docs" / "examples" / "flow_network.py"))["make"]()
     made = op_by_op(network, 2, limit="5.5GiB", workspace_limit="256MiB")
-    page = (root / "docs" / "estimate.md").read_text("utf-8")
+    page = (root / "docs" / "reference" / "estimate.md").read_text("utf-8")
     _, _, shown = page.partition("--workspace-limit 256MiB --no-jit\n")
     peak, stays = re.findall(r"([\d.]+) MiB", shown.partition("\n")[0])[:2]
     assert made.peak_bytes / MIB == pytest.approx(float(peak), rel=1e-3)

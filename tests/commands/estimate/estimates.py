@@ -61,7 +61,7 @@ PHASES = (
 
 
 def moment(part: str, layer: str | None, **kinds: int) -> Moment:
-    """What stays, and ``kinds`` beside it."""
+    """What stays, and ``kinds`` next to it."""
     return Moment(part, layer, f"{part}/{layer}", {**STAYS, **kinds})
 
 

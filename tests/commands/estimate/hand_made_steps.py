@@ -85,7 +85,7 @@ def at_batch(growing: Sequence[tuple[int, int, int, int]], batch_size: int) -> S
 
 
 def need_of(made: Step) -> int:
-    """The most that is asked for at once, counted operation by operation."""
+    """The most that is requested at once, counted operation by operation."""
     return max(
         sum(each.size_bytes for each in made.pieces if each.first <= now <= each.last)
         for now in range(len(made.operations))

@@ -29,7 +29,7 @@ _REQUESTS = st.lists(st.one_of(_SIZES, st.floats(0, 1, exclude_max=True)), max_s
 _LIMITS = st.one_of(st.none(), st.integers(1, 2048 * MIB))
 
 
-def neighbours(chunk: Chunk) -> Iterator[Chunk]:
+def neighbors(chunk: Chunk) -> Iterator[Chunk]:
     """All chunks of the region, from its beginning."""
     first = chunk
     while first.before is not None:
@@ -42,7 +42,7 @@ def neighbours(chunk: Chunk) -> Iterator[Chunk]:
 
 def regions(chunks: list[Chunk]) -> list[list[Chunk]]:
     """The regions that these chunks are in, each with all its chunks."""
-    by_beginning = {id(found[0]): found for found in map(list, map(neighbours, chunks))}
+    by_beginning = {id(found[0]): found for found in map(list, map(neighbors, chunks))}
     return list(by_beginning.values())
 
 
@@ -59,7 +59,7 @@ def check(allocator: Allocator, live: dict[int, tuple[int, Chunk]], limit: int |
     for region in whole:
         for one, other in itertools.pairwise(region):
             assert one.address + one.size_bytes == other.address
-            assert one.in_use or other.in_use, "two free chunks beside each other"
+            assert one.in_use or other.in_use, "two free chunks next to each other"
             assert other.before is one
     used = [chunk for region in whole for chunk in region if chunk.in_use]
     assert sorted(map(id, used)) == sorted(map(id, chunks))
@@ -98,7 +98,7 @@ def test_what_always_holds(
     for _, chunk in live.values():
         allocator.free(chunk)
     assert allocator.in_use_bytes == 0
-    assert all(len(list(neighbours(start))) == 1 for start in beginnings)
+    assert all(len(list(neighbors(start))) == 1 for start in beginnings)
 
 
 @given(st.lists(_SIZES, max_size=30))

@@ -16,11 +16,19 @@ from tests.programs.processes import Nvml
 
 pytestmark = pytest.mark.slow(seconds=20)
 
-# What the simulated card has no kernels for: trying algorithms, and graphs of launches.
+# What the simulated GPU has no kernels for: trying algorithms, and graphs of launches.
 _XLA_FLAGS = "--xla_gpu_autotune_level=0 --xla_gpu_enable_command_buffer="
 _MODELS = """
 import keras
 from keras import layers
+
+def perceptron():
+    model = keras.Sequential([keras.Input((784,))])
+    for _ in range(3):
+        model.add(layers.Dense(1024, activation="relu"))
+        model.add(layers.Dropout(0.2))
+    model.add(layers.Dense(10))
+    return model
 
 def transformer():
     tokens = keras.Input((128,), dtype="int32")
@@ -44,18 +52,21 @@ import gpuconf
 def estimated(model, batch, **options):
     return gpuconf.estimate(model, batch, allow_growth=False, **options)
 
-device, batch, model = jax.devices()[0], 64, transformer()
-model.compile("adam", keras.losses.SparseCategoricalCrossentropy(True), metrics=["accuracy"])
-weights = [weight.copy() for weight in model.get_weights()]
-before = len(model.variables), model.optimizer.built
-figures = estimated(model, batch)
-assert before == (len(model.variables), model.optimizer.built), "the model is as it was"
-assert all(map(np.array_equal, weights, model.get_weights()))
-in_use = device.memory_stats()["bytes_in_use"] - sum(map(np.size, weights)) * 4
-tokens, classes = np.zeros((3 * batch, 128), "int32"), np.zeros(3 * batch, "int32")
-model.fit(tokens, classes, batch_size=batch, verbose=0)
-peak = device.memory_stats()["peak_bytes_in_use"] - in_use
-report(jax=jax.__version__, training=(figures.peak_bytes, peak), notes=figures.notes,
+device, training = jax.devices()[0], []
+# The transformer takes more than the perceptron: JAX cannot reset its peak.
+for make, batch, dtype in ((perceptron, 2048, "float32"), (transformer, 64, "int32")):
+    model = make()
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(True), metrics=["accuracy"])
+    weights = [weight.copy() for weight in model.get_weights()]
+    before = len(model.variables), model.optimizer.built
+    figures = estimated(model, batch)
+    assert before == (len(model.variables), model.optimizer.built), "the model is as it was"
+    assert all(map(np.array_equal, weights, model.get_weights()))
+    in_use = device.memory_stats()["bytes_in_use"] - sum(map(np.size, weights)) * 4
+    samples = np.zeros((3 * batch, *model.input_shape[1:]), dtype)
+    model.fit(samples, np.zeros(3 * batch, "int32"), batch_size=batch, verbose=0)
+    training.append((figures.peak_bytes, device.memory_stats()["peak_bytes_in_use"] - in_use))
+report(jax=jax.__version__, training=training, notes=figures.notes,
        setting=figures.setting._asdict())
 
 model.optimizer = None
@@ -72,7 +83,7 @@ except gpuconf.BackendError as error:
 
 @pytest.mark.nightly
 def test_peaks_are_those_of_the_allocator(run_on_card: RunOnCard) -> None:
-    """Within 1 % where a transformer trains."""
+    """Within 1 % where a transformer trains; for a small network at most 5 % above, never below."""
     done = run_on_card(
         _MEASURING,
         frameworks=("jax",),
@@ -81,7 +92,8 @@ def test_peaks_are_those_of_the_allocator(run_on_card: RunOnCard) -> None:
         GPUCONF_SIMCARD_KERNELS="skip",
     )
     assert done.code == 0, done.log
-    estimated, measured = done.values["training"]
+    (small, of_small), (estimated, measured) = done.values["training"]
+    assert of_small <= small <= 1.05 * of_small
     assert estimated == pytest.approx(measured, rel=0.01)
     assert done.values["inference"] < 0.5 * estimated
     assert done.values["notes"] == [
@@ -118,7 +130,7 @@ def test_command(tmp_path: Path, nvml: Nvml) -> None:
     assert "; the largest batch that fits 64 MiB is " in said
     assert "float32, compiled by XLA; jax 0." in said
     assert "64.0 MiB  JAX may use (--limit)" in said
-    assert "without a limit JAX takes 75 % of the card" in said
+    assert "without a limit JAX takes 75 % of the GPU" in said
     assert "XLA for this machine's GPU, compute capability 11.0 with 8192 MiB" in said
     assert "compiled as for compute capability 10.3, the nearest that gpuconf knows" in said
     assert "a workspace that cuDNN chooses on the GPU: it is not in these figures" in said

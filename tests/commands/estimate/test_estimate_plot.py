@@ -51,7 +51,7 @@ KINDS = ("weights", "optimizer state", "activation", "gradient", "workspace", "r
 def test_what_is_in_it(
     changes: dict[str, Any], said: tuple[str, ...], unsaid: str, tmp_path: Path
 ) -> None:
-    """Each text of the table is in the picture, and the other one is not."""
+    """Each text of the table is in the plot, and the other one is not."""
     file = tmp_path / "a.svg"
     plot.draw(estimate(**changes), str(file))
     joined = "\n".join(texts_of(file))
@@ -80,7 +80,7 @@ def test_odd_ones_are_drawn(tmp_path: Path, changes: dict[str, Any]) -> None:
 
 def test_without_a_timeline_there_is_no_picture(tmp_path: Path) -> None:
     """It is said, and no file is left."""
-    with pytest.raises(UsageError, match="no picture"):
+    with pytest.raises(UsageError, match="no plot"):
         plot.draw(estimate(**BARE), str(tmp_path / "a.png"))
     assert list(tmp_path.iterdir()) == []
 

@@ -105,16 +105,16 @@ def test_what_building_takes_is_a_row_of_its_own() -> None:
     """It is not rounding, and the formulas are for a step."""
     text = told(estimate(peak_bytes=1500 * MIB, building_bytes=476 * MIB))
     assert "while the model is built; that of a step: in the backward pass, layer stem" in text
-    assert "+  476.0 MiB  more while the model is built, than in a step" in text
+    assert "+  476.0 MiB  more while the model is built than in a step" in text
     assert "+   70.0 MiB  rounding, by the allocator" in text
     assert "1024.0 MiB with rounding\n" in text
 
 
 def test_what_a_probe_measured_is_a_row_of_its_own() -> None:
     """With its sign; a trace alone has none."""
-    assert "the trace missed" not in told(estimate())
+    assert "missing in the trace" not in told(estimate())
     text = told(estimate(peak_bytes=1000 * MIB, tier=GPU))
-    assert re.search(r"- +24.0 MiB  what the probe has measured", text)
+    assert re.search(r"- +24.0 MiB  measured by the probe", text)
     assert "1000.0 MiB with rounding and what was measured" in text
 
 
@@ -200,11 +200,11 @@ def test_the_limit_is_a_sum() -> None:
 
 
 def test_the_card_is_a_sum_of_its_own() -> None:
-    """The CUDA context and TensorFlow's reserve are beside the model, not in it."""
+    """The CUDA context and TensorFlow's reserve are next to the model, not in it."""
     text = told(estimate())
     assert CONTEXT_BYTES == 450 * MIB
     assert "+   450.0 MiB  the CUDA context, about (300 to 600 MB)" in text
-    assert "=  1474.0 MiB  needed free on the card" in text
+    assert "=  1474.0 MiB  needed free on the GPU" in text
     assert "reserves another 500 to 1800 MiB (by its generation)" in text
     known = told(estimate(), budget=Budget(gpu=CARD))
     assert "reserves another 1536 MiB (compute capability 8.6)" in known

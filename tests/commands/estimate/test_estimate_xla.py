@@ -1,4 +1,4 @@
-"""What is read of XLA's own buffer assignment; beside the real allocator: ``xla_checks.py``."""
+"""What is read of XLA's own buffer assignment; next to the real allocator: ``xla_checks.py``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_convolution_has_a_workspace_while_it_runs() -> None:
 
 
 def test_the_first_step_decides_whether_xla_compiles() -> None:
-    """Figures of both kinds stand in no estimate, and what is asked for by name is not given up."""
+    """Figures of both kinds stand in no estimate, and what is requested by name is not given up."""
     step = Step(1, (), (), ())
     asked: list[bool] = []
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 SUBJECTS = ("tracing", "estimate_api", "estimate_models", "traced_steps", "stored_peaks", "xla")
 CHECKS = [Path(__file__).with_name(f"{subject}_checks.py") for subject in SUBJECTS]
 WALK = Path(__file__).with_name("walk_checks.py")
-# Beside whole processes on a card; the gate has stored peaks of such.
+# Next to whole processes on a GPU; the gate has stored peaks of such.
 AT_NIGHT = ("check_a_compiled_step_against_the_allocator",)
 outcomes, walks = outcomes_fixture(*CHECKS), outcomes_fixture(WALK, environ=COUNTED)
 

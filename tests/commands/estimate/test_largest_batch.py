@@ -20,7 +20,7 @@ _MOST = 200
 
 
 class Tracer:
-    """A tracer that notes the batches it is asked for."""
+    """A tracer that notes the batches it is requested."""
 
     def __init__(self, make: Callable[[int], Step]) -> None:
         self._make = make

@@ -170,7 +170,7 @@ BAD_FUNCTIONS = {
     "models:later": ("UsageError", "is a coroutine"),
     "models:Nets": ("UsageError", "is a class, and not one of Keras models"),
     "models.py": ("UsageError", "models.py is a program; which function"),
-    "nosuch": ("UsageError", "'nosuch' is neither a file that is there nor module:function"),
+    "nosuch": ("UsageError", "'nosuch' is neither an existing file nor module:function"),
     "gs://bucket/a.keras": ("UsageError", "is not on this machine"),
     "models:bad": ("GpuconfError", "ValueError: of the user"),
     "models:trains": ("GpuconfError", "trains, and an estimate runs nothing on data"),

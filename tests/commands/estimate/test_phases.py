@@ -75,7 +75,7 @@ def test_two_phases_cross_where_the_steeper_one_is_higher() -> None:
 
 
 def test_what_is_taken_over_is_counted_once() -> None:
-    """A piece that goes on in another's memory begins where that one ends."""
+    """A piece that continues in another's memory begins where that one ends."""
     made = step([piece(8, 0, 1), piece(8, 2, 3, goes_on_from=0), piece(1, 1, 2)])
     assert live_bytes(made) == [8, 9, 9, 8]
 

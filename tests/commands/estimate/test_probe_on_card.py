@@ -78,8 +78,8 @@ Measure = Callable[..., CardProbe]
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
-    """After every test: no process of a probe, and no simulated card of ours."""
-    # Of these tests alone: others may be probing in the same checkout, or hold a card for long.
+    """After every test: no process of a probe, and no simulated GPU of ours."""
+    # Of these tests alone: others may be probing in the same checkout, or hold a GPU for long.
     before = our_cards()
     yield
     assert not [pid for pid, environ in environments() if f"HOME={tmp_path}" in environ]
@@ -87,7 +87,7 @@ def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
 
 
 def our_cards() -> set[Path]:
-    """The simulated cards that this process has made."""
+    """The simulated GPUs that this process has made."""
     return set(Path("/dev/shm").glob(f"gpuconf-simcard-{os.getpid()}-*"))
 
 
@@ -166,7 +166,7 @@ def test_what_tensorflow_takes_for_a_gpu_is_the_gpu(
 
 
 def test_a_gpu_that_tensorflow_does_not_use(probe: Measure, environ: dict[str, str]) -> None:
-    """Then the card is a simulated one, and a note says so.
+    """Then the GPU is a simulated one, and a note says so.
 
     Words are of the vocabulary, classes of the output: on the CPU others would be an error.
     """
@@ -181,11 +181,11 @@ def test_a_gpu_that_tensorflow_does_not_use(probe: Measure, environ: dict[str, s
 
 
 def test_out_of_memory(probe: Measure) -> None:
-    """A result of a GiB on a card of one: said in one line, with what it was at."""
+    """A result of a GiB on a GPU of one: said in one line, with what it was at."""
     with refused() as errors:
         probe("wide", card_bytes=GIB)
     assert "out of memory" in errors[0].message
-    assert "a simulated card of 1GiB failed at 'two steps at batch 2'" in errors[0].message
+    assert "a simulated GPU of 1GiB failed at 'two steps at batch 2'" in errors[0].message
     assert "gpuconf estimate models:wide" in (errors[0].hint or "")
 
 
@@ -208,7 +208,7 @@ def test_a_model_that_never_ends(probe: Measure, environ: dict[str, str]) -> Non
 
 
 def test_without_a_compiler(probe: Measure, environ: dict[str, str], tmp_path: Path) -> None:
-    """A simulated card is built with one: the hint is how to install it."""
+    """A simulated GPU is built with one: the hint is how to install it."""
     bare = {**environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with refused(MissingDependencyError) as errors:
         probe("dense", environ=bare)
@@ -255,5 +255,5 @@ def test_a_command_that_is_ended(
         assert code == 128 + number
         assert not cards
     wait_until(lambda: not is_probing(), timeout_s=20)
-    for folder in cards:  # which the next simulated card sweeps: of another program, even now
+    for folder in cards:  # which the next simulated GPU sweeps: of another program, even now
         shutil.rmtree(folder, ignore_errors=True)

@@ -80,7 +80,7 @@ def test_the_search_for_small_batches_traces_little() -> None:
 def test_straight_lines(
     *, base: int, per_sample: float, more: float, base_more: int, small: int, batch_size: int
 ) -> None:
-    """Where trace and card grow in straight lines, two small batches tell of every other.
+    """Where trace and GPU grow in straight lines, two small batches tell of every other.
 
     Never too little; and too much only where less was measured than was traced: no larger share
     is taken off than at the batch that showed the least of it.
@@ -174,7 +174,7 @@ def test_what_the_notes_say() -> None:
     made = estimate(batch_size=64, peak_bytes=trace(64), notes=())
     close = calibrated(made, probe((2, trace(2) + 6 * MIB), (4, trace(4) + 6 * MIB)), trace)
     assert close.notes == (
-        "probed on the simulated card: measured 1.05 × traced at batch 2 and 1.04 × traced at "
+        "probed on the simulated GPU: measured 1.05 × traced at batch 2 and 1.04 × traced at "
         "batch 4, which makes +6 MiB at batch 64",
     )
     on_gpu = probe((2, 2 * trace(2)), (4, 2 * trace(4)), tier=GPU, first=GIB)
@@ -273,12 +273,12 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
          "out of memory: OOM when allocating tensor", "free -h"),
         (failed("InternalError", "Dst tensor is not initialized."), GPU,
          "out of memory: InternalError", "nvidia-smi"),
-        (ProbeRun(_AT, "", -signal.SIGKILL), SIMULATED_CARD, "want of host memory", "--probe"),
+        (ProbeRun(_AT, "", -signal.SIGKILL), SIMULATED_CARD, "host memory ran out", "--probe"),
         (ProbeRun(_AT, "bad\n", -signal.SIGSEGV), GPU, "ended by SIGSEGV: bad", "--probe"),
-        (ProbeRun(_AT, "", 3), GPU, "ended with exit code 3: it said nothing", "--probe"),
-        (ProbeRun(_AT, "gpuconf simulated card: the program launched the GPU kernel\n  void f()\n",
+        (ProbeRun(_AT, "", 3), GPU, "ended with exit code 3: it printed nothing", "--probe"),
+        (ProbeRun(_AT, "gpuconf simulated GPU: the program launched the GPU kernel\n  void f()\n",
                   -signal.SIGABRT), SIMULATED_CARD,
-         "a simulated card cannot compute it: ", "a real GPU may"),
+         "a simulated GPU cannot compute it: ", "a real GPU may"),
         (failed("ShortageError", "not enough GPU memory: 0 MiB is left of what is free", "wait",
                 is_ours=True), GPU, "0 MiB is left of what is free", "wait"),
         (failed("ValueError", "of the model\nmore"), GPU, "ValueError: of the model", "yourself"),
@@ -286,7 +286,7 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
 )  # fmt: skip
 def test_why_a_probe_failed(run: ProbeRun, tier: str, message: str, hint: str) -> None:
     """What it was at, why in a few words, and what to do; always an exit code of 1."""
-    error = refusal_of(run, _ORDER, tier=tier, where="the card", timeout_s=60)
+    error = refusal_of(run, _ORDER, tier=tier, where="the GPU", timeout_s=60)
     assert message in error.message
     assert "two steps at batch 2" in error.message
     assert hint in (error.hint or "")

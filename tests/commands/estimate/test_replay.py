@@ -147,7 +147,7 @@ def test_only_zeros_of_one_shape_are_shared() -> None:
 
 
 def test_what_the_framework_may_take_lies_in_the_margin() -> None:
-    """Of 100 MiB 4 are the margin: 96 fit alone, and beside what the framework takes of the 4."""
+    """Of 100 MiB 4 are the margin: 96 fit alone, and next to what the framework takes of the 4."""
     limit = Limit(100 * MIB, allow_growth=False, margin_bytes=4 * MIB)
     assert fits(step([piece(96 * MIB, 0, 0)]), limit)
     assert not fits(step([piece(97 * MIB, 0, 0)]), limit)

@@ -51,7 +51,7 @@ def check_no_batch_size_is_traced_twice() -> None:
     tracing = [line for line in said if line.startswith("tracing a training step of batch ")]
     assert len(tracing) == len(set(tracing))
     assert tracing[0].endswith(f"batch {BATCH}")
-    # Other changes are traced at the batch size asked for: each is a model or choice of its own.
+    # Other changes are traced at the batch size requested: each is a model or choice of its own.
     changes = [line for line in said if line.startswith("what would save memory: ")]
     others = Counter(counting.calls)
     assert others.pop(BATCH) <= 1 + len(changes)

@@ -103,7 +103,7 @@ def check_what_an_optimizer_keeps_is_with_its_weight() -> None:
 
 
 def check_inference_keeps_nothing() -> None:
-    """At no time is there more than a layer's input and output beside the weights and the data."""
+    """At no time is there more than a layer's input and output next to the weights and the data."""
     model = dense(512, 512, 512, 512)
     step = traced(model, 1024, training=False)
     vector = 1024 * 512 * 4

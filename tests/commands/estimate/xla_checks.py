@@ -1,4 +1,4 @@
-"""Checks of what XLA compiles: beside the real allocator, and where it cannot."""
+"""Checks of what XLA compiles: next to the real allocator, and where it cannot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Conditional(layers.Layer):  # type: ignore[misc]
         return tf.cond(tf.reduce_sum(x) > 0, lambda: tf.matmul(x, self.weight), lambda: x)
 
 
-class Unlabelled(keras.Model):  # type: ignore[misc]
+class Unlabeled(keras.Model):  # type: ignore[misc]
     """Its own step leaves the labels aside."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Unlabelled(keras.Model):  # type: ignore[misc]
 def check_a_compiled_step_against_the_allocator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keras's default on the simulated card: the estimate is within 5 % of the process's peak."""
+    """Keras's default on the simulated GPU: the estimate is within 5 % of the process's peak."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     keras.utils.clear_session()  # names layers as in a process of its own
     model = compiled_steps.compiled()
@@ -102,7 +102,7 @@ def check_a_compiled_step_at_other_batches() -> None:
 
 
 def check_what_xla_cannot_compile_stays_op_by_op() -> None:
-    """cuDNN's kernel: without a note, since Keras itself decides that; refused where asked for."""
+    """cuDNN's kernel: without a note, since Keras itself decides that; refused where requested."""
     start = [keras.Input((16, 8)), layers.LSTM(8), layers.Dense(1)]
     model = keras.Sequential(start)
     model.compile("sgd", "mse")
@@ -126,7 +126,7 @@ def check_a_weight_in_a_branch_is_compiled() -> None:
 
 def check_labels_that_nobody_reads() -> None:
     """A compiled step takes them to the GPU; assumed ones cost nothing."""
-    model = Unlabelled()
+    model = Unlabeled()
     model.compile("adam", "mse")
     x, narrow, wide = np.zeros([4, 4]), np.zeros([4, 1]), np.zeros([4, 1 << 18])
     for jit, least, most in ((True, 4, 5), (False, 0, 0)):
@@ -141,7 +141,7 @@ def check_labels_that_nobody_reads() -> None:
 def check_a_compiler_that_is_too_slow_or_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step is counted without XLA, and a note says why; an error where XLA is asked for."""
+    """The step is counted without XLA, and a note says why; an error where XLA is requested."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     model = keras.Sequential([keras.Input((8,)), layers.Dense(1)])
     model.compile("sgd", "mse")

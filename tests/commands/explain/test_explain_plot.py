@@ -19,12 +19,12 @@ SIMULATED = Path(__file__).parent / "simulated"
 
 
 def diagnosis_of(name: str) -> Diagnosis:
-    """The diagnosis of a log that was made on the simulated card."""
+    """The diagnosis of a log that was made on the simulated GPU."""
     return explain((SIMULATED / name).read_bytes())
 
 
 def drawn(diagnosis: Diagnosis, folder: Path) -> list[str]:
-    """The texts in the picture."""
+    """The texts in the plot."""
     file = folder / "a.svg"
     plot.draw(diagnosis, str(file))
     return texts_of(file)
@@ -48,18 +48,18 @@ def test_pieces(tmp_path: Path) -> None:
 def test_layers(tmp_path: Path) -> None:
     """Where the log has TensorFlow's report, the bars are the layers, with their sizes."""
     texts = drawn(diagnosis_of("logs/oom-session-report.log"), tmp_path)
-    assert {"held by layer", "conv1", "900 MiB", "to_planes", "450 MiB"} <= set(texts)
+    assert {"memory by layer", "conv1", "900 MiB", "to_planes", "450 MiB"} <= set(texts)
     assert "chunks in use, by size" not in texts
 
 
 def test_what_the_card_did_not_give(tmp_path: Path) -> None:
-    """Is hatched, and the picture says so."""
+    """Is hatched, and the plot says so."""
     (title,) = (
         text
-        for text in drawn(diagnosis_of("logs/startup-neighbour.log"), tmp_path)
+        for text in drawn(diagnosis_of("logs/startup-neighbor.log"), tmp_path)
         if "limit" in text
     )
-    assert title.endswith("; hatched: not claimed from the card")
+    assert title.endswith("; hatched: not claimed from the GPU")
 
 
 @pytest.mark.parametrize(

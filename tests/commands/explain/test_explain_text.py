@@ -32,12 +32,12 @@ IN_FULL = (
         "ladder-healthy",
         "late-limit",
     ),
-    *("oom-eager", "oom-fit", "oom-session-report", "startup-neighbour", "whole-array-evaluate"),
+    *("oom-eager", "oom-fit", "oom-session-report", "startup-neighbor", "whole-array-evaluate"),
 )
 
 
 def diagnosis_of(name: str) -> Diagnosis:
-    """The diagnosis of a log that was made on the simulated card."""
+    """The diagnosis of a log that was made on the simulated GPU."""
     return explain((FOLDER / "simulated" / "logs" / name).read_bytes())
 
 
@@ -54,7 +54,7 @@ FULL = Diagnosis(
     notes=(Evidence(2, "noise", "harmless noise", None, 4), Evidence(3, "b", "more", None, 1)),
     facts=LogFacts(
         card=LoggedCard(
-            "A card",
+            "A GPU",
             8 * GIB,
             holders=(LoggedProcess(42, "python", GIB), LoggedProcess(43, None, MIB)),
         ),
@@ -102,7 +102,7 @@ def test_a_line_that_says_little_is_better_than_none() -> None:
 
 
 def test_one_harmless_line_is_one() -> None:
-    """English, for the commonest of numbers."""
+    """English, for the most common of numbers."""
     lines = lines_of(FULL._replace(notes=FULL.notes[1:]))
     assert "  harmless             1 warning hidden (-v shows it)" in lines
 

@@ -13,7 +13,7 @@ import pytest
 from gpuconf.commands.explain import explain
 
 FOLDER = Path(__file__).parent / "h200"
-SEE_OTHERS = "see what else is using the card, and stop what you don't need"
+SEE_OTHERS = "see what else is using the GPU, and stop what you don't need"
 # Of each log: the cause, its severity, and a line of the answer.
 EXPECTED = {
     "oom-fit.log": (

@@ -130,7 +130,7 @@ GIVES = {
 
 @pytest.mark.slow
 def test_the_pastes_run(tmp_path: Path) -> None:
-    """In a real TensorFlow, beside a script with those names, each gives what it should."""
+    """In a real TensorFlow, next to a script with those names, each gives what it should."""
     made = [each for name in CASES for each in code_of(CASES[name]["cause"], facts_of(name))]
     made += code_of(WHOLE, refused(code="model.fit(a, b)"))
     made += code_of(WHOLE, refused(code="model.predict(a)"))

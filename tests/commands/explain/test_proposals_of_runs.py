@@ -89,7 +89,7 @@ def test_the_options_say_what_the_profile_says(
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_new_stack_has_the_choice(cause: str) -> None:
-    """What asks for a line in the script says how to do without."""
+    """What requests a line in the script says how to do without."""
     for each in ours(cause, versions={"tensorflow": "2.16.1", "python": "3.11"}):
         assert "import gpuconf.auto" in each.paste
         assert "gpuconf run -- python train.py" in each.paste + each.reason

@@ -1,4 +1,4 @@
-"""Logs that we made ourselves on the simulated card: cause, severity, and the facts of each.
+"""Logs that we made ourselves on the simulated GPU: cause, severity, and the facts of each.
 
 `simulated/make_logs.py --list` shows the command that made each of them.
 """
@@ -26,7 +26,7 @@ NOT_IN_LOG = {
     "whole-array-evaluate.log": ["array_shape", "dtype"],
     "whole-array-tf215.log": ["array_shape", "dtype"],
     "oom-session-report.log": ["batch_size"],  # no line of code has it; the shape's first is 2
-    "oom-caught.log": ["batch_size"],  # the code of a run that went on is not in its log
+    "oom-caught.log": ["batch_size"],  # the code of a run that continued is not in its log
     "oom-retried.log": ["batch_size"],  # the code in the traceback has a name for it
     "malloc-async-unsupported.log": ["allocator"],  # it is a detail, not who refused
     "cublas-handle.log": ["status"],  # TensorFlow 2.21 writes the status in words
@@ -109,7 +109,7 @@ def test_the_layers_of_the_report() -> None:
 
 
 def test_every_log_has_its_command() -> None:
-    """Each can be made anew: the list names all of them, with the command."""
+    """Each can be made again: the list names all of them, with the command."""
     command = [sys.executable, "-m", "tests.commands.explain.simulated.make_logs", "--list"]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     logs = {path.name for path in (FOLDER / "logs").iterdir()}

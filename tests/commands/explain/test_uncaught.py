@@ -15,7 +15,7 @@ from tests.programs.processes import run
 pytestmark = pytest.mark.slow  # waits for programs
 
 ASKED = {"GPUCONF_EXPLAIN": "1", "GPUCONF_PROFILE": "cpu-only"}
-DIAGNOSIS = "\n\ngpuconf: no room on the card for a tensor (oom-device-tensor): the run failed\n"
+DIAGNOSIS = "\n\ngpuconf: no room on the GPU for a tensor (oom-device-tensor): the run failed\n"
 # TensorFlow's words, without TensorFlow.
 FAILURE = """
 class ResourceExhaustedError(Exception):
@@ -170,7 +170,7 @@ def test_the_hook_that_was_there_is_called(tmp_path: Path) -> None:
 
 
 def test_a_hook_that_breaks_costs_no_diagnosis(tmp_path: Path) -> None:
-    """Python tells of both errors itself; the diagnosis stands beside them."""
+    """Python tells of both errors itself; the diagnosis stands next to them."""
     done = script(
         """
         import sys, gpuconf.commands.explain.uncaught as hooks
@@ -183,7 +183,7 @@ def test_a_hook_that_breaks_costs_no_diagnosis(tmp_path: Path) -> None:
         tmp_path,
     )
     assert done.returncode == 1
-    assert "gpuconf: no room on the card" in done.stderr
+    assert "gpuconf: no room on the GPU" in done.stderr
     assert "the logger is gone" in done.stderr
 
 
@@ -227,7 +227,7 @@ tf.zeros([64, 4096, 4096])
 @pytest.mark.slow
 @pytest.mark.usefixtures("libraries", "tensorflow_python")
 def test_tensorflows_own_exception(tmp_path: Path, tensorflow_python: str) -> None:
-    """TensorFlow on the simulated card: its traceback, then what it means, and exit 1."""
+    """TensorFlow on the simulated GPU: its traceback, then what it means, and exit 1."""
     (tmp_path / "train.py").write_text(REAL, encoding="utf-8")
     card = ["-m", "gpuconf.simcard", "run", "--total", "3GiB", "--"]
     built = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))

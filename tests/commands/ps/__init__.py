@@ -1,1 +1,1 @@
-"""Tests of gpuconf/commands/ps: who holds what of each card, and who waits."""
+"""Tests of gpuconf/commands/ps: who uses what of each GPU, and who waits."""

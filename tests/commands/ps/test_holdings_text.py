@@ -31,7 +31,7 @@ def text(holdings: Holdings, width: int | None = None) -> list[str]:
 
 
 def holdings_of(*processes: Holding) -> Holdings:
-    """One card with these on it."""
+    """One GPU with these on it."""
     return Holdings(TODAY, (CARD._replace(processes=processes),), ledger=LEDGER)
 
 
@@ -77,7 +77,7 @@ def test_others_are_summed_up() -> None:
 
 
 def test_memory_that_no_listed_process_holds() -> None:
-    """A card that is full of it is not called empty; what a driver itself takes does not count."""
+    """A GPU that is full of it is not called empty; what a driver itself takes does not count."""
     full = CARD._replace(bar=LeaseBar(7 * GIB, 0, 0, GIB), unlisted_bytes=7 * GIB)
     (line,) = text(holdings_of()._replace(cards=(full,)))[:1]
     assert "the driver lists no process, but 7168 MiB are in use" in line
@@ -94,7 +94,7 @@ def test_an_estimated_use_is_marked() -> None:
 def test_an_unknown_use_is_said_to_count_where_it_does() -> None:
     """With the reservation, if there is one; several estimated uses are one sum."""
     silent = OURS._replace(used_bytes=None)
-    whole = ": the bar counts it under OTHERS, and the whole reservation under LEASED"
+    whole = ": the bar counts it under OTHERS, and the whole reservation under UNUSED"
     assert text(holdings_of(silent))[-1].endswith(whole)
     assert "reservation" not in text(holdings_of(silent._replace(lease_bytes=None)))[-1]
     undrawn = CARD._replace(bar=None, processes=(silent,))
@@ -113,9 +113,9 @@ def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
     empty = CARD._replace(bar=LeaseBar(300 * MIB, 0, 0, 9 * GIB), unlisted_bytes=300 * MIB)
     lines = text(holdings_of()._replace(cards=(empty,), waiting=(waits,)))
     assert lines[:5] == [
-        "no process holds memory or a lease",
+        "no process uses memory or a lease",
         "",
-        "waiting in line",
+        "waiting in the queue",
         "GPU  PLACE  PID  USER  PROGRAM  PROFILE    AT LEAST  SINCE",
         "0,1    1,2   7*  anna  x.py     half-card  1024 MiB  14:02",
     ]
@@ -143,4 +143,4 @@ def test_a_ledger_of_this_container() -> None:
     private = holdings_of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True))
     lines = text(private, 70)
     assert lines[-2] == "leases are shared only within this container: /dev/shm/gpuconf is its"
-    assert lines[-1].startswith("own (docs/sharing.md says how")
+    assert lines[-1].startswith("own (`gpuconf docs clusters` shows how")

@@ -1,4 +1,4 @@
-"""Scripts that are rehearsed on a simulated card, for the tests beside this file."""
+"""Scripts that are rehearsed on a simulated GPU, for the tests next to this file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rehearse_script(
     is_shown: bool = False,
     **environ: str,
 ) -> RunResult:
-    """One run of Python with ``words`` on ``count`` new cards of ``total`` bytes each."""
+    """One run of Python with ``words`` on ``count`` new GPUs of ``total`` bytes each."""
     command = [sys.executable, *words]
     bridge = bridge_for_command(command, environ=os.environ)
     with simulated_card(CardSpec(total_bytes=total, count=count)) as card:
@@ -39,7 +39,7 @@ def rehearse_script(
 def run_script(
     folder: Path, program: str, *options: str, orders: Orders | None = None, **environ: str
 ) -> RunResult:
-    """One run of a program that imports no TensorFlow, without a card."""
+    """One run of a program that imports no TensorFlow, without a GPU."""
     file = folder / "script.py"
     file.write_text(program, encoding="utf-8")
     return run_once(

@@ -60,7 +60,7 @@ def test_variables_are_known_by_their_size() -> None:
 
 
 def test_scratch_memory_of_a_cpu_kernel() -> None:
-    """What im2col unfolds a picture into is not a result of a convolution."""
+    """What im2col unfolds a plot into is not a result of a convolution."""
     backward = "gradient_tape/m/c1/convolution/Conv2DBackpropFilter"
     assert is_kernels_own(backward, (2, 65536, 144))
     assert not is_kernels_own(backward, (3, 3, 16, 32))

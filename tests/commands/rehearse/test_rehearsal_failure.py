@@ -71,7 +71,7 @@ def test_a_copy_to_the_card() -> None:
 
 
 def test_the_kind_of_an_error() -> None:
-    """The card's memory, the host's, a kernel, or none of our business."""
+    """The GPU's memory, the host's, a kernel, or none of our business."""
     for known in KNOWN["kinds"]:
         found = failure_of(error(known["type"], known["message"]), "")
         assert found.kind == known["kind"], known
@@ -86,7 +86,7 @@ def test_what_cannot_be_rehearsed_is_named() -> None:
     assert verdict.because.startswith("this program cannot be rehearsed: Conv2D: ")
     nccl = error("InternalError", "Graph execution error:\n\nNCCL: unhandled cuda error")
     assert "HierarchicalCopyAllReduce()" in verdict_of(run(1, uncaught=nccl, **TF)).because
-    said = ("gpuconf: error: the kernel bridge of the simulated card was built for TensorFlow "
+    said = ("gpuconf: error: the kernel bridge of the simulated GPU was built for TensorFlow "
             "2.20.0, and this is 2.21.0\n  hint: …\n")  # fmt: skip
     verdict = verdict_of(run(1, stderr=said, **TF))
     assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
@@ -127,7 +127,7 @@ def test_a_full_disk_is_told() -> None:
 
 
 def test_a_kernel_is_named() -> None:
-    """The simulated card stops the program, so that only stderr tells."""
+    """The simulated GPU stops the program, so that only stderr tells."""
     found = failure_of(None, "much before\n" + KERNEL_LOG)
     assert (found.kind, found.node) == ("kernel", "FillPhiloxRandomKernelLaunch")
 
@@ -157,7 +157,7 @@ VERDICTS: list[tuple[RunResult, str, int]] = [
     (run(0, steps=2, ended="exit", **TF), "fits", 0),
     (run(0, steps=3, ended="steps", **TF), "fits", 0),
     (run(None, steps=3, ended="steps", tape=Tape(), **TF), "no verdict", 4),
-    # Scratch memory of a device that a training on the CPU left alone.
+    # Scratch memory of a device that a training run on the CPU left alone.
     (run(None, steps=3, ended="steps", tape=tape(1280), model={"weights": [4096]}, **TF),
      "no verdict", 4),
     (run(None, steps=3, ended="steps", tape=tape(8192), model={"weights": [4096]}, **TF),

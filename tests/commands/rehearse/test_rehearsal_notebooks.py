@@ -87,7 +87,7 @@ def test_notebooks_that_cannot_be_run(tmp_path: Path) -> None:
         notebook_in([sys.executable, path], os.environ, ask=_answer(1))
     assert f"{sys.executable} -m pip install ipykernel" in str(missing.value.hint)
     unknown = str(_notebook(tmp_path, "pass", kernel="not-there"))
-    with pytest.raises(UsageError, match="asks for the kernel 'not-there'"):
+    with pytest.raises(UsageError, match="requests the kernel 'not-there'"):
         notebook_in([unknown], os.environ)
     (tmp_path / "other.ipynb").write_text("import keras\n", encoding="utf-8")
     with pytest.raises(UsageError, match="JSON document"):
@@ -149,14 +149,14 @@ def test_cells_in_a_kernel_of_another_python(tmp_path: Path) -> None:
     verdict = verdict_of(done)
     assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
     assert verdict.because == "the script itself failed in cell 8, line 2: KeyError: 'key'"
-    # IPython's own traceback, without the colours of a terminal.
+    # IPython's own traceback, without the colors of a terminal.
     assert "ZeroDivisionError: division by zero" in done.stderr
     assert "\x1b[" not in done.stderr
 
 
 @pytest.mark.slow
 def test_the_end_of_a_kernel(tmp_path: Path) -> None:
-    """Nobody answers input(); a kernel that dies is reported by its signal."""
+    """Nobody answers input(); a kernel that fails is reported by its signal."""
     done = _run(_notebook(tmp_path, "name = input('who? ')"))
     assert (done.code, done.trainer["uncaught"]["where"]) == (1, "cell 1:1")
     assert done.trainer["uncaught"]["type"] == "StdinNotImplementedError"

@@ -65,7 +65,7 @@ def run(code: int | None = 0, phases: list[dict[str, Any]] = PHASES, **facts: An
 
 
 def test_the_peak_of_each_phase() -> None:
-    """What is there when a phase begins counts in it; a phase that goes on is one."""
+    """What is there when a phase begins counts in it; a phase that continues is one."""
     assert [each.peak_bytes for each in phases_of(run())] == [
         10 * MIB,
         60 * MIB,
@@ -158,7 +158,7 @@ def test_what_the_report_shows() -> None:
     table = by_heading["what ran"].table
     assert table is not None
     rows = [tuple(row) for row in table.rows]
-    assert len(rows) == 3, "what was before the training is small beside it"
+    assert len(rows) == 3, "what was before the training is small next to it"
     assert rows[0] == ("fit of m", "train.py:12", "64", "3 of 469", "60 MiB", "15%")
     assert rows[2] == ("call of m", "train.py:31", "1024", "", "300 MiB", "75% ← the peak")
     assert by_heading["what did not run"].lines == (

@@ -1,4 +1,4 @@
-"""Real programs of every kind on the simulated card: their steps are counted, and then they end."""
+"""Real programs of every kind on the simulated GPU: their steps are counted, and then they end."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ Run = Callable[..., RunResult]
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
-    """A folder with the program, and ``run(kind, batch, orders, …)`` on a card of its own."""
+    """A folder with the program, and ``run(kind, batch, orders, …)`` on a GPU of its own."""
     folder = tmp_path_factory.mktemp("programs")
     script = folder / "train.py"
     script.write_text(PROGRAM, encoding="utf-8")
@@ -143,7 +143,7 @@ def test_every_way_to_train(
 
 
 def test_several_steps_in_one_call(stage: tuple[Path, Run]) -> None:
-    """steps_per_execution=2: three are asked for, four are done, and four are told."""
+    """steps_per_execution=2: three are requested, four are done, and four are told."""
     _, run = stage
     done = run("several", 32, Orders(steps=3, whole=False))
     assert done.trainer["steps"] == 4
@@ -151,7 +151,7 @@ def test_several_steps_in_one_call(stage: tuple[Path, Run]) -> None:
 
 @pytest.fixture(scope="module")
 def halves(stage: tuple[Path, Run]) -> tuple[Rehearsal, bool]:
-    """Batches of 640 on a small card, and whether something ran after its first run's steps.
+    """Batches of 640 on a small GPU, and whether something ran after its first run's steps.
 
     TensorFlow keeps 225 MiB of less than 2 GiB for itself, and waits 10 s before it runs out.
     """

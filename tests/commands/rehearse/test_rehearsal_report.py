@@ -37,7 +37,7 @@ LOG = (
 
 
 def rehearsal(**changes: Any) -> Rehearsal:
-    """One that ran out of memory at 870 of 881 MiB, asking for 32."""
+    """One that ran out of memory at 870 of 881 MiB, requesting 32."""
     log = LOG.format(in_use=870 * MIB)
     failure = failure_of({"type": "ResourceExhaustedError", "message": OOM}, log)
     row = Row("forward", "c1", "Conv2D", "[8,1024,1024]", 2, 64 * MIB)
@@ -82,7 +82,7 @@ def test_the_sum_of_the_limit() -> None:
 
 @pytest.mark.parametrize("written", [str(870 * MIB), "870.00MiB", "0.849609375GiB"])
 def test_what_it_came_to(written: str) -> None:
-    """In use and asked for, from the allocator's own log, bytes or (2.21) rounded; nothing where
+    """In use and requested, from the allocator's own log, bytes or (2.21) rounded; nothing where
     the log was hidden."""
     failure = failure_of(
         {"type": "ResourceExhaustedError", "message": OOM}, LOG.format(in_use=written)
@@ -97,7 +97,7 @@ def test_what_it_came_to(written: str) -> None:
 
 
 def test_fragmentation_is_called_that() -> None:
-    """Enough was free, and it failed all the same."""
+    """Enough was free, and it failed anyway."""
     log = LOG.format(in_use=700 * MIB)
     failure = failure_of({"type": "ResourceExhaustedError", "message": OOM}, log)
     assert "fragmentation" not in text_of(rehearsal())
@@ -122,7 +122,7 @@ def test_a_profile_that_helps() -> None:
     """The most generous one that holds what was needed, as a command; never a refusing one."""
     best = allowances(CARD)[0]
     assert best == Allowance("small-laptop", 2099 * MIB)  # 4096 - 1228 - 768, in whole MiB
-    assert "dedicated" not in {each.profile for each in allowances(CARD)}, "which refuses this card"
+    assert "dedicated" not in {each.profile for each in allowances(CARD)}, "which refuses this GPU"
     command = "gpuconf rehearse --card 4GiB --used 1.2GiB --profile small-laptop -- python train.py"
     assert f"profile    small-laptop allows 2099 MiB, not tried: {command}" in text_of(rehearsal())
     assert "profile  " not in text_of(rehearsal(orders=Orders(profile="small-laptop")))

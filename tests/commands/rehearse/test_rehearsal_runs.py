@@ -38,10 +38,10 @@ def test_exit_codes_and_reports(tmp_path: Path) -> None:
 
 def test_an_uncaught_error_is_noted_and_nothing_else_is_touched(tmp_path: Path) -> None:
     """With the program's own hook in place; PYTHONPATH's own folders and arguments stay."""
-    write_package(tmp_path, {"there/beside.py": "NAME = 'beside'\n"})
+    write_package(tmp_path, {"there/beside.py": "NAME = 'next to'\n"})
     done = run_script(
         tmp_path,
-        "import sys, beside\nsys.excepthook = lambda *_: print(beside.NAME, file=sys.stderr)\n"
+        "import sys, next to\nsys.excepthook = lambda *_: print(next to.NAME, file=sys.stderr)\n"
         "raise KeyError('of the script')",
         PYTHONPATH=str(tmp_path / "there"),
     )
@@ -120,7 +120,7 @@ def test_the_agent_is_light(tmp_path: Path) -> None:
 
 
 def test_a_python_without_gpuconf_is_rehearsed_too(tmp_path: Path) -> None:
-    """Only our own package comes in by path, not all that is installed beside it."""
+    """Only our own package comes in by path, not all that is installed next to it."""
     file = tmp_path / "bare.py"
     file.write_text(
         "import gpuconf.commands.rehearse.agent.start, importlib.util, sys\n"
@@ -136,6 +136,7 @@ def test_a_python_without_gpuconf_is_rehearsed_too(tmp_path: Path) -> None:
 
 
 _DAEMONS = """
+[ "$GPUCONF_NO_RESERVE" ] || exit 1
 echo $GPUCONF_REHEARSAL >{0}/reports
 setsid sh -c 'echo $$ >{0}/1; exec sleep 600' &
 timeout 600 sh -c 'echo $$ >{0}/2; sleep 600; true' &
@@ -147,7 +148,7 @@ while [ ! -s {0}/1 -o ! -s {0}/2 -o ! -s {0}/3 -o ! -s {0}/4 ]; do sleep 0.05; d
 
 
 def test_other_groups_and_sessions_end_too(tmp_path: Path) -> None:
-    """`timeout` makes a process group, `setsid` a session: none of them goes on training.
+    """`timeout` makes a process group, `setsid` a session: none of them continues training.
 
     The folder of the reports ends with them.
     """
@@ -170,7 +171,7 @@ def test_other_groups_and_sessions_end_too(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_not_the_programs_error(tmp_path: Path) -> None:
-    """The agent cannot write a word: the program goes on, and the run says where."""
+    """The agent cannot write a word: the program continues, and the run says where."""
     done = run_script(
         tmp_path,
         "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint('fine')\n",

@@ -1,4 +1,4 @@
-"""TensorFlow 1's sessions on the simulated card: what trains is counted, the rest is not."""
+"""TensorFlow 1's sessions on the simulated GPU: what trains is counted, the rest is not."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _rehearsed(
     limit_mib: int = 716,
     weights: int = 0,
 ) -> tuple[Rehearsal, list[int]]:
-    """A training of such peaks, in which larger batches fail; the batches that were run."""
+    """A training run of such peaks, in which larger batches fail; the batches that were run."""
     ran: list[int] = []
     oom = "OOM when allocating tensor with shape[9] and type float by allocator GPU_0_bfc"
 

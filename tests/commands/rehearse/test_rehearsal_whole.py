@@ -1,4 +1,4 @@
-"""Whole scripts on the simulated card: every loop is cut short, and what is saved is diverted."""
+"""Whole scripts on the simulated GPU: every loop is cut short, and what is saved is diverted."""
 
 from __future__ import annotations
 

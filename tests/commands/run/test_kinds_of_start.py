@@ -52,7 +52,7 @@ ranks = [dict(os.environ, LOCAL_RANK=str(rank)) for rank in range(int(sys.argv[1
 started = [subprocess.Popen([sys.executable, *sys.argv[2:]], env=rank) for rank in ranks]
 sys.exit(max(child.wait() for child in started))
 """
-# Computes, and starts a second one that would compute beside it.
+# Computes, and starts a second one that would compute next to it.
 STARTS_ANOTHER = """
 import subprocess, sys, reads_limit
 reads_limit.report(reads_limit.limits())
@@ -60,7 +60,7 @@ sys.exit(subprocess.call([sys.executable, "reads_limit.py"]))
 """
 
 
-# Makes its devices while the other one is there, pinned to the card of its rank or not.
+# Makes its devices while the other one is there, pinned to the GPU of its rank or not.
 PINS = """
 import os, sys, time
 import tensorflow as tf
@@ -130,7 +130,7 @@ def other_environment(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def card() -> Iterator[Card]:
-    """The story's card."""
+    """The story's GPU."""
     with simulated_card(STORY) as made:
         yield made
 
@@ -148,7 +148,7 @@ def run_on(card: Card, folder: Path, *words: str, options: tuple[str, ...] = ())
 
 @pytest.fixture(scope="module")
 def run(card: Card, folder: Path) -> Run:
-    """Run words on the story's card."""
+    """Run words on the story's GPU."""
     return functools.partial(run_on, card, folder)
 
 
@@ -175,7 +175,7 @@ def test_a_program_has_the_plans_limit(run: Run, words: tuple[str, ...], count: 
 
 
 def test_a_python_without_gpuconf(run: Run, other_environment: str) -> None:
-    """Its TensorFlow gets the full guards all the same: they come from the run."""
+    """Its TensorFlow gets the full guards anyway: they come from the run."""
     done = run(other_environment, "reads_limit.py")
     assert done.code == 0, done.err
     assert done.limits == [LIMIT]
@@ -191,7 +191,7 @@ def test_a_program_with_a_broken_gpuconf(run: Run, folder: Path) -> None:
 
 
 def test_a_launcher_and_its_processes(run: Run) -> None:
-    """Two at a time share what is free; one that computes beside them is refused, with a cure."""
+    """Two at a time share what is free; one that computes next to them is refused, with a cure."""
     both = ("--processes", "2", "--set", "memory.per_process_gpu_memory_fraction=0.9")
     done = run(PYTHON, "launches.py", "2", "reads_limit.py", options=both)
     assert done.code == 0, done.err
@@ -205,7 +205,7 @@ def test_a_launcher_and_its_processes(run: Run) -> None:
 
 
 def test_each_process_is_counted_on_the_cards_it_uses(folder: Path) -> None:
-    """Two that pin themselves to a card each run beside each other; two that do not do not."""
+    """Two that pin themselves to a GPU each run next to each other; two that do not do not."""
     (folder / "pins.py").write_text(PINS)
     with simulated_card(STORY._replace(count=2)) as cards:
         pinned = run_on(cards, folder, PYTHON, "launches.py", "2", "pins.py", "pins")

@@ -33,6 +33,11 @@ CUT = (
             TWO[:1],
             f"limit 4096 MiB on GPU 0 (profile notebook); 4596 MiB {LEASED}",
         ),
+        (
+            {"reserve": "1GiB"},
+            TWO[:1],
+            f"limit 4505 MiB on GPU 0 (profile notebook); 1536 MiB {LEASED}",
+        ),
         ({"memory_limit": "6GiB"}, TWO[:1], f"limit 4505 MiB on GPU 0 (profile notebook){CUT}"),
         (
             {"per_process_gpu_memory_fraction": None, "keep_free": None, "lease": False},
@@ -42,7 +47,7 @@ CUT = (
     ],
 )
 def test_the_decision(overrides: dict[str, object], gpus: tuple[Gpu, ...], says: str) -> None:
-    """Each card's limit, what is reserved, and a memory_limit that could not be given."""
+    """Each GPU's limit, what is reserved, and a memory_limit that could not be given."""
     given = overrides if "gpus" in overrides else {"memory": {"reserve": None, **overrides}}
     profile = load_profile("notebook", overrides=given, environ={})
     plan = make_plan(profile, Inventory(gpus), environ={})

@@ -84,7 +84,7 @@ def test_a_change_that_cannot_be_read(change: str, says: str) -> None:
 
 
 def test_changes_of_one_section_add_up() -> None:
-    """A mapping changes its own keys, and keeps what an earlier --set has put beside them."""
+    """A mapping changes its own keys, and keeps what an earlier --set has put next to them."""
     words = ["--set", "memory.memory_limit=1GiB", "--set", "memory={keep_free: 2GiB}"]
     memory = asked("--profile", "shared-desktop", *words).load().memory
     assert (str(memory.memory_limit), str(memory.keep_free)) == ("1GiB", "2GiB")

@@ -223,14 +223,14 @@ def test_switched_off_and_inside_a_run(card: Card, tmp_path: Path) -> None:
     nested = [*RUN, sys.executable, "-m", "gpuconf", "run"]
     inside = run([*nested, "--", "sh", "-c", "exit 5"], tmp_path, environ=environ(card))
     assert inside.returncode == 5
-    assert "its plan (half-card) holds" in inside.stderr
+    assert "its plan (half-card) applies" in inside.stderr
     another = run([*nested, "--processes", "2", "--", "true"], tmp_path, environ=environ(card))
     assert another.returncode == 2
     assert "leave it first" in another.stderr
 
 
 def test_a_run_inside_a_run_carries_its_plan(card: Card, tmp_path: Path) -> None:
-    """Also where a script has replaced PYTHONPATH; a run that has ended is planned anew."""
+    """Also where a script has replaced PYTHONPATH; a run that has ended is planned again."""
     words = f"{sys.executable} -m gpuconf"
     script = f"PYTHONPATH=src {words} run -- sh -c 'echo $PYTHONPATH; exec {words} ps'"
     first = run([*RUN, "sh", "-c", script], tmp_path, environ=environ(card))
@@ -244,7 +244,7 @@ def test_a_run_inside_a_run_carries_its_plan(card: Card, tmp_path: Path) -> None
 
 
 def test_commands_inside_a_run_know_its_plan(card: Card, tmp_path: Path) -> None:
-    """Its own lease is no shortage, for plan and doctor; a simulated card within it has no plan."""
+    """Its own lease is no shortage, for plan and doctor; a simulated GPU within it has no plan."""
     python = f"{sys.executable} -m"
     script = (
         f"{python} gpuconf plan && {python} gpuconf doctor profile.plan -v && "
@@ -259,7 +259,7 @@ def test_commands_inside_a_run_know_its_plan(card: Card, tmp_path: Path) -> None
 
 
 def test_a_limit_that_other_rules_cut_is_said(card: Card, tmp_path: Path) -> None:
-    """Whoever asks for 9 GiB and gets 0.35 of the card learns that, and nobody else does."""
+    """Whoever requests 9 GiB and gets 0.35 of the GPU learns that, and nobody else does."""
     words = [*RUN[:-1], "--set", "memory.memory_limit=9GiB", "--", "true"]
     cut = run(words, tmp_path, environ=environ(card))
     assert "limit 3942 MiB on GPU 0" in cut.stderr

@@ -36,7 +36,7 @@ alias hi='echo from an al''ias'
 
 @pytest.fixture
 def environ(card: Card, tmp_path: Path) -> dict[str, str]:
-    """What makes a program see the card, and a home of its own."""
+    """What makes a program see the GPU, and a home of its own."""
     (tmp_path / "temporary").mkdir()
     return {**on_card.environ(card), "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "temporary")}
 
@@ -134,7 +134,7 @@ def test_without_a_terminal(tmp_path: Path, environ: dict[str, str]) -> None:
 
 
 def test_which_shell() -> None:
-    """What is asked for, then $SHELL, then a shell that started us, then /bin/sh."""
+    """What is requested, then $SHELL, then a shell that started us, then /bin/sh."""
     assert shell.choose_shell("fish", {"SHELL": "/bin/zsh"}, "/bin/dash") == "fish"
     assert shell.choose_shell(None, {"SHELL": "/bin/zsh"}, "/bin/dash") == "/bin/zsh"
     assert shell.choose_shell(None, {}, "/bin/dash") == "/bin/dash"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,9 @@ def test_a_daemon_is_named_by_its_environment(name: str, tmp_path: Path) -> None
         subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environs[0]) as ours,
         subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environs[1]) as another,
     ):
+        for child in (ours, another):  # Popen returns before the kernel shows its environment
+            while not Path(f"/proc/{child.pid}/environ").read_bytes():
+                time.sleep(0.001)
         listed = tuple(GpuProcess(child.pid) for child in (ours, another))
         inventory = Inventory((Gpu(0, uuid=CARD, processes=listed),))
         watch = Watch(ours.pid + 2**22, {CARD: leases[0]}, lambda: inventory)  # below no such one

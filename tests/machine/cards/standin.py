@@ -25,7 +25,7 @@ NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, GPU_IS_LOST, MISMATCH = 3, 4, 9
 
 
 class Process(NamedTuple):
-    """A process on a card; ``used_bytes`` -1 is unknown, an empty ``name`` hidden."""
+    """A process on a GPU; ``used_bytes`` -1 is unknown, an empty ``name`` hidden."""
 
     pid: int
     kind: str = "compute"  # or graphics, or mps
@@ -45,7 +45,7 @@ class Instance(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A card; sizes in bytes; a ``…_code`` is what the functions of that kind return."""
+    """A GPU; sizes in bytes; a ``…_code`` is what the functions of that kind return."""
 
     uuid: str
     name: str = "NVIDIA GeForce RTX 3060"
@@ -86,7 +86,7 @@ class Machine(NamedTuple):
 
 
 def uuid(place: int) -> str:
-    """The UUID of the card at ``place``: no two begin alike."""
+    """The UUID of the GPU at ``place``: no two begin alike."""
     return f"GPU-{place:x}e8d35e3-0000-4000-8000-00000000000{place:x}"
 
 
@@ -202,7 +202,7 @@ def environment(
 
     ``no_library`` is a machine without any driver, even where this one has one.  ``log`` is
     a file to which the stand-in writes a line for each nvmlInit and nvmlShutdown,
-    ``call_log`` one that gets a line for each question for a card's memory or processes.
+    ``call_log`` one that gets a line for each question for a GPU's memory or processes.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if scenario == "no_library":

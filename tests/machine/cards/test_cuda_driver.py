@@ -1,4 +1,4 @@
-"""What the CUDA driver says of the process that asks, on a simulated card."""
+"""What the CUDA driver says of the process that asks, on a simulated GPU."""
 
 from __future__ import annotations
 

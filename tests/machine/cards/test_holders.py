@@ -13,7 +13,7 @@ from gpuconf.basics.state_note import StateNote, encode, this_process
 from gpuconf.basics.terminal import printable
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.machine.cards import Gpu, GpuProcess, Inventory
-from gpuconf.machine.cards.holders import Holder, holders_of, read_processes
+from gpuconf.machine.cards.holders import Process, holders_of, read_processes
 from tests.commands.doctor.doctor_trees import machine, process
 from tests.machine.cards import standin
 from tests.programs.processes import Nvml, run_python
@@ -22,7 +22,7 @@ NAME = "py\x1b[2J(x) y"
 
 
 def test_a_name_from_proc_holds_no_control_characters(tmp_path: Path) -> None:
-    """ESC in a process's name becomes visible; in a container the name is still recognised."""
+    """ESC in a process's name becomes visible; in a container the name is still recognized."""
     root = str(machine(tmp_path, **process(4242, NAME)))
     held = Inventory((Gpu(0, processes=(GpuProcess(4242, GIB, printable(NAME)),)),))
     for in_container in (False, True):
@@ -65,16 +65,16 @@ def test_our_own_process_is_found_in_the_real_proc() -> None:
 
 
 def test_the_largest_comes_first_and_strangers_are_kept(tmp_path: Path) -> None:
-    """A process that /proc does not show is a holder all the same; unknown sizes come last."""
+    """A process that /proc does not show is a holder anyway; unknown sizes come last."""
     root = str(machine(tmp_path, **process(7, "python3", ticks=500)))
     listed = (GpuProcess(9, None, "Xorg", "graphics"), GpuProcess(7, GIB), GpuProcess(8, 2 * GIB))
     gpu = Gpu(0, processes=listed)
     known = read_processes(Inventory((gpu,)), root=root)
     assert set(known) == {7}
     assert holders_of(gpu, known) == (
-        Holder(8, None, 2 * GIB),
-        Holder(7, "python3", GIB, "compute", known[7]),
-        Holder(9, "Xorg", None, "graphics"),
+        (GpuProcess(8, 2 * GIB), Process(8)),
+        (GpuProcess(7, GIB, "python3"), known[7]),
+        (GpuProcess(9, None, "Xorg", "graphics"), Process(9)),
     )
 
 
@@ -111,17 +111,15 @@ def test_the_holders_of_a_card_as_the_driver_lists_them(tmp_path: Path, nvml: Nv
         standin.Process(2**22 + 1, "graphics", 100 * MIB, "Xorg"),
     )
     card = standin.Card(
-        standin.uuid(0), "A card", total=8 * GIB, reserved=0, used=2 * GIB, processes=listed
+        standin.uuid(0), "A GPU", total=8 * GIB, reserved=0, used=2 * GIB, processes=listed
     )
     program = """
 from gpuconf.machine.cards import read_inventory
 from gpuconf.machine.cards.holders import holders_of, read_processes
 inventory = read_inventory()
 processes = read_processes(inventory)
-for holder in holders_of(inventory.gpus[0], processes):
-    known = holder.process
-    parent = known and known.parent
-    print(holder.pid, holder.name, holder.used_bytes, holder.kind, parent, known and known.is_ours)
+for listed, known in holders_of(inventory.gpus[0], processes):
+    print(listed.pid, listed.name, listed.used_bytes, listed.kind, known.parent, known.is_ours)
 """
     out = run_python(program, tmp_path, environ=nvml(standin.Machine((card,))))
     assert out.splitlines() == [

@@ -24,7 +24,7 @@ def write(root: Path, files: dict[str, str]) -> str:
 
 
 def caps(root: str) -> list[tuple[Cap, ...]]:
-    """The caps of the two cards."""
+    """The caps of the two GPUs."""
     return [gpu.caps for gpu in with_dmem(Inventory((CARD, OTHER)), root).gpus]
 
 
@@ -72,7 +72,7 @@ def test_what_is_no_memory_of_a_card_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_mig_instance_has_its_cards_limit(tmp_path: Path) -> None:
-    """The region is the card's; a use that cannot be read counts as none."""
+    """The region is the GPU's; a use that cannot be read counts as none."""
     root = write(tmp_path, {"proc/self/cgroup": "0::/\n"} | group("", str(GIB), "unknown"))
     instance = CARD._replace(uuid="MIG-1", mig_ids=(1, 0))
     card = CARD._replace(mig_enabled=True, mig_instances=(instance,))

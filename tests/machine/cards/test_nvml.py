@@ -129,7 +129,7 @@ LISTED: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("scenario", LISTED)
 def test_what_a_card_tells(scenario: str, read: Read) -> None:
-    """A card that takes one process says so, and one that takes none is not exclusive.
+    """A GPU that takes one process says so, and one that takes none is not exclusive.
 
     NVML's NOT_AVAILABLE is not 16 EiB; a hidden name, and one that is no text, are None; clients of
     MPS, which are in a list of their own, are listed.  MIG that is on with nothing cut, or off, has
@@ -190,14 +190,14 @@ def test_processes_can_be_left_out(read: Read) -> None:
 def test_a_card_that_cannot_be_asked_stays_in_the_list(
     scenario: str, lost: int, read: Read
 ) -> None:
-    """A lost or forbidden GPU keeps its place with unknown fields; its neighbours are whole."""
+    """A lost or forbidden GPU keeps its place with unknown fields; its neighbors are whole."""
     for gpu in read(scenario).gpus:
         assert (gpu == Gpu(gpu.index)) == (gpu.index == lost)
         assert (gpu.total_bytes is None) == (gpu.index == lost)
 
 
 def test_mig_instances_are_listed_under_their_card(read: Read) -> None:
-    """Each instance has its own UUID and memory, its ids, and the card's index."""
+    """Each instance has its own UUID and memory, its ids, and the GPU's index."""
     card, whole = read("mig").gpus
     assert card.mig_enabled
     assert not whole.mig_enabled
@@ -298,7 +298,7 @@ def test_an_old_binding_is_used_as_far_as_it_goes() -> None:
 
 
 def test_importing_hardware_does_not_import_the_binding() -> None:
-    """nvidia-ml-py, dataclasses, pathlib and logging stay out until the GPUs are asked for."""
+    """nvidia-ml-py, dataclasses, pathlib and logging stay out until the GPUs are requested."""
     program = """
 import sys
 import gpuconf.machine.cards

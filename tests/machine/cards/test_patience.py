@@ -86,7 +86,7 @@ print(inventory.problem, len(inventory.gpus), threading.active_count())
 
 
 def test_a_forked_child_asks_for_itself(nvml: Nvml) -> None:
-    """The stuck thread is not in the child: it asks, waits its time and goes on."""
+    """The stuck thread is not in the child: it asks, waits its time and continues."""
     program = f"""{_READ}
 import warnings
 warnings.simplefilter("ignore")  # Python 3.12 warns of every fork beside a thread
@@ -114,7 +114,7 @@ def test_ctrl_c_comes_through_while_waiting(start: Start, nvml: Nvml) -> None:
 
 
 def test_the_doctors_question_is_bounded_too(nvml: Nvml) -> None:
-    """A card's health comes with the same patience."""
+    """A GPU's health comes with the same patience."""
     program = """
 from gpuconf.machine.cards.health import read_inventory_and_health
 inventory, health = read_inventory_and_health()

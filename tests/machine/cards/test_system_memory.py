@@ -1,4 +1,4 @@
-"""TensorFlow's own reserve on a card, by how much is free and by the card's generation."""
+"""TensorFlow's own reserve on a GPU, by how much is free and by the GPU's generation."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ CARDS = tuple(
 )
 UNEQUAL = (CARDS[0], CARDS[1]._replace(name="NVIDIA T400", compute_capability=(7, 5)))
 
-# A card cut in three (two compute instances share GPU instance 5), a whole one, an empty one.
+# A GPU cut in three (two compute instances share GPU instance 5), a whole one, an empty one.
 PARTS = tuple(
     Gpu(0, uuid=f"MIG-{letter}41c6d4-0000-5000-8000-000000000000", mig_ids=ids)
     for letter, ids in (("c", (1, 0)), ("d", (5, 0)), ("e", (5, 1)))
@@ -44,8 +44,8 @@ EMPTY = CARDS[2]._replace(mig_enabled=True)
 
 
 def test_spellings() -> None:
-    """Each spelling shows these of four equal cards, in this order."""
-    for value, expected in (*SPELLINGS["four cards"], ["9" * 5000, []], ["0" * 5000, [0]]):
+    """Each spelling shows these of four equal GPUs, in this order."""
+    for value, expected in (*SPELLINGS["four GPUs"], ["9" * 5000, []], ["0" * 5000, [0]]):
         assert [gpu.index for gpu in resolve(value, CARDS).devices] == expected, value
 
 
@@ -53,9 +53,9 @@ def test_spellings() -> None:
     ("group", "version"), [("mig", "570.86.15"), ("mig before r570", "550.54.15")]
 )
 def test_spellings_with_mig(group: str, version: str) -> None:
-    """Since R570 a process sees one compute instance of each GPU instance, and whole cards.
+    """Since R570 a process sees one compute instance of each GPU instance, and whole GPUs.
 
-    Older drivers show a process one MIG instance, and then no whole card.
+    Older drivers show a process one MIG instance, and then no whole GPU.
     """
     for value, expected in SPELLINGS[group]:
         seen = resolve(value, (CUT, WHOLE, EMPTY), driver_version=version)
@@ -97,7 +97,7 @@ def test_what_is_ignored_says_why() -> None:
 def test_certainty(
     value: str | None, gpus: tuple[Gpu, ...], device_order: str | None, certain: bool
 ) -> None:
-    """An index is certain among equal cards or in PCI order; a UUID always is."""
+    """An index is certain among equal GPUs or in PCI order; a UUID always is."""
     seen = resolve(value, gpus, device_order=device_order)
     assert seen.order_certain is certain
 
@@ -110,7 +110,7 @@ def test_an_unknown_driver_counts_as_new(driver_version: str | None) -> None:
 
 
 def test_the_value_is_of_uuids() -> None:
-    """UUIDs name the cards whatever the order; no device is -1, which CUDA takes as none."""
+    """UUIDs name the GPUs whatever the order; no device is -1, which CUDA takes as none."""
     assert visible_devices_value([CARDS[2], PARTS[0]]) == f"{CARDS[2].uuid},{PARTS[0].uuid}"
     assert visible_devices_value([]) == "-1"
     assert not needs_pci_order([CARDS[2]])
@@ -151,18 +151,18 @@ def test_narrow(value: str | None, wanted: list[int], expected: list[int]) -> No
 
 
 def test_narrow_knows_a_card_again_after_its_memory_changed() -> None:
-    """A second look at the cards, with other free memory, names the same cards."""
+    """A second look at the GPUs, with other free memory, names the same GPUs."""
     later = [gpu._replace(free_bytes=5) for gpu in CARDS]
     assert narrow(resolve("3,1", CARDS), later[:2]) == CARDS[1].uuid
 
 
 def test_narrow_to_a_mig_card_leaves_its_instances() -> None:
-    """Whoever wants a card that MIG cuts up wants what CUDA shows of it."""
+    """Whoever wants a GPU that MIG cuts up wants what CUDA shows of it."""
     assert narrow(resolve(None, (CUT, WHOLE)), [CUT]) == f"{PARTS[0].uuid},{PARTS[1].uuid}"
 
 
 def test_narrow_keeps_uncertain_entries_as_written() -> None:
-    """Where index 1 may be another card, a UUID might open the card of somebody else."""
+    """Where index 1 may be another GPU, a UUID might open the GPU of somebody else."""
     assert narrow(resolve("1", UNEQUAL), UNEQUAL) == "1"
     assert narrow(resolve("1,0", UNEQUAL), UNEQUAL[:1]) == "0"
     assert narrow(resolve("1", UNEQUAL), UNEQUAL[:1]) == "-1"

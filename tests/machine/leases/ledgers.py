@@ -70,7 +70,7 @@ def sizes(ledger: Ledger, card: str = CARD) -> list[int]:
 
 
 def files(root: Path) -> list[str]:
-    """All files of the cards' folders."""
+    """All files of the GPUs' folders."""
     return sorted(str(path.relative_to(root)) for path in root.glob("*/*"))
 
 

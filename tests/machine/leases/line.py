@@ -1,4 +1,4 @@
-"""Programs that ask for leases on a machine of NVML's stand-in, and wait in line for them."""
+"""Programs that request leases on a machine of NVML's stand-in, and wait in the queue for them."""
 
 from __future__ import annotations
 

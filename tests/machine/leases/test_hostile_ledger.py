@@ -154,7 +154,7 @@ def test_folders_for_too_many_cards(root: Path, ledger: Ledger) -> None:
     """The same."""
     for number in range(1001):
         (root / f"GPU-{number}").mkdir()
-    with pytest.raises(NoLedgerError, match="folders for 1001 cards"):
+    with pytest.raises(NoLedgerError, match="folders for 1001 GPUs"):
         ledger.cards()
 
 

@@ -66,7 +66,7 @@ def test_leasing_do_not_count(root: Path, ledger: Ledger) -> None:
 
 
 def test_a_new_lease_takes_the_place_of_the_old(root: Path, ledger: Ledger) -> None:
-    """Also of a place in the line, and on another card; at no moment there is none."""
+    """Also of a place in the line, and on another GPU; at no moment there is none."""
 
     def act(self: Child) -> None:
         own = Ledger(LedgerFolder(str(root)))
@@ -95,7 +95,7 @@ def test_a_new_lease_takes_the_place_of_the_old(root: Path, ledger: Ledger) -> N
 
 
 def test_all_cards_or_none(root: Path, ledger: Ledger) -> None:
-    """Where one card's folder cannot be written, what is held stays, and nothing else is."""
+    """Where one GPU's folder cannot be written, what is held stays, and nothing else is."""
     (root / OTHER_CARD).write_text("no folder")
 
     def act(own: Ledger) -> str:

@@ -50,7 +50,7 @@ def made_ledger(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_mutex_that_another_program_keeps(tmp_path: Path, made_ledger: Path, nvml: Nvml) -> None:
-    """As one that hangs in the driver: the program waits its time, says so, and goes on."""
+    """As one that hangs in the driver: the program waits its time, says so, and continues."""
 
     def keep(self: Child) -> None:
         with Mutex(str(made_ledger)).held():
@@ -105,7 +105,7 @@ def test_a_read_only_mount(mutex: bool, tmp_path: Path, made_ledger: Path, nvml:
 def test_a_cards_folder_closed_by_another_user(
     tmp_path: Path, made_ledger: Path, nvml: Nvml
 ) -> None:
-    """One that has closed a card's folder to all others keeps nobody from the card."""
+    """One that has closed a GPU's folder to all others keeps nobody from the GPU."""
     environ = nvml(ONE_CARD)
     readable_by_all(Path(environ["STANDIN_NVML"]))
     readable_by_all(made_ledger)

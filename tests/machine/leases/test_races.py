@@ -24,5 +24,5 @@ def test_a_small_race(tmp_path: Path) -> None:
     assert with_leases == ["0", "0"]
     assert int(without) > 0
     assert int(rows["killed"][0]) >= 300
-    assert rows["grants whose sum exceeded the card"][:2] == ["0", "0"]
+    assert rows["grants whose sum exceeded the GPU"][:2] == ["0", "0"]
     assert rows["live leases left"][:2] == ["0", "0"]

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow(seconds=30)
 
 PROGRAM = Path(__file__).with_name("grower.py")
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
-# One program may take all but the other's context: PyTorch has none on the simulated card.
+# One program may take all but the other's context: PyTorch has none on the simulated GPU.
 RULES = """
 extends: shared-desktop
 memory: {hold: %s, keep_free: 0B, per_process_gpu_memory_fraction: 1, context: 500MiB}
@@ -73,7 +73,8 @@ def test_an_earlier_program_leaves_a_later_one_its_reserve(
         if is_whole:
             assert asked(second, -4096) == "ended"
             (line,) = [each for each in second.log.splitlines() if "above a reservation" in each]
-            assert "MiB, 1524 MiB of it reserved. This process uses 1" in line
+            assert ": 1524 MiB reserved, " in line
+            assert " MiB in use. This process uses 1" in line
 
 
 @pytest.mark.nightly

@@ -1,6 +1,6 @@
-"""Programs that start at the same moment on one card, with real TensorFlow: none over-commits.
+"""Programs that start at the same moment on one GPU, with real TensorFlow: none over-commits.
 
-On the simulated card, whose driver refuses memory that is not there.
+On the simulated GPU, whose driver refuses memory that is not there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def begin(start: Start, tmp_path: Path) -> Begin:
 
 @pytest.fixture
 def card() -> Iterator[Card]:
-    """The story's card."""
+    """The story's GPU."""
     with simulated_card(CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)) as made:
         yield made
 
@@ -85,7 +85,7 @@ def mib(answer: dict[str, Any]) -> int:
 
 
 def test_of_two_dedicated_ones_the_second_is_refused(card: Card, begin: Begin) -> None:
-    """One has the card to itself, and the other learns who."""
+    """One has the GPU to itself, and the other learns who."""
     programs = begin(card, "extends: dedicated\n", 2)
     answers = bound_at_once(programs)
     winners = [each for each in answers if "limits" in each]
@@ -98,7 +98,7 @@ def test_of_two_dedicated_ones_the_second_is_refused(card: Card, begin: Begin) -
 
 
 def test_of_two_dedicated_ones_the_second_waits(card: Card, begin: Begin) -> None:
-    """It waits in line, says who is before it, and has the whole card once the first ends."""
+    """It waits in the queue, says who is before it, and has the whole GPU once the first ends."""
     programs = begin(card, "extends: dedicated\nmemory: {on_shortage: {wait: forever}}\n", 2)
     for program in programs:
         program.write_line()
@@ -117,7 +117,7 @@ def test_of_two_dedicated_ones_the_second_waits(card: Card, begin: Begin) -> Non
 
 
 def test_the_second_gets_what_is_left(card: Card, begin: Begin) -> None:
-    """Where the profile is content with it: both limits fit the card, and both take them whole."""
+    """Where the profile is content with it: both limits fit the GPU, and both take them whole."""
     programs = begin(card, "memory: {memory_limit: 6GiB, at_least: 1GiB, context: 512MiB}\n", 2)
     answers = bound_at_once(programs)
     assert sorted(map(mib, answers)) == [FREE - (6144 + 512) - 512, 6144]
@@ -175,7 +175,7 @@ def test_who_has_hidden_the_gpus_leases_none(rules: str, card: Card, begin: Begi
 
 
 def test_a_session_of_who_has_hidden_the_gpus_leases(card: Card, begin: Begin) -> None:
-    """It sees them all the same."""
+    """It sees them anyway."""
     rules = "memory: {memory_limit: 2GiB, context: 512MiB}\n"
     (hidden,) = begin(card, rules, 1, "lists", "hides", "session")
     hidden.write_line()
@@ -225,7 +225,7 @@ def test_two_half_cards_share_whatever_the_driver_says_of_processes(
     processes: str, begin: Begin, tmp_path: Path
 ) -> None:
     """README's story natively, under WSL2, in a container and in a vGPU guest: two run, a third
-    is refused, and when the first has ended there is room for one again, beside the second."""
+    is refused, and when the first has ended there is room for one again, next to the second."""
     spec = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, processes=processes)
     with simulated_card(spec) as card:
         programs = begin(card, "extends: half-card\n", 2)

@@ -139,7 +139,7 @@ def test_a_parents_memory_is_not_its_childs(family: tuple[int, int]) -> None:
 
 
 def test_the_readers_memory_is_not_of_its_parents_lease(family: tuple[int, int]) -> None:
-    """Nor is its children's: the parent may still take all of its lease beside them."""
+    """Nor is its children's: the parent may still take all of its lease next to them."""
     child, grandchild = family
     listed = (uses(child, 200), uses(grandchild, 3000))
     for reader in (HERE._replace(pid=child), HERE._replace(pid=grandchild)):
@@ -227,7 +227,7 @@ def test_nothing_leased_leaves_the_inventory_alone() -> None:
 
 
 def test_each_card_has_its_own_leases() -> None:
-    """By UUID; a card that the driver gives none, or that is not here, has none."""
+    """By UUID; a GPU that the driver gives none, or that is not here, has none."""
     second = GPU._replace(index=1, uuid="GPU-1")
     nameless = GPU._replace(index=2, uuid=None)
     found = {
@@ -308,7 +308,7 @@ def test_use_that_the_driver_does_not_attribute(
     processes: tuple[GpuProcess, ...] | None,
     tmp_path: Path,
 ) -> None:
-    """It is what the card's use has grown by since the latest grant, whether the driver lists no
+    """It is what the GPU's use has grown by since the latest grant, whether the driver lists no
     process or one with a pid of another namespace; and it is marked as an estimate."""
     folder = tmp_path / UUID
     folder.mkdir()
@@ -320,7 +320,7 @@ def test_use_that_the_driver_does_not_attribute(
 
 
 def test_what_others_use_is_noted_with_a_lease() -> None:
-    """The card's use without that of the holders, and never less than nothing."""
+    """The GPU's use without that of the holders, and never less than nothing."""
     leases = (CardLease(1, 1000 * MIB, 600 * MIB), CardLease(2, 1000 * MIB, None))
     cards = [
         GPU._replace(used_bytes=1000 * MIB, leases=leases),
@@ -405,7 +405,7 @@ def test_a_ledger_that_cannot_be_had_is_of_interest_where_there_is_a_card(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A line for who debugs; without a card there is nothing to lease, and nothing is said."""
+    """A line for who debugs; without a GPU there is nothing to lease, and nothing is said."""
     monkeypatch.setenv("GPUCONF_LEASES", str(tmp_path / "file"))
     monkeypatch.setenv("GPUCONF_LOG", "debug")
     (tmp_path / "file").touch()

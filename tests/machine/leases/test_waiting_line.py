@@ -1,4 +1,4 @@
-"""Waiting in line for a lease: first come, first served, and nobody who has left is waited for."""
+"""The queue for a lease: first come, first served, and nobody who has left is waited for."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ with child(act) as a:
 
 @pytest.mark.parametrize("holds", [False, True])
 def test_a_ledger_that_was_removed_meanwhile(holds: bool, tmp_path: Path, nvml: Nvml) -> None:
-    """Who waits in it, or has leased something there, goes on in a new one."""
+    """Who waits in it, or has leased something there, continues in a new one."""
     program = f"""
 import shutil
 HOLDS = {holds}

@@ -1,4 +1,4 @@
-"""One of several programs that start together: at each line it goes on, to bind, to take, to end.
+"""One of several programs that start together: at each line it continues, to bind, to take, to end.
 
 It prints a line of JSON when TensorFlow is imported, one when it has its limit, and one when it has
 taken nine tenths of it.  With the word ``lists`` it lists the GPUs first; with ``hides`` or

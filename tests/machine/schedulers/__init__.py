@@ -1,1 +1,1 @@
-"""A scheduler's share becomes a limit: real Ray on the simulated card, and Slurm's environments."""
+"""A scheduler's share becomes a limit: real Ray on the simulated GPU, and Slurm's environments."""

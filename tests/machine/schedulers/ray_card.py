@@ -1,6 +1,6 @@
-"""Drivers of a Ray of their own, on simulated cards of 8 GiB whose desktop holds 1 GiB.
+"""Drivers of a Ray of their own, on simulated GPUs of 8 GiB whose desktop holds 1 GiB.
 
-The profile keeps 512 MiB of a card free, and a context counts 640 MiB.
+The profile keeps 512 MiB of a GPU free, and a context counts 640 MiB.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Programs for a driver of Ray on a simulated card of 8 GiB, whose desktop holds 1 GiB.
+"""Programs for a driver of Ray on a simulated GPU of 8 GiB, whose desktop holds 1 GiB.
 
-Each prints its answers as one line of JSON.  The profile keeps 512 MiB of the card free, and a
+Each prints its answers as one line of JSON.  The profile keeps 512 MiB of the GPU free, and a
 context counts 640 MiB: 0.4 × (8192 - 1024 - 512) - 640 = 2022 MiB.
 """
 
@@ -141,7 +141,7 @@ print(json.dumps(found))
 """
 )
 
-# A program outside Ray between two actors; the driver asks for every lease in the ledger.
+# A program outside Ray between two actors; the driver requests every lease in the ledger.
 OUTSIDER = (
     START
     + """

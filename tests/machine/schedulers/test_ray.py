@@ -1,4 +1,4 @@
-"""Real Ray, real TensorFlow, the simulated card: Ray's fractions hold, and reuse is noticed."""
+"""Real Ray, real TensorFlow, the simulated GPU: Ray's fractions hold, and reuse is noticed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow(seconds=60)  # starts Ray, and TensorFlow in each 
 
 
 def ray_driver(folder: Path, program: str, *, cards: int = 1, lease: bool = True) -> dict[str, Any]:
-    """What the program prints, run as the driver of a Ray of its own, on simulated cards."""
+    """What the program prints, run as the driver of a Ray of its own, on simulated GPUs."""
     done = run_driver(folder, ["-c", program], cards=cards, lease=lease)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert lines, done.stdout[-2000:] + done.stderr[-4000:]
@@ -24,7 +24,7 @@ def ray_driver(folder: Path, program: str, *, cards: int = 1, lease: bool = True
 
 
 def test_two_actors_are_capped_and_the_third_waits(tmp_path: Path) -> None:
-    """Each of 0.4 gets 2022 MiB and not a byte of its neighbour's; Ray queues the third."""
+    """Each of 0.4 gets 2022 MiB and not a byte of its neighbor's; Ray queues the third."""
     found = ray_driver(tmp_path, programs.ACTORS)
     assert found["two"] == [[2022], [2022]]
     assert found["too_much"] == ["ResourceExhaustedError"] * 2

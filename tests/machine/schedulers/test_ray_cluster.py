@@ -1,4 +1,4 @@
-"""The benchmark of a cluster in its smallest form: every share holds on cards of several nodes."""
+"""The benchmark of a cluster in its smallest form: every share holds on GPUs of several nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_two_nodes_and_four_actors(tmp_path: Path) -> None:
 
 
 def found(limits_mib: list[int], used_mib: int = 15000, stranger: int | None = None) -> Found:
-    """Four actors, two on each card of 16384 and 16640 MiB; a process more on the first card."""
+    """Four actors, two on each GPU of 16384 and 16640 MiB; a process more on the first GPU."""
     actors = [
         {"pid": 10 + n, "node": n // 2, "limits_mib": [limit], "is_filled": True}
         for n, limit in enumerate(limits_mib)
@@ -61,7 +61,7 @@ RIGHT = [6784, 6784, 6912, 6912]  # 0.5 × (16384 - 1024 - 512) - 640, and 128 M
             found([8000, *RIGHT[1:]]),
             {"actors with the limit of the formula", "processes above limit + context (NVML)"},
         ),
-        (found(RIGHT, used_mib=16000), {"cards whose sum leaves keep_free (NVML)"}),
+        (found(RIGHT, used_mib=16000), {"GPUs whose sum leaves keep_free (NVML)"}),
         (found(RIGHT, stranger=12), {"processes on a card, and no actor of its node"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""The examples of docs/examples/ray, unchanged, on the simulated card: each worker has its share.
+"""The examples of docs/examples/ray, unchanged, on the simulated GPU: each worker has its share.
 
 0.25 × (8192 - 1024 - 512) - 640 = 1024 MiB, and 0.4 of it 2022 MiB.
 """
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples" / "ray"
 _WORKER = re.compile(r"worker (\d+): .*?limit (\d+) MiB")
 _HOOK = 'runtime_env={"worker_process_setup_hook": "gpuconf.ray.setup"}'
-# Without it there is no limit to ask for, and trials that hold 200 MiB meet on the card.
+# Without it there is no limit to request, and trials that hold 200 MiB meet on the GPU.
 _ASKS = "(device,) = tf.config.get_logical_device_configuration(gpu)"
 _NEVER = "device = tf.config.LogicalDeviceConfiguration(0)"
 _BEGINS = "    x = np.random"
@@ -42,7 +42,7 @@ def test_every_trial_of_the_sweep_has_a_quarter(tmp_path: Path) -> None:
 
 
 def test_without_the_hook_trials_of_the_sweep_run_out_of_memory(tmp_path: Path) -> None:
-    """The same file less the hook: the first TensorFlow takes the card."""
+    """The same file less the hook: the first TensorFlow takes the GPU."""
     text = (EXAMPLES / "tune_sweep.py").read_text(encoding="utf-8")
     for old, new in ((_HOOK, ""), (_ASKS, _NEVER), (_BEGINS, _HOLDS + _BEGINS)):
         assert text.count(old) == 1
@@ -58,7 +58,7 @@ def test_without_the_hook_trials_of_the_sweep_run_out_of_memory(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("example", "framework", "words"),
     [
-        # Not tf_keras, which TensorflowTrainer asks for.
+        # Not tf_keras, which TensorflowTrainer requests.
         ("train_keras.py", None, "worker 0: Keras 3."),
         ("train_jax.py", "jax", "MiB on cuda:0"),
         ("train_torch.py", "torch", ""),
@@ -67,7 +67,7 @@ def test_without_the_hook_trials_of_the_sweep_run_out_of_memory(tmp_path: Path) 
 def test_each_worker_of_ray_train_has_its_share(
     tmp_path: Path, example: str, framework: str | None, words: str
 ) -> None:
-    """Two workers of 0.4 on one card."""
+    """Two workers of 0.4 on one GPU."""
     output = output_of(tmp_path, EXAMPLES / example, framework)
     assert dict(_WORKER.findall(output)) == {"0": "2022", "1": "2022"}
     assert words in output

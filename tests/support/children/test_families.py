@@ -33,7 +33,7 @@ Begin = Callable[[str], Program]
 
 @pytest.fixture
 def environ(nvml: Nvml, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A machine with a card and a stand-in TensorFlow; afterwards nothing is left of the test."""
+    """A machine with a GPU and a stand-in TensorFlow; afterwards nothing is left of the test."""
     write_package(tmp_path, {"standin/tensorflow/__init__.py": STANDIN, "hard.sh": HARD})
     more = {
         **nvml("desktop"),
@@ -130,9 +130,9 @@ def test_a_signal_that_others_swallow_ends_us_all_the_same(tmp_path: Path) -> No
     """C++ code makes another error of the exception, or none: the exit code is the signal's."""
     program = (
         "import os, signal\n"
-        "from gpuconf.support.children.family import ProcessFamily\n"
+        "from gpuconf.support.children.family import AdoptingFamily\n"
         "from gpuconf.support.children.signals import ended_in_order\n"
-        "for block in (ended_in_order, ProcessFamily):\n"
+        "for block in (ended_in_order, AdoptingFamily):\n"
         "    for is_another in (True, False):\n"
         "        try:\n"
         "            with block():\n"
@@ -141,7 +141,7 @@ def test_a_signal_that_others_swallow_ends_us_all_the_same(tmp_path: Path) -> No
         "                except SystemExit:\n"
         "                    if is_another:\n"
         "                        raise SystemError('a result with an exception set')\n"
-        "            print('went on')\n"
+        "            print('continued')\n"
         "        except SystemExit as stop:\n"
         "            print(stop.code)\n"
     )
@@ -152,15 +152,15 @@ def test_families_in_one_process_are_apart(tmp_path: Path) -> None:
     """The end of one within another, as in the demo, leaves the other's orphans alone."""
     program = (
         "import os, time\nfrom pathlib import Path\n"
-        "from gpuconf.support.children.family import ProcessFamily\n"
+        "from gpuconf.support.children.family import AdoptingFamily\n"
         "orphan = '(setsid sh -c \"echo \\\\$\\\\$ >NAME; exec sleep 600\" &) ; sleep 600'\n"
         "def alive(name): return Path('/proc', Path(name).read_text().strip(), 'cwd').exists()\n"
         "def start(family, name):\n"
         "    family.start(['sh', '-c', orphan.replace('NAME', name)], os.environ)\n"
         "    while not Path(name).exists() or not Path(name).read_text().strip():\n"
         "        time.sleep(0.02)\n"
-        "with ProcessFamily() as outer:\n"
-        "    with ProcessFamily() as inner:\n"
+        "with AdoptingFamily() as outer:\n"
+        "    with AdoptingFamily() as inner:\n"
         "        start(outer, 'outer')\n"
         "        start(inner, 'inner')\n"
         "    assert alive('outer') and not alive('inner')\n"

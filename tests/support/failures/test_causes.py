@@ -76,8 +76,7 @@ def test_a_long_run_survives_what_it_survives(form: str, last: int) -> None:
 
 SOFT = {
     "driver-mismatch": "Found cuDNN version 8600, but JAX was built against version 8907",
-    "compute-capability": "GPU card with sm_120 is not compatible with the current PyTorch "
-    "installation",
+    "compute-capability": "GPU with sm_120 is not compatible with the current PyTorch installation",
     "missing-libs": "Could not load library libcudnn_ops.so.9. Error: no such file",
 }
 

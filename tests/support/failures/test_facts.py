@@ -1,4 +1,4 @@
-"""What is read out of a log: tensors, dumps, tables, cards, versions, the user's own line."""
+"""What is read out of a log: tensors, dumps, tables, GPUs, versions, the user's own line."""
 
 from __future__ import annotations
 

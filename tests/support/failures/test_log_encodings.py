@@ -24,7 +24,7 @@ def _utf16(encoding: str, mark: bytes = b"") -> Callable[[bytes], bytes]:
 
 
 def _colored(log: bytes) -> bytes:
-    """Each word in a colour of its own, and a terminal's title, as IPython and tmux write."""
+    """Each word in a color of its own, and a terminal's title, as IPython and tmux write."""
     lines = (
         b"\x1b]0;train\x07"
         + b" ".join(b"\x1b[0;31m" + word + b"\x1b[0m" for word in line.split(b" "))
@@ -43,7 +43,7 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "Windows' line ends, twice": lambda log: log.replace(b"\n", b"\r\r\n"),
     "PowerShell": lambda log: log.decode().replace("\n", "\r\n").encode("utf-16"),
     "Latin-1": lambda log: log.decode().encode("latin-1", "replace") + OF_WINDOWS + b"\n",
-    "colours": _colored,
+    "colors": _colored,
     "without a last newline": lambda log: log.rstrip(b"\n"),
 }  # fmt: skip
 

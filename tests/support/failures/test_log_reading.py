@@ -254,7 +254,7 @@ def test_last_line_with_a_word(end: str) -> None:
 
 @pytest.mark.parametrize("log", [b"", b"\n", b"\r", b"\x1b[0m", b"\xef\xbb\xbf"])
 def test_nothing_is_read_from_nothing(log: bytes) -> None:
-    """Logs without a word."""
+    """Logs silently."""
     recorder = Recorder("alarm", parts=["a"])
     assert recorder.read(log).last == LogLine(0, "")
     assert recorder.seen == []

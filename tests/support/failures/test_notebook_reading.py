@@ -101,7 +101,7 @@ def test_odd_cells_are_passed_over() -> None:
 
 @pytest.mark.parametrize("indent", [None, 1], ids=["in one line", "pretty"])
 def test_notebook_that_breaks_off_is_read_as_text(indent: int | None) -> None:
-    """A notebook that was cut off by a full disk still tells its error, coloured as it is."""
+    """A notebook that was cut off by a full disk still tells its error, colored as it is."""
     whole = json.dumps(json.loads(notebook(STREAM, ERROR)), indent=indent).encode()
     cut = whole[: -len(whole) // 20]
     assert printed_by_cells(cut) is None
@@ -116,7 +116,7 @@ def test_large_notebook_is_read_as_text() -> None:
     assert explain_chunks([data]).cause == "oom-device-tensor"
 
 
-def test_colours_of_a_broken_notebook_hide_nothing() -> None:
+def test_colors_of_a_broken_notebook_hide_nothing() -> None:
     """Terminal codes that JSON has as ``\\u001b`` are taken out of words, too."""
     colored = (
         "\x1b[0;31mOOM when\x1b[0m \x1b[1mallocating\x1b[0m tensor with shape[8,8] and type float"
@@ -133,7 +133,7 @@ def test_lines_are_those_of_what_was_printed() -> None:
 
 
 def test_notebook_of_a_real_kernel() -> None:
-    """The notebook that a real kernel wrote on a simulated card."""
+    """The notebook that a real kernel wrote on a simulated GPU."""
     diagnosis = explain(NOTEBOOK.read_bytes())
     assert diagnosis.severity == "failure"
     assert diagnosis.is_about_memory

@@ -77,7 +77,7 @@ def test_who_knows_the_program_knows_more() -> None:
 
 
 def test_who_knows_the_card_knows_more() -> None:
-    """A simulated card has no cuDNN: its failure is no verdict there; a lack of memory is."""
+    """A simulated GPU has no cuDNN: its failure is no verdict there; a lack of memory is."""
     kinds = {
         text: failure_of({"type": "InternalError", "message": text}, "").kind
         for text in ("DNN library initialization failed.", "CUDNN_STATUS_ALLOC_FAILED")

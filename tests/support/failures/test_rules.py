@@ -73,7 +73,7 @@ def test_lines_of_rules() -> None:
 
 
 def test_healthy_lines_meet_nothing_bad() -> None:
-    """No error, no ladder, no fall back to the CPU; not a failure, alone or above a training."""
+    """No error, no ladder, no fall back to the CPU; not a failure, alone or above training."""
     epochs = "\n".join(f"Epoch {n}/9\n{n}/9 [====] - loss: 0.{n}" for n in range(1, 9))
     for lines in HEALTHY_LINES.values():
         for line in lines:

@@ -11,7 +11,7 @@ from tests.commands.doctor.shell_fixes import can_be_pasted
 
 (XID_CHECK,) = (check for check in CHECKS if check.id == "cards.xid")
 LINE = "NVRM: Xid (PCI:0000:01:00): {}, pid=4242, name=python3, the driver's own text"
-# NVIDIA's catalogue of Xids has RESTART_APP, IGNORE or a workflow for programs as the action for
+# NVIDIA's catalog of Xids has RESTART_APP, IGNORE or a workflow for programs as the action for
 # these, and blames "general user application faults" or the end of a program.
 OF_PROGRAMS = {13, 31, 43, 45, 69}
 # These it ascribes to the GPU, its memory, its links or its firmware.
@@ -31,7 +31,7 @@ def test_doctor_and_explain_say_the_same() -> None:
 
 
 def test_the_doctor_warns_of_failing_gpus_and_not_of_failing_programs() -> None:
-    """By NVIDIA's catalogue: 63 and 92 are the memory's, though programs may continue."""
+    """By NVIDIA's catalog: 63 and 92 are the memory's, though programs may continue."""
     found = {
         number: XID_CHECK.judge(system(xids=(Xid(number, None, LINE.format(number)),))).status
         for number in known_xids()

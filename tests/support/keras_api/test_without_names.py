@@ -27,12 +27,12 @@ def test_layers_are_those_that_models_name() -> None:
 
 
 def test_a_call_without_a_list_of_nodes() -> None:
-    """A model that notes no calls is called all the same."""
+    """A model that notes no calls is called anyway."""
     assert symbolic.called(lambda symbols: symbols + 1, 1) == 2
 
 
 def test_a_model_of_which_nothing_is_noted() -> None:
-    """Inputs, outputs and shape are unknown, not an error; the user is then asked for them."""
+    """Inputs, outputs and shape are unknown, not an error; the user is then requested them."""
     model = SimpleNamespace()
     assert symbolic.inputs_of(model) is None
     assert symbolic.outputs_of(model) is None

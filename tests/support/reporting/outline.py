@@ -1,4 +1,4 @@
-"""What stands in a piece of HTML or in a picture, and that nothing of HTML runs or loads."""
+"""What stands in a piece of HTML or in a plot, and that nothing of HTML runs or loads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Outline(HTMLParser):
 
 
 def texts_of(picture: Path) -> list[str]:
-    """The texts in an SVG; matplotlib writes each as a comment beside its glyphs."""
+    """The texts in an SVG; matplotlib writes each as a comment next to its glyphs."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     root = ElementTree.fromstring(picture.read_text(encoding="utf-8"), parser)
     assert root.tag.endswith("svg")

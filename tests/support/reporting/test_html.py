@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.support.reporting.html import (
-    COLOURS,
+    COLORS,
     Markup,
     folded,
     fragment,
@@ -70,20 +70,20 @@ def test_spans_keep_their_places() -> None:
 def test_every_class_has_a_rule() -> None:
     """A style without a rule would be shown as plain text, and nobody would notice."""
     sheet = stylesheet()
-    for name in (*COLOURS, "bold", "dim", "underline"):
+    for name in (*COLORS, "bold", "dim", "underline"):
         assert f".{name}" in sheet
     # Nothing outside is restyled: every rule begins with our own class.
     for selector in re.findall(r"^([^{\n]+)\{", sheet, re.MULTILINE):
         assert all(each.strip().startswith(".gpuconf") for each in selector.split(","))
 
 
-def _luminance(colour: tuple[float, float, float]) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+def _luminance(color: tuple[float, float, float]) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _rgb(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+def _rgb(color: str) -> tuple[float, float, float]:
+    red, green, blue = (int(color[place : place + 2], 16) / 255 for place in (1, 3, 5))
     return red, green, blue
 
 
@@ -97,13 +97,13 @@ def _contrast(one: tuple[float, float, float], other: tuple[float, float, float]
     [("#ffffff", "#212121"), ("#111111", "#e0e0e0"), ("#1e1e1e", "#cccccc")],
     ids=["light", "Jupyter's dark", "Visual Studio Code's dark"],
 )
-@pytest.mark.parametrize("name", COLOURS)
-def test_colours_are_legible(name: str, paper: str, ink: str) -> None:
+@pytest.mark.parametrize("name", COLORS)
+def test_colors_are_legible(name: str, paper: str, ink: str) -> None:
     """At least 4.5 to 1 on light and dark paper, mixed with the ink as the sheet says (WCAG AA)."""
-    found = re.search(rf"color-mix\(in srgb,{COLOURS[name]} (\d+)%,currentColor\)", stylesheet())
+    found = re.search(rf"color-mix\(in srgb,{COLORS[name]} (\d+)%,currentColor\)", stylesheet())
     assert found is not None
     share = int(found[1]) / 100
     mixed = [
-        share * a + (1 - share) * b for a, b in zip(_rgb(COLOURS[name]), _rgb(ink), strict=True)
+        share * a + (1 - share) * b for a, b in zip(_rgb(COLORS[name]), _rgb(ink), strict=True)
     ]
     assert _contrast((mixed[0], mixed[1], mixed[2]), _rgb(paper)) >= 4.5

@@ -1,4 +1,4 @@
-"""Bars of memory: every column of them is used, no part of a card that matters is invisible."""
+"""Bars of memory: every column of them is used, no part of a GPU that matters is invisible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.support.reporting.memory_bars import GLYPHS, BarLayout, BarRow, bar_lines
 
-PARTS = ("others", "yours", "leased", "free")
+PARTS = ("others", "yours", "unused", "free")
 sizes = st.tuples(*[st.integers(0, 80 * GIB)] * 4)
 
 
@@ -34,13 +34,13 @@ def test_a_part_of_a_hundredth_is_seen(parts_bytes: tuple[int, ...], columns: in
 
 
 def test_figures_add_up_and_below_stands_what_is_to_be_said() -> None:
-    """In whole MiB; a card whose memory is unknown has no bar."""
+    """In whole MiB; a GPU whose memory is unknown has no bar."""
     parts = (MIB // 2, MIB // 2, 3 * MIB, 4 * MIB)
     rows = [BarRow("0", "card", parts, ("drives the display",)), BarRow("1", "other", None)]
     head, first, remark, second, legend = bar_lines(rows, PARTS, PARTS, BarLayout(ascii=True))
-    assert head.text.split()[-5:] == ["TOTAL", "OTHERS", "YOURS", "LEASED", "FREE"]
+    assert head.text.split()[-5:] == ["TOTAL", "OTHERS", "YOURS", "UNUSED", "FREE"]
     assert first.text.split()[-5:] == ["8", "0", "1", "3", "4"]
     assert remark.text == "     drives the display"
     assert second.text == "1    other"
-    assert legend.text == "     # others  + yours  = leased  . free"
+    assert legend.text == "     # others  + yours  = unused  . free"
     assert list(bar_lines([], PARTS, PARTS, BarLayout())) == []

@@ -20,7 +20,7 @@ def test_an_axis_has_the_unit_of_sizes(size_bytes: int, unit: tuple[str, int]) -
 
 
 def test_long_names_lose_their_beginning() -> None:
-    """The end of a layer's name is what makes it differ from its neighbours."""
+    """The end of a layer's name is what makes it differ from its neighbors."""
     assert shortened("encoder/block_1/dense", 12) == "…ock_1/dense"
     assert shortened("dense", 5) == "dense"
 

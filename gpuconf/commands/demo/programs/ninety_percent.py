@@ -1,4 +1,4 @@
-"""A script of the TensorFlow 1 era that asks for 90 % of the card."""
+"""A script of the TensorFlow 1 era that requests 90 % of the GPU."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Whether the installed build can use this card: its CUDA libraries, kernels and Keras backend."""
+"""Whether the installed build can use this GPU: its CUDA libraries, kernels and Keras backend."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ def _least_cudnn(facts: Facts) -> str | None:
 
 
 def _compute_capability(facts: Facts) -> Finding:
-    """Compare the build's kernels with the cards.
+    """Compare the build's kernels with the GPUs.
 
-    Code for sm_XY runs on cards of major X with a minor of Y or more; the driver compiles PTX for
-    any newer card (CUDA C++ programming guide, "Compute capability").  In TensorFlow's list
+    Code for sm_XY runs on GPUs of major X with a minor of Y or more; the driver compiles PTX for
+    any newer GPU (CUDA C++ programming guide, "Compute capability").  In TensorFlow's list
     compute_XY means both (third_party/gpus/cuda_configure.bzl: --cuda-include-ptx=sm_XY with
     --cuda-gpu-arch=sm_XY).
     """
@@ -138,7 +138,7 @@ def _compute_capability(facts: Facts) -> Finding:
         return skip(_NO_CUDA_BUILD)
     known = [gpu for gpu in facts.inventory.gpus if gpu.compute_capability is not None]
     if not known:
-        return skip("no card reports its compute capability" if facts.has_gpu else NO_GPU)
+        return skip("no GPU reports its compute capability" if facts.has_gpu else NO_GPU)
     has = f"this TensorFlow has {', '.join(build.compute_capabilities)}"
     how = {gpu: _coverage(gpu.compute_capability or (0, 0), build.compute_capabilities)
            for gpu in known}  # fmt: skip
@@ -187,7 +187,7 @@ def _coverage(card: tuple[int, int], capabilities: tuple[str, ...]) -> str:
 
 
 def _build_for(gpu: Gpu, capabilities: tuple[str, ...]) -> str:
-    """A build that may have kernels for a card, if this one has none."""
+    """A build that may have kernels for a GPU, if this one has none."""
     digits = [text.partition("_")[2].rstrip("af") for text in capabilities]
     newest = max((int(each) for each in digits if each.isdigit()), default=0)
     major, minor = gpu.compute_capability or (0, 0)
@@ -197,7 +197,7 @@ def _build_for(gpu: Gpu, capabilities: tuple[str, ...]) -> str:
         return "export GPUCONF_PROFILE=cpu-only"
     return (
         "pip install 'tensorflow[and-cuda]<2.16'   "
-        "# the last builds for old cards; for Python 3.9 to 3.11"
+        "# the last builds for old GPUs; for Python 3.9 to 3.11"
     )
 
 
@@ -244,10 +244,10 @@ def _kept_on_the_cpu(facts: Facts) -> tuple[str | None, str]:
 CHECKS = (
     Check("packages.cuda_libraries", "the CUDA libraries TensorFlow opens are found and open",
           _cuda_libraries),
-    Check("packages.jax_libraries", "the CUDA libraries that JAX asks for are found",
+    Check("packages.jax_libraries", "the CUDA libraries that JAX requests are found",
           _jax_libraries),
     Check("packages.cudnn", "cuDNN is as new as the one TensorFlow was compiled with", _cudnn),
-    Check("packages.compute_capability", "TensorFlow has kernels for the cards",
+    Check("packages.compute_capability", "TensorFlow has kernels for the GPUs",
           _compute_capability),
     Check("packages.keras_backend", "the backend that Keras will use, and what set it",
           _keras_backend),

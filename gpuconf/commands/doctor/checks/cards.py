@@ -1,4 +1,4 @@
-"""The cards: whether they respond, free memory, displays and MIG."""
+"""The GPUs: whether they respond, free memory, displays and MIG."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuconf.machine.cards.health import CardHealth
 
 
 def named(gpu: Gpu) -> str:
-    """A card's name for people."""
+    """A GPU's name for people."""
     return f"GPU {gpu.index} ({gpu.name})" if gpu.name else f"GPU {gpu.index}"
 
 
@@ -47,10 +47,10 @@ def _reachable(facts: Facts) -> Finding:
 
 
 def _memory(facts: Facts) -> Finding:
-    """A single full card is normal; no free memory on any card is not."""
+    """A single full GPU is normal; no free memory on any GPU is not."""
     known = [gpu for gpu in _devices(facts) if gpu.total_bytes and gpu.free_bytes is not None]
     if not known:
-        return skip("no card reports its memory" if facts.has_gpu else NO_GPU)
+        return skip("no GPU reports its memory" if facts.has_gpu else NO_GPU)
     lines = [
         f"{named(gpu)}: {sized(gpu.free_bytes or 0)} of {sized(gpu.total_bytes or 0)} free"
         for gpu in known
@@ -64,12 +64,12 @@ def _memory(facts: Facts) -> Finding:
             return warn(
                 f"{free}, too little for profile {facts.profile.name}",
                 *lines,
-                fix="gpuconf ps   # shows who holds the card; then: gpuconf doctor profile",
+                fix="gpuconf ps   # shows who uses the GPU; then: gpuconf doctor profile",
             )
         return ok(free, *lines)
     pids = [str(p.pid) for gpu in known for p in gpu.processes or () if p.kind == "compute"]
     return warn(
-        "less than a tenth of the memory is free on every card"
+        "less than a tenth of the memory is free on every GPU"
         if len(known) > 1
         else f"less than a tenth of the memory is free on {named(known[0])}",
         *lines,
@@ -81,7 +81,7 @@ def _memory(facts: Facts) -> Finding:
 
 
 def _devices(facts: Facts) -> Iterator[Gpu]:
-    """The cards, or the MIG instances of a card that is partitioned."""
+    """The GPUs, or the MIG instances of a GPU that is partitioned."""
     for gpu in facts.inventory.gpus:
         yield from gpu.mig_instances if gpu.mig_enabled else (gpu,)
 
@@ -91,7 +91,7 @@ def _display(facts: Facts) -> Finding:
         return skip(NO_GPU)
     active = [gpu for gpu in facts.inventory.gpus if gpu.display_active]
     if not active:
-        if any(gpu.display_active is None for gpu in facts.inventory.gpus):  # WSL2, a lost card
+        if any(gpu.display_active is None for gpu in facts.inventory.gpus):  # WSL2, a lost GPU
             return skip("unknown: the driver does not say whether a GPU drives the display")
         return ok("no GPU drives a display")
     profile = facts.profile
@@ -110,7 +110,7 @@ def _display(facts: Facts) -> Finding:
 def _mig(facts: Facts) -> Finding:
     cut = [gpu for gpu in facts.inventory.gpus if gpu.mig_enabled]
     if not cut:
-        return skip("MIG is off, or not in these cards" if facts.has_gpu else NO_GPU)
+        return skip("MIG is off, or these GPUs do not support it" if facts.has_gpu else NO_GPU)
     empty = [gpu for gpu in cut if not gpu.mig_instances]
     if empty:
         first = empty[0].index
@@ -119,16 +119,16 @@ def _mig(facts: Facts) -> Finding:
             "CUDA does not show it",
             f"to make an instance: `sudo nvidia-smi mig -i {first} -lgip` lists the sizes, and "
             f"`sudo nvidia-smi mig -i {first} -cgi ID -C` makes one of them",
-            fix=f"sudo nvidia-smi -i {first} -mig 0   # switches MIG off: the card is whole again",
+            fix=f"sudo nvidia-smi -i {first} -mig 0   # switches MIG off: the GPU is whole again",
         )
     count = sum(len(gpu.mig_instances) for gpu in cut)
     parts = f"{count} instance{'' if count == 1 else 's'}"
-    return ok(f"MIG: {parts} on {len(cut)} card{'' if len(cut) == 1 else 's'}")
+    return ok(f"MIG: {parts} on {len(cut)} GPU{'' if len(cut) == 1 else 's'}")
 
 
 CHECKS = (
-    Check("cards.reachable", "every card answers", _reachable),
-    Check("cards.memory", "a card has memory left", _memory),
-    Check("cards.display", "memory is kept for a display that a card drives", _display),
-    Check("cards.mig", "a card cut up by MIG has instances", _mig),
+    Check("cards.reachable", "every GPU answers", _reachable),
+    Check("cards.memory", "a GPU has memory left", _memory),
+    Check("cards.display", "memory is kept for a display that a GPU drives", _display),
+    Check("cards.mig", "a GPU with MIG enabled has instances", _mig),
 )

@@ -88,7 +88,7 @@ def _does_not_answer(facts: Facts, problem: str) -> Finding:
         detail = (_NOUVEAU,) if facts.system.nouveau else ()
         loads = "sudo modprobe nvidia && nvidia-smi"
         fix = loads if facts.inventory.problem_code == "not_loaded" else _install(facts)
-        return fail("a GPU is here, but no NVIDIA driver is loaded", *seen, *detail, fix=fix)
+        return fail("a GPU is installed, but no NVIDIA driver is loaded", *seen, *detail, fix=fix)
     if cause == "no_library":
         return fail(
             "the kernel module is loaded, but its library libnvidia-ml.so.1 cannot be opened",
@@ -108,7 +108,7 @@ def _install(facts: Facts) -> str:
 
 def _what_tells_of_a_gpu(facts: Facts) -> list[str]:
     system = facts.system
-    found = [f"NVIDIA card on the PCI bus: {address}" for address in system.pci_cards or ()]
+    found = [f"NVIDIA GPU on the PCI bus: {address}" for address in system.pci_cards or ()]
     if system.module_version:
         found.append(f"kernel module {system.module_version} is loaded")
     return found
@@ -155,7 +155,7 @@ def _devices(facts: Facts) -> Finding:
     if "/dev/nvidia-uvm" not in names_there and not facts.system.has_modprobe:
         return warn(
             "/dev/nvidia-uvm is missing, which CUDA cannot start without",
-            "nvidia-modprobe, which makes it at the first use, is not installed",
+            "nvidia-modprobe, which creates it at the first use, is not installed",
             *listed,
             fix=_MAKE_UVM,
         )
@@ -196,14 +196,14 @@ def _wsl(facts: Facts) -> Finding:
             "a program that needs more memory than the GPU has gets slow host memory instead",
         )
     if not system.has_wsl_library:
-        return skip("WSL, and Windows brings no NVIDIA driver into it")
+        return skip("WSL without Windows' NVIDIA driver")
     if not system.has_dxg:
         return fail(
-            "Windows' NVIDIA driver is here, but /dev/dxg is missing: WSL 1, or an old kernel",
+            "Windows' NVIDIA driver is installed, but /dev/dxg is missing: WSL 1, or an old kernel",
             fix="wsl.exe --update && wsl.exe --shutdown",
         )
     return fail(
-        "Windows' NVIDIA driver is here, but does not answer",
+        "Windows' NVIDIA driver is installed, but does not respond",
         facts.inventory.problem or "it lists no GPU",
         "no Linux driver may be installed inside WSL: it hides Windows' own",
         fix="export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
@@ -236,17 +236,17 @@ def _cuda(facts: Facts) -> Finding:
         return fail(
             f"driver {facts.inventory.driver_version} serves CUDA up to {serves[0]}.{serves[1]}, "
             f"but {builds}",
-            f"needed is driver {_OLDEST_DRIVER.get(max(majors), 'of that CUDA')} or newer",
+            f"the required driver is {_OLDEST_DRIVER.get(max(majors), 'of that CUDA')} or newer",
             fix=_install(facts),
         )
     return ok(f"the driver serves CUDA up to {serves[0]}.{serves[1]}; {builds}")
 
 
 CHECKS = (
-    Check("driver.present", "a driver is there, and NVML answers", _present),
+    Check("driver.present", "a driver is installed, and NVML responds", _present),
     Check("driver.module", "the kernel module and the user library are one version", _module),
-    Check("driver.devices", "the files /dev/nvidia* are there and open to this user", _devices),
-    Check("driver.container", "a container was given the GPUs of its host", _container),
-    Check("driver.wsl", "under WSL2, Windows' driver reaches programs", _wsl),
+    Check("driver.devices", "this user can open the files /dev/nvidia*", _devices),
+    Check("driver.container", "a container has access to its host's GPUs", _container),
+    Check("driver.wsl", "under WSL2, programs can use Windows' driver", _wsl),
     Check("driver.cuda", "the driver is new enough for the frameworks' CUDA", _cuda),
 )

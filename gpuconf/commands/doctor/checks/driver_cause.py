@@ -80,7 +80,7 @@ def _is_incomplete_container(facts: Facts) -> bool:
 def _without_driver(facts: Facts) -> Cause:
     system, code = facts.system, facts.inventory.problem_code
     if code == "not_loaded":
-        # A driver without a card is normal in images built for other machines.
+        # A driver without a GPU is normal in images built for other machines.
         return "none" if system.pci_cards == () else "no_driver"
     if system.module_version:
         return "no_library" if code == "no_library" else "other"

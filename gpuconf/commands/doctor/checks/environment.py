@@ -12,7 +12,7 @@ from gpuconf.commands.doctor.facts import Facts
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards.inventory import SCHEDULERS
-from gpuconf.machine.schedulers.assigned import SLURM_VARIABLES
+from gpuconf.machine.schedulers.on_slurm import SLURM_VARIABLES
 from gpuconf.planner.visibility import see
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -68,7 +68,7 @@ def _device_order(facts: Facts) -> Finding:
     if len(kinds) < 2 or order == "PCI_BUS_ID":
         return ok("CUDA counts the GPUs as nvidia-smi does")
     if any(gpu.mig_enabled for gpu in gpus):
-        return skip("how CUDA counts MIG instances among cards is not documented")
+        return skip("how CUDA counts MIG instances among GPUs is not documented")
     listed = [f"nvidia-smi's GPU {gpu.index}: {gpu.name}" for gpu in gpus]
     return warn(
         "the GPUs are of several kinds, and CUDA counts the fastest first: its GPU 0 need not be "
@@ -92,7 +92,7 @@ def _disabled(facts: Facts) -> Finding:
 
 
 def _share(facts: Facts) -> Finding:
-    """The share of a card from Ray or Slurm, which by itself limits nothing."""
+    """The share of a GPU from Ray or Slurm, which by itself limits nothing."""
     assigned = facts.profile.assigned
     said = [f"{name}={facts.environ[name]}" for name in sorted(facts.environ) if _is_share(name)]
     if assigned is None:
@@ -123,7 +123,7 @@ def _is_share(variable: str) -> bool:
 
 CHECKS = (
     Check("environment.visible_devices", f"{_VISIBLE} shows what it names", _visible_devices),
-    Check("environment.device_order", "CUDA counts cards as nvidia-smi does", _device_order),
+    Check("environment.device_order", "CUDA counts GPUs as nvidia-smi does", _device_order),
     Check("environment.share", "a scheduler's share of a GPU can be a limit", _share),
     Check("environment.policy", "a policy limits what each user may use", _policy),
     Check("environment.disabled", "gpuconf is not switched off", _disabled),

@@ -1,4 +1,4 @@
-"""Signs of a failing card, and the compute mode that blocks programs."""
+"""Signs of a failing GPU, and the compute mode that blocks programs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _ecc(facts: Facts) -> Finding:
     if failing:
         return fail(
             f"{', '.join(map(named, failing))}: a bad row of memory can no longer be replaced",
-            "results may be wrong; the maker replaces such a card",
+            "results may be wrong; the maker replaces such a GPU",
             fix=f"nvidia-smi -q -d ECC,ROW_REMAPPER -i {failing[0].index}",
         )
     due = [gpu for gpu, health in found if health.remap_pending or health.retirement_pending]
     wanted = [gpu for gpu, health in found if health.recovery in ("reset", "drain", "reboot")]
     if due or wanted:
         first = (due or wanted)[0]
-        # A card that drives a display is in use and cannot be reset (nvidia-smi(1)).
+        # A GPU that drives a display is in use and cannot be reset (nvidia-smi(1)).
         whole = any(health.recovery == "reboot" for _, health in found) or first.display_active
         return warn(
             f"{', '.join(map(named, due or wanted))} must be reset to exclude bad memory",
@@ -44,7 +44,7 @@ def _ecc(facts: Facts) -> Finding:
             fix=f"nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER -i {bad[0][0].index}",
         )
     if all(health.ecc_enabled is None for _, health in found):
-        return skip("these cards have no ECC, or do not report it")
+        return skip("these GPUs have no ECC, or do not report it")
     return ok("no memory errors are reported")
 
 
@@ -102,7 +102,7 @@ def _compute_mode(facts: Facts) -> Finding:
         )
     if not any(modes.values()):
         return skip("the compute mode is not reported")
-    return ok("every card takes several programs at once")
+    return ok("every GPU accepts several programs at the same time")
 
 
 def _first(modes: dict[Gpu, str | None], wanted: Callable[[str | None], bool]) -> Gpu | None:
@@ -110,7 +110,7 @@ def _first(modes: dict[Gpu, str | None], wanted: Callable[[str | None], bool]) -
 
 
 CHECKS = (
-    Check("cards.ecc", "no failing memory, no reset that is due", _ecc),
-    Check("cards.xid", "the driver has logged no trouble since the start", _xid),
-    Check("cards.compute_mode", "programs may share a card", _compute_mode),
+    Check("cards.ecc", "no failing memory, and no pending reset", _ecc),
+    Check("cards.xid", "the driver has logged no errors since the start", _xid),
+    Check("cards.compute_mode", "programs may share a GPU", _compute_mode),
 )

@@ -29,8 +29,9 @@ def _memory(facts: Facts) -> Finding:
         return skip("the size of the host's memory is unknown")
     if available < _LEAST_HOST_BYTES:
         return warn(
-            f"only {sized(available)} of host memory are available: the kernel may kill a training",
-            "loading CUDA's libraries alone takes some 2 GiB",
+            f"only {sized(available)} of host memory are available: "
+            "the kernel may kill a training run",
+            "loading CUDA's libraries alone takes about 2 GiB",
             fix="ps -eo pid,user,rss,comm --sort=-rss | head",
         )
     return ok(f"{sized(available)} of host memory are available")
@@ -58,6 +59,6 @@ def _shared_memory(facts: Facts) -> Finding:
 
 
 CHECKS = (
-    Check("host.memory", "the host has memory for a training", _memory),
+    Check("host.memory", "the host has memory for a training run", _memory),
     Check("host.shared_memory", "/dev/shm has room for workers and NCCL", _shared_memory),
 )

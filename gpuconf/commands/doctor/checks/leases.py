@@ -84,7 +84,7 @@ def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
 def _chosen(ledger: LedgerFacts) -> str:
     if not ledger.is_there:
         return f"{ledger.path} is made when the first program leases memory"
-    line = f", and {ledger.waiting} in line" if ledger.waiting else ""
+    line = f", and {ledger.waiting} waiting" if ledger.waiting else ""
     plural = "" if ledger.granted == 1 else "s"
     return f"{ledger.path} is the ledger, with {ledger.granted} lease{plural}{line}"
 
@@ -122,7 +122,7 @@ def _way_to_write(ledger: LedgerFacts) -> str:
 
 def _mode(ledger: LedgerFacts, _: Facts) -> Finding:
     if not ledger.is_there:
-        return skip("no program has leased memory yet" if ledger.path else "there is no ledger")
+        return skip("no program has reserved memory yet" if ledger.path else "there is no ledger")
     path = shlex.quote(ledger.path or "")
     if ledger.problem is not None:
         return warn(
@@ -134,7 +134,7 @@ def _mode(ledger: LedgerFacts, _: Facts) -> Finding:
         paths = " ".join(shlex.quote(each.path) for each in ledger.card_faults)
         return warn(
             "; ".join(each.sentence for each in ledger.card_faults[:_MOST_SHOWN]),
-            "on such a card nothing is leased, or not by everybody",
+            "on such a GPU nothing is leased, or not by everybody",
             fix=f"ls -ld {paths}   # then: sudo rm -r what is not a folder"
             if "no_folder" in codes
             else _OPEN.format(paths),
@@ -146,7 +146,7 @@ def _mode(ledger: LedgerFacts, _: Facts) -> Finding:
         )
     if not ledger.is_open:
         return ok(f"{ledger.path} is {ledger.mode}: the programs of one user share it")
-    return ok(f"{ledger.path} is {ledger.mode}, and the folders of cards are open too")
+    return ok(f"{ledger.path} is {ledger.mode}, and the folders of GPUs are open too")
 
 
 def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:

@@ -35,30 +35,30 @@ def _leftover(facts: Facts) -> Finding:
         pids = list(dict.fromkeys(each.process.pid for each in idle))
         return warn(
             "; ".join(dict.fromkeys(map(_sentence, idle))),
-            "its memory comes back when it ends, or `fg` and `kill -CONT` let it go on",
+            "its memory comes back when it ends, or `fg` and `kill -CONT` let it continue",
             fix=_how_to_end(idle, pids),
         )
     strays = [(gpu, stray) for gpu in facts.inventory.gpus if (stray := _unexplained(facts, gpu))]
     if strays:
         listed = "; ".join(f"GPU {gpu.index}: {sized(stray)}" for gpu, stray in strays)
         return warn(
-            f"memory that no process on the driver's list holds: {listed}",
+            f"memory in use by no process on the driver's list: {listed}",
             "a process that is ending, one of another container, or one whose main thread is dead",
             "fuser is in the package psmisc",
             fix="sudo fuser -v /dev/nvidia*   # then: kill PID",
         )
     known = any(gpu.processes is not None for gpu in facts.inventory.gpus)
     if not known:
-        return skip("the driver does not report who holds memory")
-    return ok("every process that holds memory is running")
+        return skip("the driver does not report who uses memory")
+    return ok("every process that uses memory is running")
 
 
 def _idle(facts: Facts) -> Iterator[_Idle]:
     for gpu in facts.inventory.gpus:
         for device in (gpu, *gpu.mig_instances):
-            for holder in holders_of(device, facts.processes) or ():
-                if holder.process is not None and holder.process.state in _STATES:
-                    yield _Idle(gpu, holder.process, holder.used_bytes)
+            for listed, process in holders_of(device, facts.processes) or ():
+                if process.state in _STATES:
+                    yield _Idle(gpu, process, listed.used_bytes)
 
 
 def _sentence(idle: _Idle) -> str:
@@ -96,4 +96,4 @@ def _unexplained(facts: Facts, gpu: Gpu) -> int | None:
     return stray if stray >= _UNEXPLAINED_BYTES else None
 
 
-CHECKS = (Check("cards.leftover", "only running processes hold memory", _leftover),)
+CHECKS = (Check("cards.leftover", "only running processes use memory", _leftover),)

@@ -1,4 +1,4 @@
-"""The installed packages: whether they are compatible with each other and with the card."""
+"""The installed packages: whether they are compatible with each other and with the GPU."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _frameworks(facts: Facts) -> Finding:
     fix = f"gpuconf doctor --python {shlex.quote(other or '/path/to/python')}"
     return warn(
         f"no TensorFlow, Keras, PyTorch or JAX in {python}",
-        "only the packages of this Python were looked at",
+        "only the packages of this Python were checked",
         fix=f"{fix}   # or another Python: the one that trains",
     )
 
@@ -129,7 +129,7 @@ def _requirements(facts: Facts) -> Finding:
     if not any(package.requires for package in facts.packages.installed.values()):
         return skip("no framework is installed")
     if not broken:
-        return ok("the frameworks' versions fit each other")
+        return ok("the frameworks' versions are compatible")
     lines = []
     fatal = None
     for name, wish in broken:
@@ -158,8 +158,8 @@ def _broken(packages: Packages) -> Iterator[tuple[str, Requirement]]:
 
 def _conflict(packages: Packages, name: str, wish: Requirement) -> str:
     return (
-        f"{name} {packages.version(name)} wants {wish.name}{wish.clauses}, "
-        f"and {packages.version(wish.name)} is installed"
+        f"{name} {packages.version(name)} requires {wish.name}{wish.clauses}, "
+        f"but {packages.version(wish.name)} is installed"
     )
 
 
@@ -193,8 +193,8 @@ def _cuda_packages(facts: Facts) -> Finding:
             if not wish.allows(version) and not _is_newer(version, wish.least):
                 broken.append((package.name, wish))
     if not broken:
-        return ok("NVIDIA's pip packages are those that the frameworks ask for")
-    apart = "frameworks that want different ones each need an environment of their own"
+        return ok("NVIDIA's pip packages are those that the frameworks request")
+    apart = "frameworks that require different ones each need a separate environment"
     lines = [_conflict(packages, name, wish) for name, wish in broken]
     fixes = " ".join(dict.fromkeys(_to_install(packages, name, wish) for name, wish in broken))
     return warn(lines[0], *lines[1:], apart, fix=f"pip install {fixes}")
@@ -234,8 +234,8 @@ def _jax(facts: Facts) -> Finding:
         found = packages.version(client)
         if release(version) != release(jaxlib):
             return fail(
-                f"{name} {version} does not fit jaxlib {jaxlib}: JAX passes over it, and uses the "
-                "CPU",
+                f"{name} {version} is not compatible with jaxlib {jaxlib}: "
+                "JAX ignores it, and uses the CPU",
                 fix=f"pip install '{name}=={jaxlib}' '{client}=={jaxlib}'",
             )
         if found is None or release(found) != release(version):
@@ -313,11 +313,13 @@ def _nvml_binding(facts: Facts) -> Finding:
 
 
 CHECKS = (
-    Check("packages.frameworks", "the Python that is looked at has a framework", _frameworks),
+    Check("packages.frameworks", "the checked Python has a framework", _frameworks),
     Check("packages.tensorflow", "the installed TensorFlow is built for the GPU", _tensorflow),
-    Check("packages.tensorflow_copies", "there is one TensorFlow, and a living one", _copies),
-    Check("packages.requirements", "the frameworks' versions go together", _requirements),
-    Check("packages.cuda_packages", "NVIDIA's pip packages suit the frameworks", _cuda_packages),
+    Check(
+        "packages.tensorflow_copies", "only one TensorFlow is installed, a maintained one", _copies
+    ),
+    Check("packages.requirements", "the frameworks' versions are compatible", _requirements),
+    Check("packages.cuda_packages", "NVIDIA's pip packages match the frameworks", _cuda_packages),
     Check("packages.jax", "JAX and its CUDA plugin are one version", _jax),
     Check("packages.torch", "the installed torch is built for the GPU", _torch),
     Check("packages.nvml_binding", "the module pynvml is NVIDIA's own", _nvml_binding),

@@ -54,7 +54,7 @@ def _plan(facts: Facts) -> Finding:
             return warn(
                 f"programs have to wait with this profile right now: {lines[0]}",
                 *[line.strip() for line in lines[1:]],
-                fix="gpuconf ps   # shows who holds the card, and who waits",
+                fix="gpuconf ps   # shows who uses the GPU, and who waits",
             )
         fix = f"gpuconf plan {shlex.quote(profile.wanted)}"
         if isinstance(error, ShortageError):
@@ -98,7 +98,7 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
             )
         return ok(f"under profile {name} programs run on the CPU", *plan.notes)
     if not plan.gpus:
-        return skip(f"profile {name}: no card reports its memory", *plan.notes)
+        return skip(f"profile {name}: no GPU reports its memory", *plan.notes)
     shares = [
         f"GPU {gpu.gpu.index} {'no limit' if gpu.limit_bytes is None else sized(gpu.limit_bytes)}"
         for gpu in plan.gpus
@@ -106,13 +106,13 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
     sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.sums]
     if facts.system.is_wsl and any(gpu.limit_bytes is None for gpu in plan.gpus):
         return warn(
-            f"a program may take: {', '.join(shares)}; under WSL2 running out is not an error",
+            f"a program may use: {', '.join(shares)}; under WSL2 running out is not an error",
             "a program that needs more memory than the GPU has gets slow host memory instead",
             *sums,
             *plan.notes,
             fix="export GPUCONF_PROFILE=shared-desktop",
         )
-    return ok(f"a program may take: {', '.join(shares)}", *sums, *plan.notes)
+    return ok(f"a program may use: {', '.join(shares)}", *sums, *plan.notes)
 
 
 def _environment(facts: Facts) -> Finding:
@@ -121,10 +121,10 @@ def _environment(facts: Facts) -> Finding:
         return skip("there is no plan that variables could undo")
     undone = [setting for setting in profile.settings if setting.why_not is not None]
     if not undone:
-        return ok(f"no variable of yours undoes what profile {profile.name} asks for")
+        return ok(f"no environment variable undoes what profile {profile.name} requests")
     variables = dict.fromkeys(each.variable for each in undone if each.variable is not None)
     return warn(
-        f"variables of yours undo what profile {profile.name} asks for: "
+        f"environment variables undo what profile {profile.name} requests: "
         f"{', '.join(variables or [setting.name for setting in undone])}",
         *map(str, undone),
         fix=f"unset {' '.join(variables)}"
@@ -134,7 +134,7 @@ def _environment(facts: Facts) -> Finding:
 
 
 CHECKS = (
-    Check("profile.choice", "the profile that applies, and why, is sound", _choice),
-    Check("profile.plan", "the profile can be carried out on this machine now", _plan),
-    Check("profile.environment", "no variable undoes what the profile asks for", _environment),
+    Check("profile.choice", "the profile that applies is valid", _choice),
+    Check("profile.plan", "a program can start with the profile now", _plan),
+    Check("profile.environment", "no environment variable undoes the profile", _environment),
 )

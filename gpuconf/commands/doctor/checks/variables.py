@@ -71,6 +71,21 @@ def _jax_fraction(facts: Facts, given: Mapping[str, str]) -> Finding | None:
     return None
 
 
+def _allocator(facts: Facts, given: Mapping[str, str]) -> Finding | None:
+    """Allocators that the installed jaxlib lacks: 0.4.38 has no `vmm`, for example."""
+    name = "XLA_PYTHON_CLIENT_ALLOCATOR"
+    value, build = given.get(name, ""), facts.packages.jax
+    known = build.allocators if build else ()
+    if not value or not known or value.lower() in known:
+        return None
+    return fail(
+        f"{name}={value} is not an allocator of jaxlib {facts.packages.version('jaxlib')}: JAX "
+        "uses the CPU, and only its log has the ValueError",
+        f"its allocators are {', '.join(known)}",
+        fix=f"unset {name}",
+    )
+
+
 def _torch(facts: Facts, given: Mapping[str, str]) -> Finding | None:
     """Two variables for the same options, of which a release reads one."""
     if facts.packages.version("torch") is None:
@@ -80,8 +95,8 @@ def _torch(facts: Facts, given: Mapping[str, str]) -> Finding | None:
         return None
     bad = [name for name, value in options.items() if any(variables.bad_values(name, value))]
     return warn(
-        f"{' and '.join(options)} are both set and differ: which one torch takes depends on its "
-        "release",
+        f"{' and '.join(options)} are both set and differ: which one torch uses depends on its "
+        "version",
         fix=f"unset {next(iter([*bad, *options]))}",
     )
 
@@ -107,28 +122,28 @@ def _jax_platforms(facts: Facts, given: Mapping[str, str]) -> Finding | None:
 
 
 def _legacy_keras(facts: Facts, given: Mapping[str, str]) -> Finding | None:
-    """What it asks for must be installed."""
+    """What it requests must be installed."""
     ((name, value),) = given.items()
     version = facts.packages.version(tensorflow_name(facts.packages) or "")
     if value in ("true", "True", "1") and version and not facts.packages.version("tf-keras"):
         return fail(
-            f"{name}={value} asks for tf_keras, which is not installed",
+            f"{name}={value} requests tf_keras, which is not installed",
             fix=f"pip install 'tf_keras~={'.'.join(version.split('.')[:2])}.0'",
         )
     return None
 
 
 CHECKS = (
-    Check("environment.growth", "TF_FORCE_GPU_ALLOW_GROWTH is a value TensorFlow reads",
+    Check("environment.growth", "TF_FORCE_GPU_ALLOW_GROWTH has a value that TensorFlow reads",
           _judged("growth")),
     Check("environment.jax_platforms", "JAX_PLATFORMS allows the GPU, and its plugin is installed",
           _judged("jax_platforms", _jax_platforms)),
-    Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is understood and tf_keras there",
+    Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is valid, and tf_keras is installed",
           _judged("legacy_keras", _legacy_keras)),
-    Check("environment.jax_fraction", "JAX's memory fraction is set once, and is a share",
+    Check("environment.jax_fraction", "JAX's memory fraction is set once, and is between 0 and 1",
           _judged("jax_fraction", _jax_fraction)),
     Check("environment.allocator", "no allocator is chosen that voids a memory limit",
-          _judged("allocator")),
+          _judged("allocator", _allocator)),
     Check("environment.torch_allocator", "torch understands the options for its allocator",
           _judged("torch_allocator", _torch)),
 )  # fmt: skip

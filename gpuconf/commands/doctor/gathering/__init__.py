@@ -124,7 +124,7 @@ def _chosen_by(parent: str, facts: Facts) -> Facts:
 
 
 def _seen_by_parent(inventory: Inventory) -> Inventory:
-    """The cards for a plan that this process makes on behalf of the parent process."""
+    """The GPUs for a plan that this process makes on behalf of the parent process."""
     parent = os.getppid()
 
     def seen(gpu: Gpu) -> Gpu:
@@ -149,7 +149,7 @@ def _read_profile(
 ) -> ProfileFacts:
     """Load the profile ``named``, or the one that applies, and plan with it; captures GpuconfError.
 
-    A profile without leases is planned on ``unleased``, the cards without leases.
+    A profile without leases is planned on ``unleased``, the GPUs without leases.
     """
     facts, profile, of_run = _chosen(named, environ, script_folder)
     if profile is None:

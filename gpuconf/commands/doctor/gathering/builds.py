@@ -22,6 +22,9 @@ from gpuconf.commands.doctor.gathering.files import read_text
 # Releases of torch differ in which of the two contains an option's name (2.9.1 and 2.15.0).
 _TORCH_LIBRARIES = ("libc10.so", "libc10_cuda.so")
 _JAX_FRACTION = re.compile(r"\bXLA_(?:PYTHON_)?CLIENT_MEM_FRACTION\b")
+# generate_pjrt_gpu_plugin_options: `if allocator not in (…):` in jaxlib 0.4.38 and 0.10.2,
+# `allowed_allocators = (…)` in 0.11.2 and 0.12.0.1.
+_JAX_ALLOCATORS = re.compile(r"allocators? (?:=|not in) \(([^)]*)\)")
 
 
 def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
@@ -98,7 +101,11 @@ def read_jax_build(folders: Sequence[str]) -> JaxBuild | None:
     text = _first_text(folders, "jaxlib/xla_client.py")
     if text is None:
         return None
-    return JaxBuild(tuple(dict.fromkeys(_JAX_FRACTION.findall(text))))
+    listed = _JAX_ALLOCATORS.search(text)
+    return JaxBuild(
+        fractions=tuple(dict.fromkeys(_JAX_FRACTION.findall(text))),
+        allocators=tuple(re.findall(r"['\"](\w+)['\"]", listed[1])) if listed else (),
+    )
 
 
 def _first_text(folders: Sequence[str], path: str) -> str | None:

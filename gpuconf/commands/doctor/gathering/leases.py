@@ -33,7 +33,7 @@ _CARD = re.compile(r"(GPU|MIG)[A-Za-z0-9_-]+")
 
 
 def read_leases(*, root: str = "/", environ: Mapping[str, str]) -> dict[str, CardLeases]:
-    """The leases on each card, as a plan counts them; none without a ledger."""
+    """The leases on each GPU, as a plan counts them; none without a ledger."""
     defaults = tuple(under(root, path) for path in DEFAULTS)
     try:
         return read_ledger(Ledger(find_folder(environ, may_make=False, defaults=defaults)))
@@ -101,7 +101,7 @@ def _faults(candidates: tuple[str, ...], path: str | None) -> Iterator[FolderFau
 
 
 def _card_faults(path: str, *, is_open: bool) -> Iterator[FolderFault]:
-    """Why nobody, or not everybody, can lease memory on a card."""
+    """Why nobody, or not everybody, can lease memory on a GPU."""
     with suppress(OSError), os.scandir(path) as entries:
         for entry in sorted(entries, key=lambda each: each.name):
             if _CARD.fullmatch(entry.name) is None:

@@ -103,7 +103,7 @@ def read_keras_choice(environ: Mapping[str, str]) -> KerasChoice:
         backend = config.get("backend", "tensorflow")
     except (ValueError, AttributeError) as error:
         # If the file is not JSON, Keras silently uses its defaults.
-        problem = f"{path} cannot be read ({error}), and Keras passes over it"
+        problem = f"{path} cannot be read ({error}), and Keras ignores it"
         return KerasChoice(set_by=path, problem=problem)
     return KerasChoice(str(backend), path if "backend" in config else "Keras's default")
 

@@ -147,7 +147,7 @@ def _shared_memory(root: str) -> tuple[int | None, int | None]:
 def read_xids(root: str) -> tuple[Xid, ...] | None:
     """The Xids since boot, oldest first; None if no log is readable.
 
-    The driver writes an Xid to the kernel log if a card or a program fails; NVML reports them only
+    The driver writes an Xid to the kernel log if a GPU or a program fails; NVML reports them only
     to a process that listens.  On Debian and Ubuntu the group adm, which includes the first user,
     can read the log, elsewhere only root.
     """

@@ -18,7 +18,7 @@ _SIMULATED = "GPUCONF_SIMCARD_FILE"
 
 
 class Cards(Protocol):
-    """A framework's implementation of the steps; it counts its cards from 0."""
+    """A framework's implementation of the steps; it counts its GPUs from 0."""
 
     title: str
     package: str
@@ -26,10 +26,10 @@ class Cards(Protocol):
     is_cuda_build: bool
 
     def count(self) -> int:
-        """The number of cards that it lists; creates no context."""
+        """The number of GPUs that it lists; creates no context."""
 
     def show_only(self, place: int) -> None:
-        """Restrict it to this card, before its first context."""
+        """Restrict it to this GPU, before its first context."""
 
     def make_context(self, place: int) -> None:
         """Create a CUDA context, and set the limit."""
@@ -41,17 +41,17 @@ class Cards(Protocol):
         """Whether an allocation of this size fails; None if that cannot be tried."""
 
     def there_and_back(self, array: Any, place: int) -> Any:
-        """Copy ``array`` to the card and back."""
+        """Copy ``array`` to the GPU and back."""
 
     def matmul(self, left: Any, right: Any, place: int) -> Any:
-        """Their product, computed on the card."""
+        """Their product, computed on the GPU."""
 
     def in_use(self, place: int) -> tuple[int, int]:
         """Bytes allocated now, and at peak."""
 
 
 class AllocatingBench:
-    """An imported framework and the cards of the plan."""
+    """An imported framework and the GPUs of the plan."""
 
     def __init__(
         self, framework: Cards, recorder: Recorder, gauge: CardGauge, planned: Sequence[GpuPlan]
@@ -73,12 +73,12 @@ class AllocatingBench:
         if not listed:
             raise LookupError(f"{cards.title} lists no GPU")
         if os.environ.get(_SIMULATED):
-            why = f"a simulated card has no kernels of {cards.title}"
+            why = f"a simulated GPU has no kernels of {cards.title}"
             self._recorder.write("facts", untried="matmul", why_untried=why)
         self.places = tuple(range(listed)) if only is None else (only,)
 
     def make_contexts(self) -> None:
-        """Have the framework start on its cards, and query its limits."""
+        """Have the framework start on its GPUs, and query its limits."""
         with self._recorder.step("context", self.places, self._gauge.read):
             for place in self.places:
                 self._cards.make_context(place)
@@ -87,7 +87,7 @@ class AllocatingBench:
         self._recorder.write("notes", notes=notes)
 
     def try_card(self, place: int) -> None:
-        """Run the steps on one card until one fails.  Raises StepFailed."""
+        """Run the steps on one GPU until one fails.  Raises StepFailed."""
         with self._recorder.step("memory", (place,), self._gauge.read):
             self._take_memory(place)
         if os.environ.get(_SIMULATED):
@@ -110,7 +110,7 @@ class AllocatingBench:
         planned, found = self._planned_bytes(place), self._cards.limit_bytes(place)
         if planned is None or found is None or -_GRANULE_BYTES <= found - planned <= 0:
             return None
-        return f"GPU {place}: a limit of {sized(planned)} was planned, in effect is {sized(found)}"
+        return f"GPU {place}: planned limit {sized(planned)}, actual limit {sized(found)}"
 
     def _planned_bytes(self, place: int) -> int | None:
         plans = self._planned[place : place + 1]

@@ -1,7 +1,7 @@
-"""The probe's runs -> findings, including the headroom of a card that passed.  Pure.
+"""The probe's runs -> findings, including the headroom of a GPU that passed.  Pure.
 
 Too little headroom leads to CUDNN_STATUS_ALLOC_FAILED: a framework grows to its limit, and the
-driver refuses the next handle or workspace that cuDNN requests, hours into a training.
+driver refuses the next handle or workspace that cuDNN requests, hours into a training run.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _ALLOCATING = {
     "start": "starts under the profile, and lists the GPUs that it should",
     "context": "makes a CUDA context on each GPU",
     "memory": "keeps what is copied to each GPU, and its limit is the plan's",
-    "matmul": "computes a matrix product that is right on each GPU (cuBLAS's handle)",
-    "headroom": "leaves room for its context beside its limit on each GPU",
+    "matmul": "computes a correct matrix product on each GPU (cuBLAS's handle)",
+    "headroom": "leaves room for its context next to its limit on each GPU",
 }
 LIVE_CHECKS: dict[str, str] = {
     "live.start": "TensorFlow starts under the profile, and lists the GPUs that it should",
     "live.context": "TensorFlow initializes its GPUs, with a CUDA context on each GPU",
-    "live.matmul": "a matrix product comes out right on each GPU (cuBLAS's handle)",
-    "live.convolution": "a convolution comes out right on each GPU (cuDNN's handle)",
+    "live.matmul": "a matrix product is correct on each GPU (cuBLAS's handle)",
+    "live.convolution": "a convolution is correct on each GPU (cuDNN's handle)",
     "live.fit": "Keras takes two training steps on each GPU",
     "live.headroom": "the limit, the CUDA context and cuDNN together fit on each GPU",
     **{f"{each.prefix}.{step}": f"{each.title} {about}"
        for each in (TORCH, JAX) for step, about in _ALLOCATING.items()},
 }  # fmt: skip
 _DONE = {
-    "context": "CUDA contexts are made",
-    "memory": "memory is taken, filled and read back",
-    "matmul": "a matmul is right, with cuBLAS",
-    "convolution": "a convolution is right, with cuDNN",
+    "context": "CUDA contexts are created",
+    "memory": "memory is allocated, filled and read back",
+    "matmul": "a matmul is correct, with cuBLAS",
+    "convolution": "a convolution is correct, with cuDNN",
     "fit": "Keras trains",
 }
 # For cuDNN's and cuBLAS's handles, which growth hides; an estimate, not a measurement.
@@ -48,7 +48,7 @@ _LEAST_SPARE = 128 * MIB
 
 
 def findings_of(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
-    """The findings of one framework's runs; the first run had all cards, the others one each."""
+    """The findings of one framework's runs; the first run had all GPUs, the others one each."""
     prefix = runs[0].record.framework.prefix
     return tuple(each._replace(id=f"{prefix}.{each.id}") for each in _unprefixed(runs))
 
@@ -76,7 +76,7 @@ def _unprefixed(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
 
 
 def _skipped(skip: Skip) -> Finding:
-    """Nothing to probe; a warning if the profile uses none of the cards that are present."""
+    """Nothing to probe; a warning if the profile uses none of the GPUs that are present."""
     if skip.is_calm:
         return Finding("start", "skip", skip.reason, skip.detail)
     return Finding("start", "warn", skip.reason, skip.detail, "nvidia-smi; gpuconf plan")
@@ -95,7 +95,7 @@ def _not_reached(trouble: Trouble, steps: Sequence[str]) -> list[Finding]:
 
 
 def _start(run: ChildRun) -> Finding:
-    """The framework has started; a warning if it lists fewer cards than the profile uses."""
+    """The framework has started; a warning if it lists fewer GPUs than the profile uses."""
     record = run.record
     listed, wanted = record.fact("listed") or "?", len(record.cards)
     framework = f"{record.framework.title} {record.fact('version')}"
@@ -109,7 +109,7 @@ def _start(run: ChildRun) -> Finding:
         summary = f"{framework} lists {listed} of {wanted} GPUs: {reason.summary}"
         return Finding("start", "warn", summary, (*detail, *reason.detail), reason.fix)
     if record.notes:
-        summary = f"{framework} did not take all of the profile: {record.notes[0]}"
+        summary = f"{framework} did not apply all of the profile: {record.notes[0]}"
         return Finding("start", "warn", summary, (*detail, *record.notes[1:]), "gpuconf plan")
     seconds = next((step.seconds for step in record.steps if step.step == "start"), None)
     summary = f"{framework} lists {_gpus(int(listed) if listed.isdecimal() else 0)}"
@@ -117,7 +117,7 @@ def _start(run: ChildRun) -> Finding:
 
 
 def _of_step(name: str, cards: Sequence[CardOutcome], record: LiveRecord) -> list[Finding]:
-    """One finding for all cards that passed a step, and one for each that failed."""
+    """One finding for all GPUs that passed a step, and one for each that failed."""
     if record.fact("untried") == name:
         return [Finding(name, "skip", f"not tried: {record.fact('why_untried')}")]
     made: list[Finding] = []
@@ -140,7 +140,7 @@ def _of_step(name: str, cards: Sequence[CardOutcome], record: LiveRecord) -> lis
 
 
 def _only_together(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
-    """Cards that pass alone but fail together; reported once."""
+    """GPUs that pass alone but fail together; reported once."""
     if any(card.trouble is not None for card in cards):
         return []
     found = [card.together for card in cards if card.together and card.together.step == name]
@@ -169,7 +169,7 @@ def _gpus(count: int) -> str:
 
 
 def _measured(outcome: CardOutcome, step: LiveStep) -> str:
-    """The time and memory of one step on one card, as far as known."""
+    """The time and memory of one step on one GPU, as far as known."""
     place = outcome.card.place
     number = step.cards.index(place)
     before = step.before[number] if number < len(step.before) else CardMemory()
@@ -177,7 +177,7 @@ def _measured(outcome: CardOutcome, step: LiveStep) -> str:
     parts = [f"{step.seconds or 0:.2f} s"]
     if before.used_bytes is not None and after.used_bytes is not None:
         parts.append(
-            f"in use on the card {sized(before.used_bytes)}, then {sized(after.used_bytes)}"
+            f"in use on the GPU {sized(before.used_bytes)}, then {sized(after.used_bytes)}"
         )
     if after.own_bytes is not None:
         parts.append(f"of which this process {sized(after.own_bytes)}")
@@ -187,7 +187,7 @@ def _measured(outcome: CardOutcome, step: LiveStep) -> str:
 
 
 class _Headroom(NamedTuple):
-    """The memory that a process needs beyond its limit, and what the card has left.
+    """The memory that a process needs beyond its limit, and what the GPU has left.
 
     ``overhead_bytes``: the CUDA context, and without growth also the handles.  ``spare_bytes``:
     what is left when the process uses its whole limit; if negative, it cannot get there.
@@ -198,7 +198,7 @@ class _Headroom(NamedTuple):
 
 
 def _headroom_on(card: ProbedCard, record: LiveRecord) -> _Headroom | None:
-    """The headroom on a card that passed all steps; None if figures are missing."""
+    """The headroom on a GPU that passed all steps; None if figures are missing."""
     overhead = _overhead_bytes(card, record)
     if overhead is None or card.limit_bytes is None or card.free_bytes is None:
         return None
@@ -211,7 +211,7 @@ def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
     room = _headroom_on(card, record)
     if room is None or card.limit_bytes is None:
         return None
-    taken = f"{sized(room.overhead_bytes)} beside its limit of {sized(card.limit_bytes)}"
+    taken = f"{sized(room.overhead_bytes)} next to its limit of {sized(card.limit_bytes)}"
     if room.spare_bytes >= _LEAST_SPARE:
         summary = f"{card.label}: a process takes {taken}, and {sized(room.spare_bytes)} are left"
         return Finding("headroom", "ok", summary)
@@ -222,7 +222,7 @@ def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
         f"{card.label}: a process takes {taken}, which leaves {left} for cuDNN",
         (
             *fixes.memory_lines(card),
-            "a training that grows to its limit fails with CUDNN_STATUS_ALLOC_FAILED or "
+            "a training run that grows to its limit fails with CUDNN_STATUS_ALLOC_FAILED or "
             "CUDA_ERROR_OUT_OF_MEMORY",
         ),
         fixes.leave_more_room(record, room.overhead_bytes + 512 * MIB),
@@ -248,7 +248,7 @@ def _overhead_bytes(card: ProbedCard, record: LiveRecord) -> int | None:
 
 
 def _held_bytes(card: ProbedCard, after: tuple[CardMemory, ...], number: int) -> int | None:
-    """The process's memory on the card: by NVML, otherwise by the decrease of free memory."""
+    """The process's memory on the GPU: by NVML, otherwise by the decrease of free memory."""
     memory = after[number] if number < len(after) else CardMemory()
     if memory.own_bytes is not None:
         return memory.own_bytes

@@ -11,19 +11,19 @@ from gpuconf.commands.doctor.live.record import LiveRecord
 from gpuconf.commands.doctor.measured import ProbedCard
 
 AGAIN = "gpuconf doctor --probe"
-SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it goes on"
+SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it continues"
 
 _LEAST_CONTEXT = 1536 * MIB
 
 
 def with_more_time(timeout_s: float) -> str:
-    """Show the cards, then probe again with twice the time, at least the default."""
+    """Show the GPUs, then probe again with twice the time, at least the default."""
     wanted = max(PROBE_TIMEOUT_S, 2 * timeout_s)
     return f"nvidia-smi; {AGAIN} --timeout {wanted:.0f}  # starting takes 5 to 10 s"
 
 
 def leave_more_room(record: LiveRecord, least_bytes: int = 0) -> str:
-    """A project profile that leaves more of the card for memory that no limit covers.
+    """A project profile that leaves more of the GPU for memory that no limit covers.
 
     ``least_bytes`` is the known minimum; the context of the current profile is doubled.
     """

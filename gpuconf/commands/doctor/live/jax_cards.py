@@ -20,14 +20,14 @@ class JaxCards:
         self.is_cuda_build = True  # CUDA is a plugin; the log reports its problems
 
     def count(self) -> int:
-        """The number of JAX's cards; creates its backends, and a context on each.
+        """The number of JAX's GPUs; creates its backends, and a context on each.
 
         0 if it has fallen back to the CPU; its log explains why.
         """
         return 0 if self._jax.default_backend() == "cpu" else len(self._jax.devices("gpu"))
 
     def show_only(self, place: int) -> None:
-        """Set JAX's own option, which counts the visible cards."""
+        """Set JAX's own option, which counts the visible GPUs."""
         self._jax.config.update("jax_cuda_visible_devices", str(place))
         self._only = place
 
@@ -51,7 +51,7 @@ class JaxCards:
         return np.asarray(self._jax.device_put(array, self._device(place)))
 
     def matmul(self, left: Any, right: Any, place: int) -> Any:
-        """Compute on the card, compiled."""
+        """Compute on the GPU, compiled."""
         import numpy as np
 
         there = [self._jax.device_put(each, self._device(place)) for each in (left, right)]

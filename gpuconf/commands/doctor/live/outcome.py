@@ -1,6 +1,6 @@
-"""The result for each card, combined from its runs.  Pure.
+"""The result for each GPU, combined from its runs.  Pure.
 
-There is one run with all cards.  If that fails and there are several, each card that did not pass
+There is one run with all GPUs.  If that fails and there are several, each GPU that did not pass
 gets a run of its own.  A child may also die or hang; its exit is interpreted here, too.
 """
 
@@ -43,9 +43,9 @@ class Trouble(NamedTuple):
 
 
 class CardOutcome(NamedTuple):
-    """The result for one card: the steps that passed, and its trouble.
+    """The result for one GPU: the steps that passed, and its trouble.
 
-    ``together`` is the trouble of the run with all cards, if the card was tried again alone.
+    ``together`` is the trouble of the run with all GPUs, if the GPU was tried again alone.
     """
 
     card: ProbedCard
@@ -56,15 +56,15 @@ class CardOutcome(NamedTuple):
 
 
 def places_of(record: LiveRecord) -> tuple[int, ...]:
-    """The cards of the run, by the framework's numbers."""
+    """The GPUs of the run, by the framework's numbers."""
     context = next((step for step in record.steps if step.step == "context"), None)
     return tuple(card.place for card in record.cards) if context is None else context.cards
 
 
 def places_to_try_alone(run: ChildRun) -> tuple[int, ...]:
-    """The cards that did not pass a failed run of several cards.
+    """The GPUs that did not pass a failed run of several GPUs.
 
-    Empty if the framework itself did not start, since it would not start for one card either.
+    Empty if the framework itself did not start, since it would not start for one GPU either.
     """
     places = places_of(run.record)
     has_started = any(step.step == "start" and step.has_passed for step in run.record.steps)
@@ -74,7 +74,7 @@ def places_to_try_alone(run: ChildRun) -> tuple[int, ...]:
 
 
 def outcomes(runs: Sequence[ChildRun]) -> tuple[CardOutcome, ...]:
-    """The result for each card; the first of ``runs`` is the one with all cards."""
+    """The result for each GPU; the first of ``runs`` is the one with all GPUs."""
     together = runs[0]
     alone = {run.only: run for run in runs[1:]}
     return tuple(
@@ -83,7 +83,7 @@ def outcomes(runs: Sequence[ChildRun]) -> tuple[CardOutcome, ...]:
 
 
 def start_trouble(run: ChildRun) -> Trouble | None:
-    """Why the framework did not start or list its cards; None if it did."""
+    """Why the framework did not start or list its GPUs; None if it did."""
     for step in run.record.steps:
         if step.step == "start" and step.error is not None:
             if run.record.fact("listed") == "0":
@@ -113,7 +113,7 @@ def _outcome(place: int, together: ChildRun, alone: ChildRun | None) -> CardOutc
 
 
 def _trouble(run: ChildRun, place: int) -> Trouble | None:
-    """The first problem on a card."""
+    """The first problem on a GPU."""
     for step in run.record.steps:
         if place in step.cards and step.error is not None:
             return Trouble(step.step, _explain(run, step, place))
@@ -179,7 +179,7 @@ def _hung(run: ChildRun, step: LiveStep) -> Reason:
     if run.is_stuck:
         lines = ("not even SIGKILL ended it: it hangs inside the driver", *lines)
     return Reason(
-        f"the probe still was in the {step.step} step after {run.timeout_s:.0f} s, and was ended",
+        f"the probe was still in the {step.step} step after {run.timeout_s:.0f} s, and was ended",
         fixes.SEE_KERNEL_LOG if run.is_stuck else fixes.with_more_time(run.timeout_s),
         lines,
     )

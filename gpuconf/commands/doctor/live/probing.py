@@ -1,4 +1,4 @@
-"""The live probe: runs a child for each framework, and again for single cards if needed."""
+"""The live probe: runs a child for each framework, and again for single GPUs if needed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE
 from gpuconf.commands.doctor import PROBE_TIMEOUT_S
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.live.findings import findings_of
@@ -38,16 +39,16 @@ def measure(
     environ: Mapping[str, str] = os.environ,
     python: str = sys.executable,
 ) -> LiveReport:
-    """Have child processes do the work of a training on every GPU that ``profile`` uses.
+    """Have child processes do the work of a training run on every GPU that ``profile`` uses.
 
     ``profile`` is a name or a path; None means the one that applies anyway.  The probe ends within
     ``timeout_s`` seconds, plus about five if the driver blocks a child; it leaves no process
     behind. ``progress`` receives short descriptions of what is being tried.
 
-    All cards share one child, as in a normal program: the profile means the same (its numbers count
-    the visible cards), the framework starts once, in 2 to 10 s, and problems that need several
-    cards show up.  If that fails, each card that did not pass gets its own child, in which the
-    framework sees only that card, so that one broken card does not hide the others.
+    All GPUs share one child, as in a normal program: the profile means the same (its numbers count
+    the visible GPUs), the framework starts once, in 2 to 10 s, and problems that need several
+    GPUs show up.  If that fails, each GPU that did not pass gets its own child, in which the
+    framework sees only that GPU, so that one broken GPU does not hide the others.
 
     Raises BackendError if a child cannot be started.
     """
@@ -81,7 +82,7 @@ def _run_all(
     environ: Mapping[str, str],
     python: str,
 ) -> list[ChildRun]:
-    """The runs of one framework: with all cards, then alone for each card that failed."""
+    """The runs of one framework: with all GPUs, then alone for each GPU that failed."""
     deadline = time.monotonic() + timeout_s
 
     def run(only: int | None, limit_s: float) -> ChildRun:
@@ -91,7 +92,7 @@ def _run_all(
             only=only,
             timeout_s=limit_s,
             progress=progress,
-            # If a card hangs, enough time must remain to try the others alone.
+            # If a GPU hangs, enough time must remain to try the others alone.
             share_if_several=1.0 if only is not None else 0.5,
             environ=environ,
             python=python,
@@ -118,7 +119,7 @@ def run_child(
 ) -> ChildRun:
     """Run one child to its end, or for ``timeout_s`` seconds; reports each step to ``progress``.
 
-    If it finds several cards, it gets only ``share_if_several`` of that time.  Raises BackendError
+    If it finds several GPUs, it gets only ``share_if_several`` of that time.  Raises BackendError
     if it cannot be started.
     """
     announced = 0
@@ -152,6 +153,7 @@ def _child_environ(environ: Mapping[str, str], profile: str | None) -> dict[str,
     changes = {
         "TF_CPP_MIN_LOG_LEVEL": "0",
         "TF_CPP_VMODULE": f"{modules},dso_loader=1" if modules else "dso_loader=1",
+        NO_RESERVE_VARIABLE: "1",  # what is in use next to the tensors shall be the context
     }
     if profile is not None:
         changes["GPUCONF_PROFILE"] = profile

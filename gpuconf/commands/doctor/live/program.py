@@ -1,8 +1,8 @@
-"""The probe's child takes a card through its steps: ``gpuconf.commands.doctor.live.program``.
+"""The probe's child takes a GPU through its steps: ``gpuconf.commands.doctor.live.program``.
 
 As in a user's script, `import gpuconf.auto` comes before the framework, and $GPUCONF_PROFILE says
 which profile.  The record goes to the descriptor ``--record`` (by hand: to stdout).  ``--only 1``
-lets the framework use the second of the plan's cards alone: the plan stays as it is with all.
+lets the framework use the second of the plan's GPUs alone: the plan stays as it is with all.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _probe(recorder: Recorder, framework: ProbedFramework, only: int | None) -> 
         bench.list_cards(only)
     bench.make_contexts()
     for place in bench.places:
-        with suppress(StepFailed):  # the next card may pass
+        with suppress(StepFailed):  # the next GPU may pass
             bench.try_card(place)
 
 
@@ -83,16 +83,13 @@ def _bench(
 
 
 def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] | None:
-    """Apply the profile; return the cards that it uses, or None if there is nothing to probe."""
+    """Apply the profile; return the GPUs that it uses, or None if there is nothing to probe."""
     import gpuconf
 
     # Reports a shortage immediately; the framework's import would wait for memory.
     plan = gpuconf.plan() if switched_off(os.environ) is None else None
     import gpuconf.auto
 
-    if plan is not None and any(each.preallocated_bytes for each in plan.gpus):
-        # What is in use beside the tensors shall be the context, not the reserve.
-        gpuconf.configure(memory={"hold": False})
     inventory = read_inventory()
     planned = _without_plan(inventory) if plan is None else list(plan.gpus)
     recorder.write("facts", python=sys.executable, **_profile_facts(plan))
@@ -113,7 +110,7 @@ def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] 
 
 
 def _without_plan(inventory: Inventory) -> list[GpuPlan]:
-    """With GPUCONF_DISABLE: the cards that CUDA shows, under the framework's own rules."""
+    """With GPUCONF_DISABLE: the GPUs that CUDA shows, under the framework's own rules."""
     seen = resolve(
         os.environ.get("CUDA_VISIBLE_DEVICES"),
         inventory.gpus,
@@ -137,7 +134,7 @@ def _profile_facts(plan: Plan | None) -> dict[str, str]:
 
 
 def _hidden(plan: Plan) -> dict[str, Any]:
-    """Why the plan shows no GPU; calm, unless a present card has too little memory."""
+    """Why the plan shows no GPU; calm, unless a present GPU has too little memory."""
     if plan.profile.gpus.kind == "none":
         return {"reason": f"profile {plan.profile.name} uses no GPU", "detail": plan.notes}
     if not plan.visible:
@@ -163,7 +160,7 @@ def _card(place: int, planned: GpuPlan, framework: ProbedFramework) -> dict[str,
 
 
 def _holders(gpu: Gpu) -> Iterator[dict[str, object]]:
-    """The processes that hold memory, then lease holders that the driver does not list."""
+    """The processes that use memory, then lease holders that the driver does not list."""
     for process, lease in gpu.holders:
         size = None if lease is None else lease.lease_bytes
         if process is not None:

@@ -1,6 +1,6 @@
 """Why a step failed, or too few GPUs are listed: what `gpuconf explain` says of it.  Pure.
 
-The log is the probe's own, and the card's figures are the driver's.  gpuconf's own errors speak for
+The log is the probe's own, and the GPU's figures are the driver's.  gpuconf's own errors speak for
 themselves.
 """
 
@@ -34,7 +34,7 @@ def reason_of(failed: FailedStep) -> Reason:
     if error.kind == "WrongResultError":
         return _wrong(failed)
     if error.kind == "LimitNotHeldError":
-        why = f"the limit does not hold: {error.message}"
+        why = f"the limit does not apply: {error.message}"
         return Reason(why, "gpuconf doctor environment profile")
     if error.kind in ("ImportError", "ModuleNotFoundError"):
         return _not_importable(failed)
@@ -71,7 +71,7 @@ def _wrong(failed: FailedStep) -> Reason:
         fixes.SEE_KERNEL_LOG,
         (
             failed.error.message,
-            "the CPU's result of the same computation counts as correct; a card that overheats, is "
+            "the CPU's result of the same computation counts as correct; a GPU that overheats, is "
             "overclocked, or has failing memory does this",
         ),
     )
@@ -87,7 +87,7 @@ def _not_importable(failed: FailedStep) -> Reason:
 
 
 def _as_explained(failed: FailedStep, reading: Reading) -> Reason | None:
-    """What `gpuconf explain` says of the log, of this card; None if it finds no cause."""
+    """What `gpuconf explain` says of the log, of this GPU; None if it finds no cause."""
     if reading.cause == NOT_GPU:
         return None
     known = reading.facts.framework or failed.record.framework.package
@@ -125,7 +125,7 @@ def _as_explained(failed: FailedStep, reading: Reading) -> Reason | None:
 
 
 def _roomier(failed: FailedStep) -> ProbedCard | None:
-    """The other card with the most free memory, if it has twice as much as the one that failed."""
+    """The other GPU with the most free memory, if it has twice as much as the one that failed."""
     here = failed.card
     if here is None or here.free_bytes is None:
         return None
@@ -148,7 +148,7 @@ def _can_be_tried(change: Proposal) -> bool:
 
 
 def _logged(card: ProbedCard, logged: LoggedCard | None) -> LoggedCard:
-    """The card with the driver's figures, which say more than the log's."""
+    """The GPU with the driver's figures, which say more than the log's."""
     holders = (LoggedProcess(each.pid, each.name, each.used_bytes or 0) for each in card.holders)
     return (logged or LoggedCard())._replace(
         total_bytes=card.total_bytes,
@@ -167,7 +167,7 @@ def _unknown(failed: FailedStep) -> Reason:
 
 
 def reason_of_unseen(record: LiveRecord, log: str) -> Reason:
-    """Why the framework lists none or few of the cards in ``record``, from its log."""
+    """Why the framework lists none or few of the GPUs in ``record``, from its log."""
     framework = record.framework
     if record.fact("is_cuda_build") == "False":
         remove = "pip uninstall -y tensorflow-cpu; " if framework is TENSORFLOW else ""

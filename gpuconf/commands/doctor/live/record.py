@@ -1,6 +1,6 @@
 """The probe child's output, one JSON object per line, and its parser.
 
-Pure.  The child may die in the middle of a line, and a framework may print anything anywhere, so
+Pure.  The child may fail in the middle of a line, and a framework may print anything anywhere, so
 other lines are ignored, and missing values are None.
 """
 
@@ -49,14 +49,14 @@ class LiveRecord(NamedTuple):
 
     @property
     def unfinished(self) -> LiveStep | None:
-        """The step that the child is running, or in which it died."""
+        """The step that the child is running, or in which it failed."""
         return next((step for step in self.steps if step.seconds is None), None)
 
 
 class ChildRun(NamedTuple):
     """A child that ended or was killed.
 
-    ``only`` is the place of its single card, None if it had all.  ``code`` is its exit code,
+    ``only`` is the place of its single GPU, None if it had all.  ``code`` is its exit code,
     negative for a signal, and None if it was killed after its time limit ``timeout_s``.  ``output``
     is its stdout and stderr; a long output lacks its middle.  ``is_stuck`` is True if even SIGKILL
     did not end it.
@@ -71,7 +71,7 @@ class ChildRun(NamedTuple):
 
 
 class _Cards(NamedTuple):
-    """The line that lists the cards."""
+    """The line that lists the GPUs."""
 
     cards: tuple[ProbedCard, ...] = ()
 

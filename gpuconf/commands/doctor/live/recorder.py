@@ -13,9 +13,9 @@ from gpuconf.machine.cards import Gpu, Inventory, read_inventory
 
 _LONGEST_MESSAGE = 8000
 
-# Reads the memory of the cards at these places: `CardGauge.read`.
+# Reads the memory of the GPUs at these places: `CardGauge.read`.
 Read = Callable[[Sequence[int]], "list[dict[str, int | None]]"]
-# The framework's own figures for the card at a place: bytes allocated now, and at peak.
+# The framework's own figures for the GPU at a place: bytes allocated now, and at peak.
 Allocator = Callable[[int], "tuple[int | None, int | None]"]
 
 
@@ -24,7 +24,7 @@ class StepFailed(Exception):  # noqa: N818  # says what happened, and is not an 
 
 
 class WrongResultError(Exception):
-    """The card's results differ from the CPU's."""
+    """The GPU's results differ from the CPU's."""
 
 
 class LimitNotHeldError(Exception):
@@ -74,7 +74,7 @@ def _describe(error: Exception) -> dict[str, str | None]:
 
 
 class CardGauge:
-    """Reads the memory of the cards, which the framework numbers by their place in ``gpus``."""
+    """Reads the memory of the GPUs, which the framework numbers by their place in ``gpus``."""
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:
         self._gpus = gpus
@@ -82,7 +82,7 @@ class CardGauge:
         self.allocator: Allocator | None = None
 
     def read(self, places: Sequence[int]) -> list[dict[str, int | None]]:
-        """The memory in use on the cards at ``places``; None means unknown.  Never raises."""
+        """The memory in use on the GPUs at ``places``; None means unknown.  Never raises."""
         inventory = read_inventory() if places and self._gpus else Inventory()
         return [self._read(place, inventory) for place in places]
 
@@ -109,7 +109,7 @@ class CardGauge:
             return None, None
         try:
             return self.allocator(place)
-        except Exception:  # the card has a problem, which the current step reports
+        except Exception:  # the GPU has a problem, which the current step reports
             return None, None
 
 

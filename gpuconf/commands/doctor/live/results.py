@@ -1,4 +1,4 @@
-"""Input for computations on a card, and a comparison of its results with the CPU's."""
+"""Input for computations on a GPU, and a comparison of its results with the CPU's."""
 
 from __future__ import annotations
 

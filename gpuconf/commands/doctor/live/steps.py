@@ -13,7 +13,7 @@ from gpuconf.planner import GpuPlan
 
 
 class Bench:
-    """The imported TensorFlow and the cards of the plan."""
+    """The imported TensorFlow and the GPUs of the plan."""
 
     def __init__(
         self, tf: Any, recorder: Recorder, gauge: CardGauge, planned: Sequence[GpuPlan]
@@ -53,7 +53,7 @@ class Bench:
         self._recorder.write("notes", notes=_unmet_settings())
 
     def try_card(self, place: int) -> None:
-        """Run the steps on one card until one fails.  Raises StepFailed."""
+        """Run the steps on one GPU until one fails.  Raises StepFailed."""
         for name, work in (
             ("matmul", self._matmul),
             ("convolution", self._convolution),
@@ -132,7 +132,7 @@ class Bench:
 def _first_devices(
     names: Sequence[str], places: Sequence[int], planned: Sequence[GpuPlan]
 ) -> dict[int, str]:
-    """The first logical device of each card; raises LookupError if TensorFlow created too few."""
+    """The first logical device of each GPU; raises LookupError if TensorFlow created too few."""
     counts = [
         max(1, len(planned[place].logical_devices_bytes)) if place < len(planned) else 1
         for place in places

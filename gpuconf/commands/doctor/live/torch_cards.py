@@ -19,11 +19,11 @@ class TorchCards:
         self.is_cuda_build = torch.version.cuda is not None
 
     def count(self) -> int:
-        """The number of cards."""
+        """The number of GPUs."""
         return int(self._torch.cuda.device_count())
 
     def show_only(self, place: int) -> None:
-        """Do nothing: torch creates a context only on the cards that are used."""
+        """Do nothing: torch creates a context only on the GPUs that are used."""
 
     def make_context(self, place: int) -> None:
         """Start CUDA, which sets gpuconf's cap; the tensor's memory is released."""
@@ -56,7 +56,7 @@ class TorchCards:
         return self._torch.from_numpy(array).to(f"cuda:{place}").cpu().numpy()
 
     def matmul(self, left: Any, right: Any, place: int) -> Any:
-        """Compute on the card."""
+        """Compute on the GPU."""
         there = [self._torch.from_numpy(each).to(f"cuda:{place}") for each in (left, right)]
         return (there[0] @ there[1]).cpu().numpy()
 

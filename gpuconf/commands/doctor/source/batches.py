@@ -1,4 +1,4 @@
-"""A whole data set given to the card at once: as one batch, or as one tensor."""
+"""A whole data set given to the GPU at once: as one batch, or as one tensor."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _problem(call: ast.Call, how: str, fix: str) -> ScriptProblem:
         "source.whole_set",
         "warn",
         call,
-        f"{how} gives the card a whole data set as one batch",
+        f"{how} gives the GPU a whole data set as one batch",
         ("the activations of all samples are in its memory at once",),
         fix,
     )
@@ -74,8 +74,8 @@ def _one_tensor(script: Script, call: ast.Call) -> ScriptProblem:
         "source.whole_set",
         "warn",
         call,
-        f"{_quoted(call)} copies a whole data set to the card",
-        ("it stays there beside the model and the activations as long as the tensor is used",),
+        f"{_quoted(call)} copies a whole data set to the GPU",
+        ("it stays there next to the model and the activations as long as the tensor is used",),
         f'with {script.tf}.device("CPU"):  # kept in host memory, from which batches are copied\n'
         f"    {ast.unparse(whole)}\n"
         "# or leave the array: gpuconf.fit, evaluate and predict hand over a batch of it at a time",

@@ -1,4 +1,4 @@
-"""What a script puts on one GPU together: TensorFlow beside JAX, all ranks, a loop's models."""
+"""What a script puts on one GPU together: TensorFlow next to JAX, all ranks, a loop's models."""
 
 from __future__ import annotations
 

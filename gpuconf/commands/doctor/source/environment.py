@@ -114,7 +114,7 @@ def _read_before(
     for names in _READ_AT_FIRST_USE.get(variable, ()):
         made = [step for step in steps if makers.is_maker(script, step.node, names)]
         if (step := first_in(line, index, made)) is not None:
-            return step, "it is read once, and has been by then"
+            return step, "it is read once, before this line"
     return None
 
 
@@ -149,7 +149,7 @@ def _late(
         "source.env_late",
         "warn",
         node,
-        f"{setting.variable} is set too late to act",
+        f"{setting.variable} is set too late to have an effect",
         (f"{how}: {script.place(step.node)} ({earlier})",),
         f'import os\nos.environ["{setting.variable}"] = {text}  # before this:\n{earlier}',
     )

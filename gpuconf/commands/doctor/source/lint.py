@@ -41,11 +41,11 @@ from gpuconf.commands.doctor.source.unedited import (
 SOURCE_CHECKS: dict[str, str] = {
     "source.syntax": "the script is Python that can be read",
     "source.auto_missing": "whether a profile applies to the script",
-    "source.auto_late": "`import gpuconf.auto` stands before keras and every framework",
+    "source.auto_late": "`import gpuconf.auto` is before keras and every framework",
     "source.env_late": "environment variables are set before they are read",
     "source.refused_value": "the frameworks take the values that the script gives their variables",
     "source.growth_one_gpu": "memory growth is set for every GPU that is visible",
-    "source.devices_early": "no device is made before the settings that it should get",
+    "source.devices_early": "no device is created before its settings",
     "source.v1": "no code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have",
     "source.unedited": "whether the script is better left as it is, and run by `gpuconf run`",
     "source.crowded": "no part of the script takes the GPU from another part",
@@ -232,7 +232,7 @@ def _of_ipython(source: SourceText) -> Iterator[Finding]:
         "warn",
         f"{source.place(source.ipython_line)}: only IPython can read this line, python cannot",
         (quoted, "the rest was read without such lines"),
-        f"# {quoted.strip()}\n# as a comment; what it does belongs into a terminal",
+        f"# {quoted.strip()}\n# as a comment; run what it does in a terminal",
         (source.source_place(source.ipython_line),),
     )
 

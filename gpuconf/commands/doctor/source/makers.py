@@ -66,7 +66,7 @@ def is_maker(script: Script, node: ast.AST, names: frozenset[str]) -> bool:
 
 
 def _is_on_torchs_card(script: Script, call: ast.Call, name: str) -> bool:
-    """Whether torch puts data on a card: ``zeros(…, device="cuda")``, ``x.to("cuda:0")``."""
+    """Whether torch puts data on a GPU: ``zeros(…, device="cuda")``, ``x.to("cuda:0")``."""
     devices = [each.value for each in call.keywords if each.arg == "device"]
     if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         devices += call.args[:1]

@@ -25,7 +25,7 @@ _SETTINGS = {
     SETS_VISIBLE: "set_visible_devices",
 }
 _MAKERS = {"TensorFlow": makers.TENSORFLOW, "PyTorch": makers.TORCH_STARTS, "JAX": makers.JAX}
-# The behaviour of gpuconf/backends/torch if PyTorch has already started CUDA.
+# The behavior of gpuconf/backends/torch if PyTorch has already started CUDA.
 _CAPPED_LATE = (
     "PyTorch is capped only from here on, and where it sees other GPUs or holds more than the "
     "limit, TooLateError is raised"
@@ -131,7 +131,7 @@ def early_devices(script: Script) -> Iterator[ScriptProblem]:
 def _too_late(script: Script, node: ast.AST, maker: ast.AST, setting: str) -> ScriptProblem:
     made_by = script.names.of(maker.func) if isinstance(maker, ast.Call) else ""
     is_silent = made_by in makers.TENSORFLOW_SILENT
-    outcome = "is ignored without a word" if is_silent else "raises RuntimeError"
+    outcome = "is ignored silently" if is_silent else "raises RuntimeError"
     where = f"{script.place(maker)} ({_short(maker)})"
     return ScriptProblem(
         "source.devices_early",

@@ -76,6 +76,6 @@ def unedited(filename: str, why: str) -> Finding:
         "source.unedited",
         "ok",
         f"{filename}: {why}; `gpuconf run` holds it to a profile as it is",
-        ("gpuconf need not be installed beside it: Python from 2.7, TensorFlow from 1.4 on",),
+        ("gpuconf need not be installed next to it: Python from 2.7, TensorFlow from 1.4 on",),
         start_of(filename),
     )

@@ -1,7 +1,7 @@
 """Code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have.
 
 A bare ``tf.compat.v1.Session(config=…)`` is not a finding: it creates the process's devices, so its
-GPU options also apply in eager mode (run on the simulated card with TF 2.21).
+GPU options also apply in eager mode (run on the simulated GPU with TF 2.21).
 tests/commands/doctor/source/test_source_v1.py checks the names against the installed TensorFlow,
 and runs a script with the proposed lines.
 """

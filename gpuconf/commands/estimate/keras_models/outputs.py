@@ -58,13 +58,13 @@ def _called(model: Any, family: KerasFamily, inputs: Any) -> Any:
         ) from error
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _MOST_LINES = 3
 
 
 def in_short(error: Exception) -> str:
     """Return the error's type and the relevant lines, without the arguments that Keras adds."""
-    text = _COLOUR.sub("", str(error))
+    text = _COLOR.sub("", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines[:1] == ["in user code:"]:  # AutoGraph's: the location comes first, the error last
         return lines[-1]

@@ -165,7 +165,7 @@ def _optimizer(wanted: Any, family: KerasFamily) -> Any:
         return optimizers.get(wanted)
     except (TypeError, ValueError):
         raise UsageError(
-            f"Keras knows no optimizer {wanted!r}", hint="give a name such as adam, sgd, rmsprop"
+            f"Keras has no optimizer {wanted!r}", hint="give a name such as adam, sgd, rmsprop"
         ) from None
 
 

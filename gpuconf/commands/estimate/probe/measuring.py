@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from gpuconf.basics.environment import NO_RESERVE_VARIABLE
 from gpuconf.basics.units import GIB, exact_size
 from gpuconf.commands.estimate.calibration import CardProbe, TracedAt, calibrated, probed_batches
 from gpuconf.commands.estimate.estimating import estimate as make_estimate
@@ -31,11 +32,11 @@ from gpuconf.support.failures.failure import Failure, failure_of
 
 TIMEOUT_S = 900.0
 _LARGEST_CARD_BYTES = 64 * GIB
-# A share of the host's memory, which serves as the card's: TensorFlow must report an error before
+# A share of the host's memory, which serves as the GPU's: TensorFlow must report an error before
 # the system kills a process.
 _SHARE_OF_HOST = 0.7
 _LEAST_CARD_BYTES = 1 * GIB
-_NO_GPU = "TensorFlow uses no GPU here (`gpuconf doctor` says why): the card is simulated"
+_NO_GPU = "TensorFlow uses no GPU here (`gpuconf doctor` says why): the GPU is simulated"
 
 
 class ProbeRun(NamedTuple):
@@ -99,8 +100,8 @@ def measure(
 ) -> CardProbe:
     """Run two steps at each batch of the order in a child, and return the measurements.
 
-    The child uses this machine's GPU under ``profile`` (None: the profile in force) if TensorFlow
-    can use one, else a simulated card of ``card_bytes`` (None: what this machine's memory allows).
+    The child uses this machine's GPU under ``profile`` (None: the active profile) if TensorFlow
+    can use one, else a simulated GPU of ``card_bytes`` (None: what this machine's memory allows).
     ``environ`` is the user's own environment.  ``progress`` receives status lines.  All temporary
     files are removed.
 
@@ -116,7 +117,7 @@ def measure(
             return _probe_of(done, order, GPU, "the GPU", timeout_s)
         notes = (_NO_GPU,)
     spec = CardSpec(total_bytes=card_bytes or _largest_card_bytes())
-    where = f"a simulated card of {exact_size(spec.total_bytes)}"
+    where = f"a simulated GPU of {exact_size(spec.total_bytes)}"
     base = environ_for_simulation(environ)
     bridge = bridge_for_command([python], environ=base, progress=progress)
     wheels = support_for_command([python], environ=base, progress=progress)
@@ -148,6 +149,8 @@ def _run(
             announced = doing
         return timeout_s
 
+    # JAX's peak cannot be reset, and would start at the reserve.
+    environ = {**environ, NO_RESERVE_VARIABLE: "1"}
     ended = run_recorded([python, "-m", PROGRAM, order.as_json()], environ, watch=watch)
     return ProbeRun(read_record(ended.record), ended.output, ended.code)
 
@@ -159,7 +162,7 @@ def _environ_for_gpu(environ: Mapping[str, str], profile: str | None) -> dict[st
 
 
 def _largest_card_bytes() -> int:
-    """Return the largest card size that this machine's memory can simulate, in whole GiB."""
+    """Return the largest GPU size that this machine's memory can simulate, in whole GiB."""
     available = available_bytes()
     if available is None:
         return _LARGEST_CARD_BYTES
@@ -205,16 +208,16 @@ def _death(done: ProbeRun, failure: Failure) -> str:
     """Describe how a child ended that left no error in its record."""
     code = done.code or 0
     if code == -signal.SIGKILL:
-        return "its process was killed, most likely for want of host memory (SIGKILL)"
+        return "its process was killed, most likely because host memory ran out (SIGKILL)"
     how = f"by {signal_name(-code)}" if code < 0 else f"with exit code {code}"
-    return f"its process ended {how}: {failure.message or 'it said nothing'}"
+    return f"its process ended {how}: {failure.message or 'it printed nothing'}"
 
 
 def _words(failure: Failure) -> str:
     named = {
         "gpu_memory": "out of memory: ",
         "host_memory": "the host ran out of RAM: ",
-        "kernel": "a simulated card cannot compute it: ",
+        "kernel": "a simulated GPU cannot compute it: ",
         "bridge": "the kernel bridge cannot be loaded: ",
     }
     return f"{named.get(failure.kind, '')}{failure.message}"
@@ -222,9 +225,9 @@ def _words(failure: Failure) -> str:
 
 def _advice(failure: Failure, tier: str) -> str:
     if failure.kind == "gpu_memory" and tier == GPU:
-        return "`nvidia-smi` shows who holds the card"
+        return "`nvidia-smi` shows who uses the GPU"
     if failure.kind in ("gpu_memory", "host_memory"):
-        return "a simulated card uses this machine's RAM, which `free -h` shows"
+        return "a simulated GPU uses this machine's RAM, which `free -h` shows"
     if failure.kind in ("kernel", "bridge"):
         return "a real GPU may"
     return "run one step of the model yourself to see the whole error"

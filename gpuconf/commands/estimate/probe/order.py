@@ -1,6 +1,6 @@
 """The request to the probe's child and its records: JSON, one object per line.  Pure.
 
-The child may die in the middle of a line, so lines that cannot be parsed are skipped.
+The child may fail in the middle of a line, so lines that cannot be parsed are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Order(NamedTuple):
     """What to measure: ``target`` as on the command line, from ``folder``, at these batch sizes.
 
     The other fields are options of `gpuconf.estimate`, if a command line can express them.
-    ``is_simulated`` is set for a simulated card.  The child then runs one operation at a time,
+    ``is_simulated`` is set for a simulated GPU.  The child then runs one operation at a time,
     because the peak depends on the order of operations, which is random on the CPU's threads.
     """
 
@@ -58,7 +58,7 @@ class ProbeError(NamedTuple):
 class MeasurementRecord(NamedTuple):
     """Everything that a child wrote.
 
-    ``doing`` is its last activity, ``card`` the name of its card, and ``has_no_gpu`` is set if
+    ``doing`` is its last activity, ``card`` the name of its GPU, and ``has_no_gpu`` is set if
     TensorFlow had no GPU.  ``first_step_bytes`` are the peaks of the first steps, in the order of
     ``measured``.
     """

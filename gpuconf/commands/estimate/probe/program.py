@@ -1,7 +1,7 @@
 """The probe's child: ``python -m gpuconf.commands.estimate.probe.program ORDER --record FD``.
 
 ORDER is an `Order` as JSON; what is found goes to the descriptor, by default stdout.  As in a
-user's script, `import gpuconf.auto` comes before TensorFlow: on a shared card the probe keeps to
+user's script, `import gpuconf.auto` comes before TensorFlow: on a shared GPU the probe keeps to
 $GPUCONF_PROFILE.
 """
 
@@ -45,15 +45,9 @@ def main() -> None:
 def _apply_profile() -> None:
     import gpuconf
 
-    if switched_off(os.environ) is not None:
-        import gpuconf.auto
-
-        return
-    gpuconf.plan()  # fails immediately, where TensorFlow's import would wait for memory
+    if switched_off(os.environ) is None:
+        gpuconf.plan()  # fails immediately, where TensorFlow's import would wait for memory
     import gpuconf.auto
-
-    # JAX's peak cannot be reset, and would start at the reserve.
-    gpuconf.configure(memory={"hold": False})
 
 
 def _described(error: BaseException) -> ProbeError:

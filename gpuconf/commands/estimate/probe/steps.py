@@ -86,7 +86,7 @@ def _two_steps(subject: Subject, batch: Any) -> tuple[int, int]:
         peaks.append(_peak_bytes())
     if peaks[-1] == 0:
         raise BackendError(
-            f"the model does not use {_DEVICE}, the card that is measured",
+            f"the model does not use {_DEVICE}, the GPU that is measured",
             hint="look for tf.device in the code of the model; or leave --probe out",
         )
     return peaks[0], peaks[1]

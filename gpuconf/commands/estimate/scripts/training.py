@@ -169,10 +169,10 @@ def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Tra
 
 
 def refused(why: str, where: str) -> UsageError:
-    """Return the error for a training that cannot be estimated."""
+    """Return the error for a training run that cannot be estimated."""
     return UsageError(
         f"the training of {where} cannot be estimated: {why}",
-        hint="run a few steps of it on a simulated card: gpuconf rehearse --card 8GiB -- python …",
+        hint="run a few steps of it on a simulated GPU: gpuconf rehearse --card 8GiB -- python …",
     )
 
 

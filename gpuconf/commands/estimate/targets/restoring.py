@@ -140,7 +140,7 @@ def _refusal(error: Exception, saved: SavedModel, keras: ModuleType, path: Path)
     versions = f"written by Keras {saved.keras_version}, read by {_version(keras)}"
     is_foreign = (saved.keras_version or "").startswith("2.") and _version(keras)[:1] == "3"
     return UsageError(
-        f"{path} cannot be made into a model: {_reason(error)} ({versions})",
+        f"{path} cannot be loaded as a model: {_reason(error)} ({versions})",
         hint="pip install tf_keras" if is_foreign else f"name what makes the model: {FROM_CODE}",
     )
 

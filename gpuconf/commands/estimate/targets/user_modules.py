@@ -64,7 +64,7 @@ def place_of(target: str, folder: Path) -> ModelOrigin:
     names = [*module.split("."), *attribute.split(".")]
     if not all(name.isidentifier() for name in names):
         raise UsageError(
-            f"{target!r} is neither a file that is there nor module:function",
+            f"{target!r} is neither an existing file nor module:function",
             hint="give model.keras, or: gpuconf estimate my_module:make_model",
         )
     return ModelOrigin(module, attribute, folder)

@@ -3,7 +3,7 @@
 Examples are the columns of a convolution's gradients, the positions of a pooling's maxima, and a
 transposed copy of a reduction's input.
 
-TensorFlow's CPU kernels, which also run on the simulated card, unfold as many images at a time as
+TensorFlow's CPU kernels, which also run on the simulated GPU, unfold as many images at a time as
 fit a working set of 30 MiB, or as many videos as fill the processor's last-level cache.  Sources:
 ``conv_grad_filter_ops.cc``, ``conv_grad_input_ops.cc``, ``conv_grad_ops_3d.cc``
 (``target_working_set_size``, ``kMaxTempAllocationOverhead``).  cuDNN's workspaces are different:

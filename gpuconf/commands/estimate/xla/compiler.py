@@ -1,4 +1,4 @@
-"""Compile for a described GPU with TensorFlow's XLA, in a child process on a simulated card."""
+"""Compile for a described GPU with TensorFlow's XLA, in a child process on a simulated GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpuconf.simcard import CardSpec, XlaSupport, simulated_card
 from gpuconf.simcard.compiling import check_platform
 from gpuconf.simcard.installed import find_frameworks
 from gpuconf.simcard.xla import xla_support
-from gpuconf.support.children.family import ProcessFamily
+from gpuconf.support.children.family import AdoptingFamily
 from gpuconf.support.failures import full_disk
 from gpuconf.support.failures.unsupported import hint_of_refusal, refused_by_xla
 
@@ -190,7 +190,7 @@ class Compiler:
         self._context.close()
 
     def _card_environment(self) -> dict[str, str]:
-        """The environment of a simulated card like the target, for TensorFlow's XLA."""
+        """The environment of a simulated GPU like the target, for TensorFlow's XLA."""
         check_platform()
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:
@@ -209,7 +209,7 @@ class Compiler:
     def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         folder = tempfile.TemporaryDirectory(prefix="gpuconf-xla-")
         self._folder = Path(self._context.enter_context(folder))
-        family = self._context.enter_context(ProcessFamily())
+        family = self._context.enter_context(AdoptingFamily())
         with open(self._folder / "stderr", "wb") as stderr:
             child = family.start(
                 [sys.executable, "-m", _PROGRAM],

@@ -1,4 +1,4 @@
-"""The compiling child process, on a simulated card: ``gpuconf.commands.estimate.xla.program``.
+"""The compiling child process, on a simulated GPU: ``gpuconf.commands.estimate.xla.program``.
 
 It imports TensorFlow once.  Each line of stdin names a folder with an exported step.  A fork of
 this process compiles the step there, and is ended once XLA has written the buffer assignment,

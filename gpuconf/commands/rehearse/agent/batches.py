@@ -1,4 +1,4 @@
-"""Observes the batch of a training, and changes it on its way into ``fit`` or ``train_on_batch``.
+"""Observes the batch of training, and changes it on its way into ``fit`` or ``train_on_batch``.
 
 The report shows the number of examples per step; a second run with another batch gives the second
 point of the line.  The batches of a custom training loop cannot be changed.
@@ -75,7 +75,7 @@ class BatchWatcher:
         return around
 
     def _ends_after(self, name: str) -> bool:
-        """Whether a training with another batch has ended, in a run that only needs its steps."""
+        """Whether training with another batch has ended, in a run that only needs its steps."""
         is_enough = bool(self._wanted) and bool(self._record.facts["steps"])
         return name == "fit" and is_enough and not self._calls
 

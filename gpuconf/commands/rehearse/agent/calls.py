@@ -1,6 +1,6 @@
 """Shorten Keras's own loops: ``fit`` after its steps, ``evaluate`` and ``predict`` to batches.
 
-Arrays stay whole, because Keras puts them on the card whole.  Epochs, callbacks and history are
+Arrays stay whole, because Keras puts them on the GPU whole.  Epochs, callbacks and history are
 Keras's own and also stay.  The result of ``predict`` has as many rows as the program expects: the
 computed rows, repeated.
 """
@@ -139,7 +139,7 @@ class Calls:
 
 
 class _Stop(KerasHooks):
-    """A callback that stops a training normally once its steps are done."""
+    """A callback that stops a training run normally once its steps are done."""
 
     def __init__(self, model: Any, phase: Phase, phases: Phases, most: int) -> None:
         self._model = model

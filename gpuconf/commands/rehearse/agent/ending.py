@@ -77,7 +77,7 @@ class Ending:
         where = own_code.own_place()
         if self._phases.is_whole:
             what = what or f"everything after {where or 'the steps'}"
-            why = why or "a training that cannot be cut short in its own loop"
+            why = why or "a training run that cannot be cut short in its own loop"
             self._record.append("not_run", {"where": where, "what": what, "why": why})
         self._record.update(ended_at=where)
         self.finish("steps")
@@ -86,7 +86,7 @@ class Ending:
         os._exit(0)
 
     def refuse(self, kind: str, message: str) -> NoReturn:
-        """End a program that must not start: the profile refuses the card in its current state."""
+        """End a program that must not start: the profile refuses the GPU in its current state."""
         self._record.append("errors", {"type": kind, "message": message, "steps": 0})
         self._record.update(ended=kind)
         print(f"gpuconf: error: {message}", file=sys.stderr, flush=True)

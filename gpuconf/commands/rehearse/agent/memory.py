@@ -20,7 +20,7 @@ _SEGMENT_S = 60.0
 # The profiler keeps every event in memory until it is stopped.  A program that computes for an hour
 # before its first step would fill it, so the tape is replaced regularly, up to this total size.
 _MOST_TAPE_BYTES = 1024**3
-# Log lines of TensorFlow's profiler, which logs some of them as errors on a card without CUPTI.
+# Log lines of TensorFlow's profiler, which logs some of them as errors on a GPU without CUPTI.
 _OURS = (
     b" session_manager.cc:",
     b" profiler_session.cc:",
@@ -156,7 +156,7 @@ def _devices() -> list[dict[str, Any]]:
     gpus = gpu_limits()
     if not gpus:
         return []
-    cards = []  # the card of each logical device, in order
+    cards = []  # the GPU of each logical device, in order
     for card, device in enumerate(tensorflow.config.list_physical_devices("GPU")):
         parts = tensorflow.config.get_logical_device_configuration(device)
         cards += [card] * max(1, len(parts or ()))

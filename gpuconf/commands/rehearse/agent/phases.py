@@ -96,7 +96,7 @@ class Phases:
             self._switch(self._open[-1] if self._open else self._base())
 
     def promote(self) -> None:
-        """Mark the current phase as a training."""
+        """Mark the current phase as a training run."""
         with self._lock:
             if self._open and self._current["kind"] != TRAIN:
                 self._current["kind"] = TRAIN
@@ -171,7 +171,7 @@ class Phases:
             self.cut(self._left)
 
     def validated(self) -> None:
-        """Record that the model that was called last was validated during a training."""
+        """Record that the model that was called last was validated during a training run."""
         if self._left is not None and self._left["kind"] == CALL:
             self._left["kind"] = VALIDATE
             self._write()

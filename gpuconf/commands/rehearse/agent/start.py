@@ -25,7 +25,7 @@ from gpuconf.support.keras_api.patching import wrap
 _KERAS = ("keras", "tf_keras")
 _OTHERS = {"torch": "PyTorch", "jax": "JAX"}  # their steps are not counted
 _NOTE = (
-    "MirroredStrategy adds gradients up by HierarchicalCopyAllReduce here: simulated cards have no "
+    "MirroredStrategy adds gradients up by HierarchicalCopyAllReduce here: simulated GPUs have no "
     "NCCL, whose buffers on real ones are not in the peak"
 )
 

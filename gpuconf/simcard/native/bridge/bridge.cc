@@ -1,4 +1,4 @@
-// The kernel bridge: TensorFlow computes on a simulated card.
+// The kernel bridge: TensorFlow computes on a simulated GPU.
 //
 // TensorFlow loads this as a device plugin, right after its own kernels are registered
 // (TF_PLUGGABLE_DEVICE_LIBRARY_PATH), and asks for two functions: TF_InitKernel and TF_InitGraph.
@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "channels_first.h"
 #include "driver.h"
 #include "host_convolution.h"
 #include "host_kernel.h"
@@ -40,7 +41,7 @@ class RefusalFactory : public OpKernelFactory {
 };
 
 [[noreturn]] void Refuse(const char* reason, const char* hint) {
-  std::fprintf(stderr, "gpuconf: error: the kernel bridge of the simulated card %s\n  hint: %s\n",
+  std::fprintf(stderr, "gpuconf: error: the kernel bridge of the simulated GPU %s\n  hint: %s\n",
                reason, hint);
   std::exit(1);
 }
@@ -87,7 +88,8 @@ __attribute__((visibility("default"))) void TF_InitKernel() {
   gpuconf::CheckCardIsSimulated();
   gpuconf::ReplaceKernels();
   gpuconf::RegisterHostRnn();
-  gpuconf::RegisterHostConvolutionGradients();
+  gpuconf::RegisterHostConvolutions();
+  gpuconf::RegisterChannelsFirst();
   gpuconf::TakeJitFunctions();
 }
 

@@ -1,5 +1,5 @@
-// The gradients of a 2-D convolution with dilations and groups, in NHWC: what TensorFlow's CPU
-// kernels refuse.  One product of matrices per place of the filter and row of the picture.
+// Convolutions with dilations and groups in NHWC and NDHWC, and their gradients: what TensorFlow's
+// CPU kernels refuse.  One product of matrices per place of the filter and row of the picture.
 #ifndef GPUCONF_BRIDGE_CONVOLUTION_H_
 #define GPUCONF_BRIDGE_CONVOLUTION_H_
 
@@ -11,7 +11,7 @@
 
 namespace gpuconf {
 
-// One of the two dimensions of the picture.
+// One of the dimensions of the picture.
 struct Extent {
   int64_t in, out, filter, stride, dilation, pad_before;
 
@@ -29,10 +29,11 @@ struct Extent {
   }
 };
 
-// Input [batch, rows.in, columns.in, in_depth], filter [rows.filter, columns.filter,
-// in_depth / groups, out_depth], output [batch, rows.out, columns.out, out_depth].
+// Input [batch, planes.in, rows.in, columns.in, in_depth], filter [planes.filter, rows.filter,
+// columns.filter, in_depth / groups, out_depth], output [batch, planes.out, rows.out, columns.out,
+// out_depth]; in two dimensions with one plane.
 struct Convolution {
-  Extent rows, columns;
+  Extent planes, rows, columns;
   int64_t batch, in_depth, out_depth, groups;
 
   int64_t group_in() const { return in_depth / groups; }
@@ -44,11 +45,12 @@ struct Convolution {
   template <typename In, typename Filter, typename Out, typename Visit>
   void ForEachProduct(In* input, Filter* filter, Out* output, Visit visit) const {
     for (int64_t n = 0; n < batch; ++n) {
-      for (int64_t r = 0; r < rows.filter; ++r) {
-        for (int64_t y = rows.FirstOutput(r); y < rows.LastOutput(r); ++y) {
-          ForEachInRow(input + (n * rows.in + rows.InputOf(y, r)) * columns.in * in_depth,
-                       filter + r * columns.filter * group_in() * out_depth,
-                       output + (n * rows.out + y) * columns.out * out_depth, visit);
+      for (int64_t p = 0; p < planes.filter; ++p) {
+        for (int64_t z = planes.FirstOutput(p); z < planes.LastOutput(p); ++z) {
+          ForEachInPlane(
+              input + (n * planes.in + planes.InputOf(z, p)) * rows.in * columns.in * in_depth,
+              filter + p * rows.filter * columns.filter * group_in() * out_depth,
+              output + (n * planes.out + z) * rows.out * columns.out * out_depth, visit);
         }
       }
     }
@@ -62,6 +64,17 @@ struct Convolution {
                                              Eigen::Dynamic, Eigen::RowMajor>,
                          Eigen::Matrix<Number, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>,
       0, Eigen::OuterStride<>>;
+
+  template <typename In, typename Filter, typename Out, typename Visit>
+  void ForEachInPlane(In* input, Filter* filter, Out* output, Visit visit) const {
+    for (int64_t r = 0; r < rows.filter; ++r) {
+      for (int64_t y = rows.FirstOutput(r); y < rows.LastOutput(r); ++y) {
+        ForEachInRow(input + rows.InputOf(y, r) * columns.in * in_depth,
+                     filter + r * columns.filter * group_in() * out_depth,
+                     output + y * columns.out * out_depth, visit);
+      }
+    }
+  }
 
   template <typename In, typename Filter, typename Out, typename Visit>
   void ForEachInRow(In* input, Filter* filter, Out* output, Visit visit) const {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "convolution.h"
 #include "host_kernel.h"
-#include "refusal.h"
 #include "replacements.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -38,23 +38,23 @@ void Write(const std::vector<F>& numbers, Tensor* tensor) {
   for (int64_t i = 0; i < written.size(); ++i) written(i) = static_cast<T>(numbers[i]);
 }
 
-// What both gradients share: the attributes, the sizes, and when TensorFlow's own kernel will do.
-class ConvolutionGradient : public OpKernel {
+// What all share: the attributes, the sizes, and when TensorFlow's own kernel will do.
+class HostConvolution : public OpKernel {
  public:
-  explicit ConvolutionGradient(OpKernelConstruction* construction) : OpKernel(construction) {
+  explicit HostConvolution(OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("strides", &strides_));
     OP_REQUIRES_OK(construction, construction->GetAttr("dilations", &dilations_));
     OP_REQUIRES_OK(construction, construction->GetAttr("padding", &padding_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("explicit_paddings", &paddings_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("data_format", &data_format_));
-    OP_REQUIRES(construction, data_format_ == "NHWC",
-                CannotCompute(def(), absl::StrCat("CPU kernels want NHWC, not ", data_format_)));
+    if (construction->HasAttr("explicit_paddings")) {  // in two dimensions only
+      OP_REQUIRES_OK(construction, construction->GetAttr("explicit_paddings", &paddings_));
+    }
+    rank_ = absl::StartsWith(type_string(), "Conv3D") ? 5 : 4;
     OP_REQUIRES(construction, IsPerPixel(strides_) && IsPerPixel(dilations_),
                 absl::InvalidArgumentError(absl::StrCat(
-                    type_string(), ": strides and dilations must be 4 numbers from 1 up, of "
-                    "which the first and the last are 1")));
+                    type_string(), ": strides and dilations must be ", rank_, " numbers from 1 up, "
+                    "of which the first and the last are 1")));
     // TensorFlow's CPU kernel cannot even be made where there are dilations.
-    if (dilations_[1] == 1 && dilations_[2] == 1) own_.reset(MakeHostKernel(construction));
+    if (dilations_ == std::vector<int32_t>(rank_, 1)) own_.reset(MakeHostKernel(construction));
   }
 
  protected:
@@ -64,35 +64,64 @@ class ConvolutionGradient : public OpKernel {
     return in_depth == filter_depth ? own_.get() : nullptr;
   }
 
-  absl::Status Sizes(const TensorShape& input, const TensorShape& filter,
-                     const TensorShape& output, Convolution* sizes) const {
-    if (input.dims() != 4 || filter.dims() != 4 || output.dims() != 4 ||
-        filter.num_elements() == 0 || input.dim_size(3) % filter.dim_size(2) != 0) {
+  int64_t InDepth(const TensorShape& input) const {
+    return input.dims() == rank_ ? input.dim_size(rank_ - 1) : 0;
+  }
+  int64_t FilterDepth(const TensorShape& filter) const {
+    return filter.dims() == rank_ ? filter.dim_size(rank_ - 2) : 0;
+  }
+
+  absl::Status Sizes(const TensorShape& input, const TensorShape& filter, Convolution* sizes,
+                     TensorShape* output) const {
+    if (input.dims() != rank_ || filter.dims() != rank_ || InDepth(input) == 0 ||
+        filter.num_elements() == 0 || InDepth(input) % FilterDepth(filter) != 0 ||
+        filter.dim_size(rank_ - 1) % (InDepth(input) / FilterDepth(filter)) != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(type_string(), ": an input of ", input.DebugString(), " and a filter of ",
                        filter.DebugString(), " do not go together"));
     }
-    *sizes = {ExtentOf(1, input, filter),
-              ExtentOf(2, input, filter),
+    const bool has_planes = rank_ == 5;
+    *sizes = {has_planes ? ExtentOf(1, input, filter) : Extent{1, 1, 1, 1, 1, 0},
+              ExtentOf(rank_ - 3, input, filter),
+              ExtentOf(rank_ - 2, input, filter),
               input.dim_size(0),
-              input.dim_size(3),
-              filter.dim_size(3),
-              input.dim_size(3) / filter.dim_size(2)};
-    const TensorShape wanted(
-        {sizes->batch, sizes->rows.out, sizes->columns.out, sizes->out_depth});
-    if (output != wanted || sizes->out_depth % sizes->groups != 0) {
+              InDepth(input),
+              filter.dim_size(rank_ - 1),
+              InDepth(input) / FilterDepth(filter)};
+    *output = TensorShape({sizes->batch});
+    if (has_planes) output->AddDim(sizes->planes.out);
+    for (int64_t size : {sizes->rows.out, sizes->columns.out, sizes->out_depth}) {
+      output->AddDim(size);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SizesOfGradient(const TensorShape& input, const TensorShape& filter,
+                               const TensorShape& output, Convolution* sizes) const {
+    TensorShape wanted;
+    absl::Status status = Sizes(input, filter, sizes, &wanted);
+    if (status.ok() && output != wanted) {
       return absl::InvalidArgumentError(
           absl::StrCat(type_string(), ": a gradient of ", output.DebugString(),
                        " does not fit an input of ", input.DebugString(), " and a filter of ",
                        filter.DebugString()));
     }
+    return status;
+  }
+
+  absl::Status ShapeFrom(const Tensor& sizes, TensorShape* shape) const {
+    for (int64_t i = 0; i < sizes.NumElements(); ++i) {
+      const bool is_short = sizes.dtype() == tensorflow::DT_INT32;
+      const int64_t size = is_short ? sizes.flat<int32_t>()(i) : sizes.flat<int64_t>()(i);
+      if (absl::Status status = shape->AddDimWithStatus(size); !status.ok()) return status;
+    }
     return absl::OkStatus();
   }
 
  private:
-  static bool IsPerPixel(const std::vector<int32_t>& numbers) {
-    return numbers.size() == 4 && numbers[0] == 1 && numbers[3] == 1 && numbers[1] >= 1 &&
-           numbers[2] >= 1;
+  bool IsPerPixel(const std::vector<int32_t>& numbers) const {
+    return static_cast<int>(numbers.size()) == rank_ && numbers.front() == 1 &&
+           numbers.back() == 1 && *std::min_element(numbers.begin(), numbers.end()) >= 1;
   }
 
   // The sizes along one dimension, the output's among them, as tf.nn.convolution defines them.
@@ -112,39 +141,54 @@ class ConvolutionGradient : public OpKernel {
     return {in, room < 0 ? 0 : room / stride + 1, places, stride, dilation, before};
   }
 
+  int rank_;
   std::vector<int32_t> strides_, dilations_;
   std::vector<int64_t> paddings_;
-  std::string padding_, data_format_;
+  std::string padding_;
   std::unique_ptr<OpKernel> own_;
 };
 
-absl::Status ShapeFrom(const Tensor& sizes, TensorShape* shape) {
-  const auto numbers = sizes.flat<int32_t>();
-  for (int64_t i = 0; i < numbers.size(); ++i) {
-    if (absl::Status status = shape->AddDimWithStatus(numbers(i)); !status.ok()) return status;
+// In three dimensions; TensorFlow's CPU kernel has dilations and groups in two.
+template <typename T>
+class Forward : public HostConvolution {
+ public:
+  using HostConvolution::HostConvolution;
+
+  void Compute(OpKernelContext* context) override {
+    using F = Computing<T>;
+    const Tensor &input = context->input(0), &filter = context->input(1);
+    OpKernel* own = Own(InDepth(input.shape()), FilterDepth(filter.shape()));
+    if (own != nullptr) return own->Compute(context);
+    Convolution sizes;
+    TensorShape output;
+    OP_REQUIRES_OK(context, Sizes(input.shape(), filter.shape(), &sizes, &output));
+    Tensor* result = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, output, &result));
+    std::vector<F> sums(result->NumElements());
+    const std::vector<F> pictures = Read<F, T>(input), weights = Read<F, T>(filter);
+    sizes.ForEachProduct(pictures.data(), weights.data(), sums.data(),
+                         [](auto in, auto tap, auto out) { out += in * tap; });
+    Write<F, T>(sums, result);
   }
-  return shape->dims() == 4 ? absl::OkStatus()
-                            : absl::InvalidArgumentError("a convolution has 4 dimensions");
-}
+};
 
 template <typename T>
-class InputGradient : public ConvolutionGradient {
+class InputGradient : public HostConvolution {
  public:
-  using ConvolutionGradient::ConvolutionGradient;
+  using HostConvolution::HostConvolution;
 
   void Compute(OpKernelContext* context) override {
     using F = Computing<T>;
     const Tensor& filter = context->input(1);
     const Tensor& output_gradient = context->input(2);
-    const Tensor& input_sizes = context->input(0);
-    const bool has_depth = input_sizes.NumElements() == 4 && filter.dims() == 4;
-    const int64_t depth = has_depth ? input_sizes.flat<int32_t>()(3) : 0;
-    OpKernel* own = Own(depth, has_depth ? filter.dim_size(2) : 0);
-    if (own != nullptr) return own->Compute(context);
     TensorShape input;
-    OP_REQUIRES_OK(context, ShapeFrom(input_sizes, &input));
+    OP_REQUIRES_OK(context, ShapeFrom(context->input(0), &input));
+    const bool is_whole = input.dims() == filter.dims();
+    OpKernel* own = Own(is_whole ? InDepth(input) : 0, is_whole ? FilterDepth(filter.shape()) : 0);
+    if (own != nullptr) return own->Compute(context);
     Convolution sizes;
-    OP_REQUIRES_OK(context, Sizes(input, filter.shape(), output_gradient.shape(), &sizes));
+    OP_REQUIRES_OK(context,
+                   SizesOfGradient(input, filter.shape(), output_gradient.shape(), &sizes));
     Tensor* result = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, input, &result));
     std::vector<F> gradient(result->NumElements());
@@ -156,9 +200,9 @@ class InputGradient : public ConvolutionGradient {
 };
 
 template <typename T>
-class FilterGradient : public ConvolutionGradient {
+class FilterGradient : public HostConvolution {
  public:
-  using ConvolutionGradient::ConvolutionGradient;
+  using HostConvolution::HostConvolution;
 
   void Compute(OpKernelContext* context) override {
     using F = Computing<T>;
@@ -166,10 +210,11 @@ class FilterGradient : public ConvolutionGradient {
     const Tensor& output_gradient = context->input(2);
     TensorShape filter;
     OP_REQUIRES_OK(context, ShapeFrom(context->input(1), &filter));
-    OpKernel* own = Own(input.dims() == 4 ? input.dim_size(3) : 0, filter.dim_size(2));
+    OpKernel* own = Own(InDepth(input.shape()), FilterDepth(filter));
     if (own != nullptr) return own->Compute(context);
     Convolution sizes;
-    OP_REQUIRES_OK(context, Sizes(input.shape(), filter, output_gradient.shape(), &sizes));
+    OP_REQUIRES_OK(context,
+                   SizesOfGradient(input.shape(), filter, output_gradient.shape(), &sizes));
     Tensor* result = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, filter, &result));
     std::vector<F> gradient(result->NumElements());
@@ -181,22 +226,26 @@ class FilterGradient : public ConvolutionGradient {
 };
 
 template <typename T, typename Kernel>
-void RegisterOperation(const char* op, const char* sizes) {
+void RegisterOperation(const char* op, const char* sizes = nullptr) {
   tensorflow::KernelDefBuilder builder(op);
-  builder.Device("GPU").TypeConstraint<T>("T").HostMemory(sizes).Priority(kOwnKernel);
+  builder.Device("GPU").TypeConstraint<T>("T").Priority(kOwnKernel);
+  if (sizes != nullptr) builder.HostMemory(sizes);
   tensorflow::kernel_factory::OpKernelRegistrar(
-      builder.Build(), "ConvolutionGradient [simulated]", Make<Kernel>);
+      builder.Build(), "HostConvolution [simulated]", Make<Kernel>);
 }
 
 template <typename T>
 void RegisterType() {
   RegisterOperation<T, InputGradient<T>>("Conv2DBackpropInput", "input_sizes");
   RegisterOperation<T, FilterGradient<T>>("Conv2DBackpropFilter", "filter_sizes");
+  RegisterOperation<T, Forward<T>>("Conv3D");
+  RegisterOperation<T, InputGradient<T>>("Conv3DBackpropInputV2", "input_sizes");
+  RegisterOperation<T, FilterGradient<T>>("Conv3DBackpropFilterV2", "filter_sizes");
 }
 
 }  // namespace
 
-void RegisterHostConvolutionGradients() {
+void RegisterHostConvolutions() {
   RegisterType<float>();
   RegisterType<double>();
   RegisterType<Eigen::half>();

@@ -1,13 +1,13 @@
-// The gradients of convolutions with dilations or groups: TensorFlow's CPU kernels refuse them, a
-// GPU does not.
+// Convolutions with dilations or groups that TensorFlow's CPU kernels refuse and a GPU does not: in
+// three dimensions all, in two the gradients.
 #ifndef GPUCONF_BRIDGE_HOST_CONVOLUTION_H_
 #define GPUCONF_BRIDGE_HOST_CONVOLUTION_H_
 
 namespace gpuconf {
 
-// Registers Conv2DBackpropInput and Conv2DBackpropFilter for GPU: TensorFlow's CPU kernel where it
+// Registers Conv3D and the gradients of Conv2D and Conv3D for GPU: TensorFlow's CPU kernel where it
 // can, ours where it cannot.
-void RegisterHostConvolutionGradients();
+void RegisterHostConvolutions();
 
 }  // namespace gpuconf
 

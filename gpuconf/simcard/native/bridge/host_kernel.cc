@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "driver.h"
 #include "refusal.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
@@ -20,7 +21,6 @@
 #include "tensorflow/core/framework/types.h"
 
 namespace gpuconf {
-namespace {
 
 using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
@@ -45,6 +45,8 @@ void BringResultsToCard(OpKernelContext* context) {
     *result = on_card;
   }
 }
+
+namespace {
 
 // The kernel that TensorFlow sees: made for a GPU, so its arguments live where a GPU kernel's do
 // and the executor takes it for a cheap one, as it does GPU kernels; else kernels would run in
@@ -81,33 +83,18 @@ class AsyncHostKernel : public tensorflow::AsyncOpKernel {
 
 // For an operation that XLA compiles when it is called, such as XlaDynamicUpdateSlice.  Its kernel
 // is of the same class on every device and compiles for the one that it is given: here the CPU.
-class XlaHostKernel : public OpKernel {
+class XlaHostKernel : public OnHostKernel {
  public:
-  XlaHostKernel(OpKernelConstruction* construction, tensorflow::Device* cpu,
-                std::unique_ptr<OpKernel> cpu_kernel)
-      : OpKernel(construction), cpu_(cpu), cpu_kernel_(std::move(cpu_kernel)) {}
+  explicit XlaHostKernel(OpKernelConstruction* construction)
+      : OnHostKernel(construction, construction->def(), "CPU") {}
 
   void Compute(OpKernelContext* context) override {
-    std::vector<tensorflow::TensorValue> inputs(num_inputs());
-    for (int i = 0; i < num_inputs(); ++i) inputs[i].tensor = const_cast<Tensor*>(&context->input(i));
-    const std::vector<tensorflow::AllocatorAttributes> attributes(num_outputs());
-    OpKernelContext::Params params;
-    params.op_kernel = cpu_kernel_.get();
-    params.device = cpu_;
-    params.resource_manager = cpu_->resource_manager();
-    params.function_library = context->function_library();
-    params.inputs = inputs;
-    params.output_attr_array = attributes.data();
-    OpKernelContext on_host(&params, num_outputs());
-    cpu_kernel_->Compute(&on_host);
-    OP_REQUIRES_OK(context, on_host.status());
-    for (int i = 0; i < num_outputs(); ++i) context->set_output(i, *on_host.mutable_output(i));
+    std::vector<Tensor> inputs, outputs;
+    for (int i = 0; i < num_inputs(); ++i) inputs.push_back(context->input(i));
+    OP_REQUIRES_OK(context, ComputeOnHost(context, inputs, &outputs));
+    for (int i = 0; i < num_outputs(); ++i) context->set_output(i, outputs[i]);
     BringResultsToCard(context);
   }
-
- private:
-  tensorflow::Device* const cpu_;
-  const std::unique_ptr<OpKernel> cpu_kernel_;
 };
 
 // What TensorFlow's CPU kernels find out only while computing that they cannot do; null for nothing.
@@ -122,30 +109,23 @@ const char* WhatNoCpuKernelDoes(const tensorflow::NodeDef& node) {
       absl::StartsWith(format, "NC")) {
     return "CPU kernels know channels_last (NHWC) only";
   }
-  std::vector<int32_t> dilations;
-  if (absl::StartsWith(node.op(), "Conv3D") &&
-      tensorflow::TryGetNodeAttr(node, "dilations", &dilations) &&
-      dilations != std::vector<int32_t>(dilations.size(), 1)) {
-    return "CPU kernels know no dilations in 3 dimensions";
-  }
   return nullptr;
 }
 
-absl::Status MakeCpuKernel(OpKernelConstruction* construction, tensorflow::DeviceBase* device,
-                           std::unique_ptr<OpKernel>* made) {
-  const char* reason = WhatNoCpuKernelDoes(construction->def());
-  if (reason != nullptr) return CannotCompute(construction->def(), reason);
+absl::Status MakeKernel(OpKernelConstruction* construction, const tensorflow::NodeDef& node,
+                        absl::string_view device_type, tensorflow::DeviceBase* device,
+                        std::unique_ptr<OpKernel>* made) {
   std::shared_ptr<const tensorflow::NodeProperties> properties;
   absl::Status status = tensorflow::NodeProperties::CreateFromNodeDef(
-      construction->def(), tensorflow::OpRegistry::Global(), &properties);
+      node, tensorflow::OpRegistry::Global(), &properties);
   if (!status.ok()) return status;
   OpKernel* kernel = nullptr;
   status = tensorflow::CreateOpKernel(
-      tensorflow::DeviceType("CPU"), device, device->GetAllocator(tensorflow::AllocatorAttributes()),
-      construction->function_library(), construction->resource_manager(), properties,
-      construction->graph_def_version(), &kernel);
+      tensorflow::DeviceType(device_type), device,
+      device->GetAllocator(tensorflow::AllocatorAttributes()), construction->function_library(),
+      construction->resource_manager(), properties, construction->graph_def_version(), &kernel);
   made->reset(kernel);
-  if (absl::StrContains(status.message(), "CPU")) {  // what only a CPU refuses
+  if (device_type == "CPU" && absl::StrContains(status.message(), "CPU")) {  // only a CPU refuses
     return CannotCompute(construction->def(),
                          absl::StrCat("its CPU kernel says: ", status.message()));
   }
@@ -154,21 +134,50 @@ absl::Status MakeCpuKernel(OpKernelConstruction* construction, tensorflow::Devic
 
 }  // namespace
 
+OnHostKernel::OnHostKernel(OpKernelConstruction* construction, const tensorflow::NodeDef& node,
+                           absl::string_view device_type)
+    : OpKernel(construction) {
+  const auto* library = construction->function_library();
+  // TensorFlow has none where it tries to compute constants in advance, and then leaves them.
+  OP_REQUIRES(construction, library != nullptr, CannotCompute(construction->def()));
+  OP_REQUIRES_OK(construction, library->device_mgr()->LookupDevice("CPU:0", &cpu_));
+  OP_REQUIRES_OK(construction, MakeKernel(construction, node, device_type, cpu_, &kernel_));
+}
+
+absl::Status OnHostKernel::ComputeOnHost(OpKernelContext* context,
+                                         const std::vector<Tensor>& inputs,
+                                         std::vector<Tensor>* outputs) {
+  std::vector<tensorflow::TensorValue> values(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[i].tensor = const_cast<Tensor*>(&inputs[i]);
+  const std::vector<tensorflow::AllocatorAttributes> attributes(num_outputs());
+  OpKernelContext::Params params;
+  params.op_kernel = kernel_.get();
+  params.device = cpu_;
+  params.resource_manager = cpu_->resource_manager();
+  params.function_library = context->function_library();
+  params.inputs = values;
+  params.output_attr_array = attributes.data();
+  OpKernelContext on_host(&params, num_outputs());
+  kernel_->Compute(&on_host);
+  for (int i = 0; on_host.status().ok() && i < num_outputs(); ++i) {
+    outputs->push_back(*on_host.mutable_output(i));
+  }
+  return on_host.status();
+}
+
 OpKernel* MakeHostKernel(OpKernelConstruction* construction) {
-  tensorflow::Device* cpu = nullptr;  // only for what compiles for its device
+  const tensorflow::NodeDef& node = construction->def();
+  if (absl::StartsWith(node.op(), "Xla")) return new XlaHostKernel(construction);
   std::unique_ptr<OpKernel> cpu_kernel;
-  absl::Status status;
-  if (absl::StartsWith(construction->def().op(), "Xla")) {
-    status = construction->function_library()->device_mgr()->LookupDevice("CPU:0", &cpu);
-  }
-  if (status.ok()) {
-    status = MakeCpuKernel(construction, cpu ? cpu : construction->device(), &cpu_kernel);
-  }
+  const char* reason = WhatNoCpuKernelDoes(node);
+  const absl::Status status =
+      reason != nullptr
+          ? CannotCompute(node, reason)
+          : MakeKernel(construction, node, "CPU", construction->device(), &cpu_kernel);
   if (!status.ok()) {
     construction->SetStatus(status);
     return nullptr;
   }
-  if (cpu) return new XlaHostKernel(construction, cpu, std::move(cpu_kernel));
   if (cpu_kernel->AsAsync() != nullptr) {
     return new AsyncHostKernel(construction, std::move(cpu_kernel));
   }

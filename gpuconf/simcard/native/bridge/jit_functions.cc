@@ -29,7 +29,7 @@ void SayOnce() {
   static std::once_flag said;
   std::call_once(said, [] {
     std::fprintf(stderr,
-                 "gpuconf: functions with jit_compile run op by op on this simulated card, and may "
+                 "gpuconf: functions with jit_compile run op by op on this simulated GPU, and may "
                  "need more memory than on a real GPU\n");
   });
 }

@@ -20,7 +20,7 @@ std::string TypesOf(const tensorflow::NodeDef& node) {
 
 absl::Status CannotCompute(const tensorflow::NodeDef& node, absl::string_view reason) {
   return absl::UnimplementedError(absl::StrCat(
-      "gpuconf: a simulated card cannot compute ", node.op(), TypesOf(node), " (node ",
+      "gpuconf: a simulated GPU cannot compute ", node.op(), TypesOf(node), " (node ",
       node.name(), "): ",
       reason.empty() ? "TensorFlow has a CUDA kernel for it and no CPU kernel to stand in"
                      : reason,

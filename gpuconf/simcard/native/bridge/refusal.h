@@ -1,4 +1,4 @@
-// The error for what a simulated card cannot compute.
+// The error for what a simulated GPU cannot compute.
 #ifndef GPUCONF_BRIDGE_REFUSAL_H_
 #define GPUCONF_BRIDGE_REFUSAL_H_
 

@@ -13,6 +13,7 @@ namespace gpuconf {
 constexpr int kRefusal = 1;
 constexpr int kTwin = 2;
 constexpr int kOwnKernel = 3;
+constexpr int kChannelsFirst = 4;
 
 struct Replacement {
   tensorflow::KernelDef registration;  // for "GPU", at a higher priority than the original

@@ -1,4 +1,4 @@
-"""The card as the log describes it: name, memory, TensorFlow's share, and other processes."""
+"""The GPU as the log describes it: name, memory, TensorFlow's share, and other processes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DRIVER = re.compile(
 
 
 class LoggedProcess(NamedTuple):
-    """A process on the card."""
+    """A process on the GPU."""
 
     pid: Count
     """Its process ID."""
@@ -74,11 +74,11 @@ class LoggedCard(NamedTuple):
     driver: str | None = None
     """The driver's version."""
     holders: tuple[LoggedProcess, ...] = ()
-    """The processes on the card, if the log lists them."""
+    """The processes on the GPU, if the log lists them."""
 
 
 class CardReader:
-    """Watches a log for facts about the (first) card."""
+    """Watches a log for facts about the (first) GPU."""
 
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
@@ -142,7 +142,7 @@ class CardReader:
             self._holders[int(pid)] = LoggedProcess(int(pid), None, logged_size(size) or 0)
 
     def card(self) -> LoggedCard | None:
-        """The card; None if the log does not mention one."""
+        """The GPU; None if the log does not mention one."""
         if not (self._stated or self._sizes or self._holders):
             return None
         return LoggedCard(

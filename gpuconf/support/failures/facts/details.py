@@ -29,7 +29,7 @@ class Details(TypedDict, total=False):
     operation: str
     """The operation that runs only on a GPU."""
     multiprocessors: str
-    """The number of multiprocessors on the card that TensorFlow ignores."""
+    """The number of multiprocessors on the GPU that TensorFlow ignores."""
     status: str
     """The status of CUDA, cuDNN or cuBLAS, for example CUDA_ERROR_OUT_OF_MEMORY."""
     matrices: str
@@ -55,7 +55,7 @@ class Details(TypedDict, total=False):
     pool_limit: str
     """The limit of CuPy's memory pool."""
     card_lost: str
-    """The phrase that shows that the card or its memory is failing."""
+    """The phrase that shows that the GPU or its memory is failing."""
     needed_by_library: str
     """The missing library that a library needs which was found."""
     map_location: str
@@ -86,6 +86,10 @@ class Details(TypedDict, total=False):
     """The check in TensorFlow's allocator that fails after a refusal in a step of XLA."""
     vgpu_limit: str
     """The bytes that HAMi allows a container on the GPU."""
+    gpuconf_profile: str
+    """The profile of gpuconf that set the process's limit."""
+    still_free: str
+    """What was free on the GPU when that limit refused memory."""
     fft: str
     """cuFFT, where it is the library that found no memory."""
     outdated_library: str
@@ -97,7 +101,7 @@ class Details(TypedDict, total=False):
     unknown_error: str
     """PyTorch's phrase for CUDA_ERROR_UNKNOWN."""
     half_type: str
-    """The type that the card's compute capability lacks."""
+    """The type that the GPU's compute capability lacks."""
     cuda_build: str
     """The phrase for a first call of CUDA, which a build for the CPU does not make."""
     newest_capability: str
@@ -138,7 +142,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("kernel_driver", re.compile(r"kernel version (\d[\d.]{0,20}\d)")),
     ("library_driver", re.compile(r"DSO version (\d[\d.]{0,20}\d)")),
     ("minimum_capability", re.compile(r"minimum required Cuda capability is (\d\.\d)")),
-    ("operation", re.compile(r"a simulated card cannot compute (\w{1,80})")),
+    ("operation", re.compile(r"a simulated GPU cannot compute (\w{1,80})")),
     ("operation", re.compile(
         r"\b(\w{1,40})(?: [oO]p)?(?: is)?(?: currently)? only supports? "
         r".{0,50}?(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)")),
@@ -181,6 +185,9 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("allocator_requested", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
     ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
+    ("gpuconf_profile", re.compile(
+        r"limit of this process on .{1,160} is \d{1,9} MiB \(profile ([^)\s]{1,80})\)")),
+    ("still_free", re.compile(r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU are free")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
     ("undefined_symbol", re.compile(

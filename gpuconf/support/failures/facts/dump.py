@@ -84,7 +84,7 @@ class Dump(NamedTuple):
     free_chunks: tuple[Bytes, ...] | None = None
     """The sizes of the free chunks in the regions; None if the log is incomplete."""
     unclaimed_bytes: Bytes | None = None
-    """The part of the limit that the allocator had not yet claimed from the card."""
+    """The part of the limit that the allocator had not yet claimed from the GPU."""
     map_free_share: Annotated[float, FieldRule(minimum=0, maximum=1)] | None = None
     """The share of free memory in the printed memory map."""
     by_operation: tuple[OperationBytes, ...] = ()
@@ -109,7 +109,7 @@ class Dump(NamedTuple):
         """Whether free ≥ requested > largest: enough chunks in total, but none large enough.
 
         If the log lacks some free chunks, they must have been too small: the allocator refused
-        although it could claim no more memory from the card.
+        although it could claim no more memory from the GPU.
         """
         asked, free = self.requested_bytes, self.free_bytes
         if asked is None or free is None or free < asked:

@@ -89,7 +89,7 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
 )  # fmt: skip
 # PyTorch's own message names the setting that it suggests; that does not mean that it is set.
 _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
-# Stack frames that create a model or move it to the card, near the line that failed.
+# Stack frames that create a model or move it to the GPU, near the line that failed.
 _LOADS = re.compile(
     r"\bin (?:from_pretrained|load_\w{1,60}|_load_\w{1,60}|_apply|convert|restore\w{0,30}|cuda)\b"
     r"|from_pretrained\(|load_state_dict|load_checkpoint|\bmodel\.(?:to|cuda)\(|\bload_model"

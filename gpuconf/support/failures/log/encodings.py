@@ -13,7 +13,7 @@ _BLOCK = 1 << 17
 # The encoding is detected from this many bytes.
 _SAMPLE = 4096
 _CODES = re.compile(
-    rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor movements
+    rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # colors, cursor movements
     rb"|\][^\x07\x1b]{0,1024}(?:\x07|\x1b\\)"  # a terminal's title, hyperlinks
     rb"|[@-Z\\^_])"
 )

@@ -12,7 +12,7 @@ from gpuconf.support.failures.proposals.memory import little_is_free
 from gpuconf.support.failures.proposals.proposal import Proposal
 from gpuconf.support.failures.reading import LogFacts
 
-# Worth a change even if the run continued: a setting had no effect, the card is not fully used, or
+# Worth a change even if the run continued: a setting had no effect, the GPU is not fully used, or
 # a file is missing.
 _WORTH_A_CHANGE = (
     "late-config", "growth-mismatch", "compute-capability", "driver-mismatch", "no-device",

@@ -5,7 +5,7 @@ A file maps names to a change or to a list; a cause's list has its id.  An item 
 - a change: ``title``, ``reason``, ``kind`` (see `Proposal`), ``paste``.  ``run`` has the options of
   `gpuconf run` for a stack that is too old for gpuconf in the script;
 - the same with ``each: xid``, once for each Xid whose meaning is known;
-- ``use``: the change or list with that name, of any file; texts beside it replace those of the
+- ``use``: the change or list with that name, of any file; texts next to it replace those of the
   change, ``most`` cuts the list;
 - ``first``: groups of ``when`` and ``changes``, of which the first that holds is taken;
 - ``otherwise``: a list for the case that nothing was proposed before it.

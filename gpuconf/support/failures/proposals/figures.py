@@ -141,9 +141,9 @@ def _why_one(facts: LogFacts) -> str:
 
 def _why_others(facts: LogFacts) -> str:
     if facts.request.tensor is None and facts.request.size_bytes is None:
-        return "a copy to the card did not fit, most often because the card was already full"
+        return "a copy to the GPU did not fit, most often because the GPU was already full"
     return (
-        f"only {_asked(facts)} were requested, so the card, or TensorFlow's share of it, was full "
+        f"only {_asked(facts)} were requested, so the GPU, or TensorFlow's share of it, was full "
         "before: of another process, an old notebook, or what the program holds"
     )
 
@@ -271,7 +271,7 @@ def _capability(facts: LogFacts) -> str | None:
 
 def _code_for(facts: LogFacts) -> str:
     capability = _capability(facts)
-    return f"compute capability {capability}" if capability else "this card"
+    return f"compute capability {capability}" if capability else "this GPU"
 
 
 def _least_capability(facts: LogFacts) -> str:
@@ -338,7 +338,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "torch_total": lambda facts: sized(figures_of(facts).total or 0),
     "torch_others": _torch_others,
     "unused_share": _unused_share,
-    # Arrays on the card and on the host.
+    # Arrays on the GPU and on the host.
     "array_call": _array_call,
     "array_batch": _array_batch,
     "array_arguments": _array_arguments,
@@ -357,7 +357,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "dtype": lambda facts: str(facts.request.tensor.dtype) if facts.request.tensor else "",
     "smaller_dtype": lambda facts: _smaller_dtype(facts)[0],
     "dtype_factor": lambda facts: str(_smaller_dtype(facts)[1]),
-    # Settings, libraries, the card and the disk.
+    # Settings, libraries, the GPU and the disk.
     "growth": lambda _facts: _GROWTH,
     "late_setting": lambda facts: _LIMIT if _is_limit(facts) else _GROWTH,
     "where": _where,

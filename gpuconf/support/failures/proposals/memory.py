@@ -1,4 +1,4 @@
-"""What a log's figures say of the card's memory, TensorFlow's limit and the failed tensor."""
+"""What a log's figures say of the GPU's memory, TensorFlow's limit and the failed tensor."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _LARGE_WEIGHTS = 64 * MIB
 # The least sides of a matrix that does not depend on the batch: inputs or words, by units.
 _LEAST_UNITS, _LEAST_ROWS = 100, 20_000
 _HUGE = 2 * GIB
-# TensorFlow does not use cards with less; a smaller limit means that other processes were there.
+# TensorFlow does not use GPUs with less; a smaller limit means that other processes were there.
 _TINY_LIMIT = GIB
-# No program asks for less on purpose.
+# No program requests less on purpose.
 _MINUTE_LIMIT = 256 * MIB
-# A limit below this share of a card is low, if no other process uses the card.
+# A limit below this share of a GPU is low, if no other process uses the GPU.
 _LOW_SHARE = 0.35
-# No card has more, so that is the bound if the total is unknown.
+# No GPU has more, so that is the bound if the total is unknown.
 _LARGEST_CARD = 288 * 10**9
-# Every card has this much for JAX, unless something else fills it.
+# Every GPU has this much for JAX, unless something else fills it.
 _LITTLE_FOR_JAX = 128 * MIB
 
 
@@ -30,7 +30,7 @@ def asked_bytes(facts: LogFacts) -> int | None:
 
 
 def card_total(facts: LogFacts) -> int | None:
-    """The card's memory in bytes."""
+    """The GPU's memory in bytes."""
     return facts.card.total_bytes if facts.card is not None else None
 
 
@@ -46,8 +46,14 @@ def limit_of(facts: LogFacts) -> int | None:
     return facts.card.limit_bytes if facts.card is not None else None
 
 
+def our_limit_refused(facts: LogFacts) -> bool:
+    """Whether a limit of gpuconf refused what the GPU had room for."""
+    left = logged_size(facts.details.get("still_free", ""))
+    return left is not None and left > (asked_bytes(facts) or 0)
+
+
 def little_is_free(facts: LogFacts) -> bool:
-    """Whether the log shows that other processes hold most of the card; False if unknown.
+    """Whether the log shows that other processes hold most of the GPU; False if unknown.
 
     A figure from the moment of the failure lacks what the process itself has taken, up to its own
     limit.
@@ -58,13 +64,13 @@ def little_is_free(facts: LogFacts) -> bool:
 
 
 def nearly_all_was_free(facts: LogFacts) -> bool:
-    """Whether the card had room for any handle, so that memory is not what was missing."""
+    """Whether the GPU had room for any handle, so that memory is not what was missing."""
     total, free = card_total(facts), card_free(facts)
     return total is not None and free is not None and free > 0.9 * total
 
 
 def others_hold_much(facts: LogFacts) -> bool:
-    """Whether the log shows other processes on the card; False if unknown."""
+    """Whether the log shows other processes on the GPU; False if unknown."""
     if facts.card is not None and len(facts.card.holders) > 1:
         return True
     total, free = card_total(facts), card_free(facts)
@@ -84,13 +90,13 @@ def is_larger_than_the_card(facts: LogFacts) -> bool:
 
 
 def limit_is_the_wall(facts: LogFacts) -> bool:
-    """Whether the card has much more than TensorFlow's limit."""
+    """Whether the GPU has much more than TensorFlow's limit."""
     limit, total = limit_of(facts), card_total(facts)
     return limit is not None and total is not None and limit < 0.6 * total
 
 
 def limit_is_low(facts: LogFacts) -> bool:
-    """Whether the limit is full, not the card; then the limit is the first thing to change."""
+    """Whether the limit is full, not the GPU; then the limit is the first thing to change."""
     limit, total = limit_of(facts), card_total(facts)
     if limit is None or total is None or others_hold_much(facts):
         return False
@@ -98,7 +104,7 @@ def limit_is_low(facts: LogFacts) -> bool:
 
 
 def limit_is_tiny(facts: LogFacts) -> bool:
-    """Whether others must have held the card when TensorFlow took its limit."""
+    """Whether others must have held the GPU when TensorFlow took its limit."""
     limit = limit_of(facts)
     return limit is not None and limit < _TINY_LIMIT
 
@@ -110,7 +116,7 @@ def limit_is_minute(facts: LogFacts) -> bool:
 
 
 def asked_less_than(most_bytes: int, facts: LogFacts) -> bool:
-    """Whether the request was so small that something else filled the card; a dump shows what."""
+    """Whether the request was so small that something else filled the GPU; a dump shows what."""
     size = asked_bytes(facts)
     return facts.dump is None and size is not None and size < most_bytes
 
@@ -140,7 +146,7 @@ def are_large_weights(facts: LogFacts) -> bool:
 
 
 def one_is_huge(facts: LogFacts) -> bool:
-    """Whether a single tensor, apparently not a batch, takes much of the card."""
+    """Whether a single tensor, apparently not a batch, takes much of the GPU."""
     dump = facts.dump
     of_xla = "while trying to allocate" in (facts.exception or "")  # a whole step
     if facts.request.tensor is not None or facts.batch_size is not None or of_xla:
@@ -158,6 +164,6 @@ def jax_program_bytes(facts: LogFacts) -> int | None:
 
 
 def little_was_asked_for_jax(facts: LogFacts) -> bool:
-    """Whether request and program are so small that the card must have been full already."""
+    """Whether request and program are so small that the GPU must have been full already."""
     asked = facts.request.size_bytes
     return asked is not None and max(asked, jax_program_bytes(facts) or 0) < _LITTLE_FOR_JAX

@@ -37,13 +37,13 @@ _Question = Callable[[LogFacts], bool]
 _SAVES = re.compile(r"(?<!\bnp)(?<!\bnumpy)\.(?:save|export)|Checkpoint|Backup")
 # Calls that make one array from many.
 _ARRAYS = re.compile(r"\bnp\.|numpy|\.toarray\(|\barray\(|imread|load_img")
-# Requests this small fail only on a full card.
+# Requests this small fail only on a full GPU.
 _VERY_LITTLE, _LITTLE = 4 * MIB, 32 * MIB
 # An array so small fails only where the host's RAM is full of other things.
 _SMALL_ARRAY = 64 * MIB
-# If a program of PyTorch holds less of the card than this, its batch is not the problem.
+# If a program of PyTorch holds less of the GPU than this, its batch is not the problem.
 _SMALL_SHARE, _PART_OF_OTHERS = 0.3, 0.15
-# Since this major compute capability, builds leave out cards from below rather than from above.
+# Since this major compute capability, builds leave out GPUs from below rather than from above.
 _NEW_CAPABILITY = 7
 
 VALUES: dict[str, Callable[[LogFacts], Collection[str | None] | str]] = {
@@ -191,12 +191,13 @@ QUESTIONS: dict[str, _Question] = {
     "no-picture": _is_no_picture,
     "smaller-dtype": _has_smaller_dtype,
     "computed-on-the-host": _is_computed_on_host,
-    # The card, and who holds it.
+    # The GPU, and who holds it.
     "little-is-free": memory.little_is_free,
     "nearly-all-was-free": memory.nearly_all_was_free,
     "others-hold-much": memory.others_hold_much,
     "was-free": memory.was_free,
     "larger-than-the-card": memory.is_larger_than_the_card,
+    "our-limit-refused": memory.our_limit_refused,
     "limit-is-low": memory.limit_is_low,
     "limit-is-the-wall": memory.limit_is_the_wall,
     "limit-is-tiny": memory.limit_is_tiny,
@@ -206,7 +207,7 @@ QUESTIONS: dict[str, _Question] = {
     "little-asked": lambda facts: memory.asked_less_than(_LITTLE, facts),
     "copy-refused": _says("dst tensor"),
     "little-for-jax": memory.little_was_asked_for_jax,
-    # If CUDA refused, the request was JAX's preallocation, its share of the card.
+    # If CUDA refused, the request was JAX's preallocation, its share of the GPU.
     "preallocation-refused": lambda facts: (
         facts.details.get("status") == "CUDA_ERROR_OUT_OF_MEMORY"
     ),
@@ -223,7 +224,7 @@ QUESTIONS: dict[str, _Question] = {
     "much-is-unused": _much_is_unused,
     "split-is-the-hint": lambda facts: facts.details.get("torch_hint") == "max_split_size_mb",
     "server-has-room": server_has_room,
-    # CUDA refused, not PyTorch's allocator: usually the card was already full.
+    # CUDA refused, not PyTorch's allocator: usually the GPU was already full.
     "cuda-refused": _says("error: out of memory"),
     # The thread that pins batches raised first, in its own traceback.
     "pin-thread-ended": _says("pin memory thread exited"),

@@ -12,15 +12,15 @@ from gpuconf.support.failures.reading import LogFacts
 MUCH_UNUSED = 0.2
 # The memory of CUDA's context and libraries, which PyTorch does not count as reserved.
 _CONTEXT = 600 * MIB
-# If other processes hold more of the card than this, they come before a smaller batch.
+# If other processes hold more of the GPU than this, they come before a smaller batch.
 _MUCH_OF_OTHERS = 0.2
 # A process this close to PyTorch's own size is this one, under its PID outside the container.
 _SAME = 1024 * MIB
-# A program with more than this share of the card has filled it.
+# A program with more than this share of the GPU has filled it.
 _FILLED = 0.75
-# With less than this share of the card free, it is full.
+# With less than this share of the GPU free, it is full.
 _NEARLY_NONE = 0.02
-# With less of the card free, others must go; with more, a smaller share does.
+# With less of the GPU free, others must go; with more, a smaller share does.
 _ROOM_FOR_A_SERVER = 0.4
 
 
@@ -50,7 +50,7 @@ def figures_of(facts: LogFacts) -> TorchFigures:
 
 
 def _others(facts: LogFacts, held: int | None) -> int | None:
-    """The card's memory that is neither free nor held by this process."""
+    """The GPU's memory that is neither free nor held by this process."""
     card, process = facts.card, _size(facts, "torch_process")
     if card is None or card.total_bytes is None or card.free_bytes is None:
         return None
@@ -65,7 +65,7 @@ def _others(facts: LogFacts, held: int | None) -> int | None:
 
 
 def others_are_in_the_way(figures: TorchFigures) -> bool:
-    """Whether other processes hold much of the card, and the request would fit without them."""
+    """Whether other processes hold much of the GPU, and the request would fit without them."""
     others, total = figures.others, figures.total
     if others is None or total is None or others <= _MUCH_OF_OTHERS * total:
         return False
@@ -73,7 +73,7 @@ def others_are_in_the_way(figures: TorchFigures) -> bool:
 
 
 def was_free(figures: TorchFigures) -> bool:
-    """Whether the requested memory was free, on a card that this program had not filled."""
+    """Whether the requested memory was free, on a GPU that this program had not filled."""
     asked, free, total = figures.asked, figures.free, figures.total
     if asked is None or free is None or free < asked:
         return False
@@ -83,9 +83,9 @@ def was_free(figures: TorchFigures) -> bool:
 
 
 def is_beyond_the_card(figures: TorchFigures) -> bool:
-    """Whether PyTorch holds more than the full card has: on Windows the rest is host memory.
+    """Whether PyTorch holds more than the full GPU has: on Windows the rest is host memory.
 
-    If memory is free, the figures are those of two cards.
+    If memory is free, the figures are those of two GPUs.
     """
     total = figures.total
     if total is None or (figures.free or 0) > _NEARLY_NONE * total:

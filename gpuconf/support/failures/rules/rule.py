@@ -114,7 +114,7 @@ def _problem_of_phrases(entry: Mapping[str, Any]) -> str | None:
     texts = entry["says"]
     wordless = [said for said in texts if not phrase(said)]
     if wordless:
-        return f"without a word: {wordless}"
+        return f"silently: {wordless}"
     numbered = [said for said in texts if re.search(r"\d", said)]
     if numbered and "pattern" not in entry:
         return f"numbers count in patterns alone, and there is none for {numbered}"

@@ -24,7 +24,7 @@ def test_the_page_is_whole_and_loads_nothing(report: object) -> None:
 
 
 def test_everything_that_was_found_is_on_it() -> None:
-    """The verdict, problems with fixes in their order, cards, versions, variables, all checks."""
+    """The verdict, problems with fixes in their order, GPUs, versions, variables, all checks."""
     text = Outline(page_text(FULL)).text
     assert "1 problem, 1 warning, 1 check crashed" in text
     places = [text.index(finding.summary) for finding in FULL.problems]

@@ -64,7 +64,7 @@ print("private", private.set_session(None), has(keras.backend, "set_session"))
 
 
 def fixed(script: str) -> str:
-    """The script with the fix for its sessions: our lines on top, its import of TensorFlow anew."""
+    """The script with the fix for its sessions: our lines on top, TensorFlow's import renewed."""
     (fix,) = [each.fix or "" for each in findings_in(script, "old.py")
               if each.id == "source.v1"]  # fmt: skip
     ours, _, theirs = fix.partition("import os\n")
@@ -74,7 +74,7 @@ def fixed(script: str) -> str:
 
 @pytest.mark.slow
 def test_the_fix_of_a_script_of_2018_runs(bridge: Path, tmp_path: Path) -> None:
-    """On the simulated card, on its GPU, within the fraction that it asked for.
+    """On the simulated GPU, on its GPU, within the fraction that it requested.
 
     And in the same process: tf.compat.v1 has every name that is called TensorFlow 1's, tf has none
     of them; cells and initializers of tf.contrib are there; the set_session of

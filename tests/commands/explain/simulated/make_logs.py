@@ -107,7 +107,7 @@ def lay_out(recipe: Recipe, folder: Path) -> None:
 def clean_environment(environ: Mapping[str, str], python: str) -> dict[str, str]:
     """An environment without settings of TensorFlow, in which stdout and stderr keep their order.
 
-    The compiler's and the cache's variables stay, which the simulated card needs.
+    The compiler's and the cache's variables stay, which the simulated GPU needs.
     """
     kept = ("HOME", "LANG", "XDG_CACHE_HOME", "CC", "CXX", "TMPDIR")
     environment = {name: environ[name] for name in kept if name in environ}
@@ -117,7 +117,7 @@ def clean_environment(environ: Mapping[str, str], python: str) -> dict[str, str]
 
 
 def library_name(recipe: Recipe) -> str:
-    """The name by which TensorFlow asks for the library that a recipe preloads."""
+    """The name by which TensorFlow requests the library that a recipe preloads."""
     major = CUDNN_MAJOR[recipe.tensorflow] if recipe.preload == "cudnn" else CUBLAS_MAJOR
     return f"lib{recipe.preload}.so.{major}"
 
@@ -151,7 +151,7 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> b
 
 
 def neutral(printed: bytes, folder: Path, python: str) -> bytes:
-    """What was printed, with paths, user and host of no one, and without the card's own lines."""
+    """What was printed, with paths, user and host of no one, and without the GPU's own lines."""
     for found, replacement in replacements(folder, python):
         printed = printed.replace(found.encode(), replacement.encode())
     return OWN_LINES.sub(b"", printed)

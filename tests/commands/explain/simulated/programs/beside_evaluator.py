@@ -1,4 +1,4 @@
-"""Training that starts its evaluator as a second process on the same card."""
+"""Training that starts its evaluator as a second process on the same GPU."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A training that goes on on the CPU when TensorFlow finds no GPU."""
+"""A training run that continues on the CPU when TensorFlow finds no GPU."""
 
 import keras
 import numpy as np

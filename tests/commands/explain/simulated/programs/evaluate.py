@@ -1,4 +1,4 @@
-"""The second process: takes what it can get of the card, or as many MiB as are named, and waits."""
+"""The second process: takes what it can get of the GPU, or as many MiB as are named, and waits."""
 
 import sys
 

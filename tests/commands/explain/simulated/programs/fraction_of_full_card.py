@@ -1,4 +1,4 @@
-"""A session of TensorFlow 1 that wants 90 % of the card."""
+"""A session of TensorFlow 1 that wants 90 % of the GPU."""
 
 import tensorflow as tf
 

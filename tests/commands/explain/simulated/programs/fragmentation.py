@@ -1,4 +1,4 @@
-"""Every other of the tensors that fill the limit is dropped, then a longer one is asked for."""
+"""Every other of the tensors that fill the limit is dropped, then a longer one is requested."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""A training step with TensorFlow's defaults, whoever else is on the card."""
+"""A training step with TensorFlow's defaults, whoever else is on the GPU."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""A training whose checkpoints go to a disk that is too small for them."""
+"""A training run whose checkpoints go to a disk that is too small for them."""
 
 from small_disk import make_small_disk
 

@@ -1,4 +1,4 @@
-"""Memory growth is set on the first of two cards only."""
+"""Memory growth is set on the first of two GPUs only."""
 
 import tensorflow as tf
 

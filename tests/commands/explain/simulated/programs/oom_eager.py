@@ -1,4 +1,4 @@
-"""A 3x3 convolution to 512 channels, eager, whose output of 1 GiB the card does not hold."""
+"""A 3x3 convolution to 512 channels, eager, whose output of 1 GiB the GPU does not hold."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The first operation that wants cuBLAS, on a card whose memory is all given to tensors."""
+"""The first operation that wants cuBLAS, on a GPU whose memory is all given to tensors."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""fit() is given a NumPy array that is larger than the card; the batch of 8 does not matter."""
+"""fit() is given a NumPy array that is larger than the GPU; the batch of 8 does not matter."""
 
 import keras
 import numpy as np

@@ -1,0 +1,84 @@
+"""A line below an out-of-memory error: the process's limit, or who uses the rest of the GPU.
+
+The framework's own error has only what it requested and, at most, what is free.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from gpuconf.basics.terminal import debug, say, tell_below_traceback
+from gpuconf.basics.units import sized
+from gpuconf.machine.cards import Gpu
+from gpuconf.machine.leases.view import read_with_leases
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner.other_leases import held_by
+from gpuconf.planner.plan import label
+
+
+def watch(plan: Plan) -> None:
+    """Explain an out-of-memory error that ends this process, which ``plan`` limits."""
+    tell_below_traceback("refused memory", functools.partial(_tell, plan))
+
+
+def _tell(plan: Plan, error: BaseException) -> None:
+    if not _is_out_of_memory(error):
+        return
+    try:
+        found = {gpu.uuid: gpu for gpu in read_with_leases().gpus}
+        pairs = [(each, found[each.gpu.uuid]) for each in plan.gpus if each.gpu.uuid in found]
+        lines = [who_uses(*pair, os.getpid()) for pair in pairs]
+        if pairs and not any(lines):
+            most_used = max(pairs, key=lambda pair: _own_bytes(pair[1], os.getpid()) or 0)
+            lines = [limit_of(*most_used, plan.profile.name)]
+        for line in filter(None, lines):
+            say(line)
+    except Exception as trouble:  # the program is already failing
+        debug(f"who uses the GPU could not be read: {trouble!r}")
+
+
+def who_uses(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
+    """Return who uses ``gpu`` now, and what the process ``pid`` has reserved of it.
+
+    None if nothing is reserved ahead, if the rest of its limit was free for it, or if the driver
+    does not report its use.
+    """
+    if not plan.preallocated_bytes:
+        return None
+    own = _own_bytes(gpu, pid)
+    if own is None or gpu.free_bytes is None or plan.most_bytes is None:
+        return None
+    if gpu.free_bytes >= plan.most_bytes - own:
+        return None
+    leases = [each for each in gpu.leases if (each.used_bytes or 0) > each.lease_bytes]
+    processes = [each for each in gpu.unleased if each.used_bytes and each.pid != pid]
+    others = held_by(leases, processes) or "other processes"
+    return (
+        f"{label(gpu)} has {sized(gpu.free_bytes)} free; used or reserved by {others}. "
+        f"This process uses {sized(own)} and has reserved {sized(plan.lease_bytes or 0)}; "
+        "memory above a reservation goes to the process that allocates it first"
+    )
+
+
+def _own_bytes(gpu: Gpu, pid: int) -> int | None:
+    return next((each.used_bytes for each in gpu.processes or () if each.pid == pid), None)
+
+
+def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
+    """Return the limit that ``profile`` set, which refused the memory; None without a limit."""
+    if plan.limit_bytes is None or gpu.free_bytes is None:
+        return None
+    return (
+        f"the limit of this process on {label(gpu)} is {sized(plan.limit_bytes)} (profile "
+        f"{profile}); {sized(gpu.free_bytes)} of the GPU are free. `gpuconf plan` shows which "
+        "rule sets the limit"
+    )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether TensorFlow's, PyTorch's or JAX's allocator had too little memory."""
+    name = type(error).__name__
+    return name in ("ResourceExhaustedError", "OutOfMemoryError") or (
+        name in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in str(error)
+    )
