@@ -165,7 +165,7 @@ def test_cards_of_killed_owners_are_swept(libraries: Path, start: Start) -> None
     """SIGKILL leaves a card file; the next one removes it, but no living one's and none in use."""
     code = (
         "import os, sys; from gpuconf.simcard import *\n"
-        "with simulated_card(CardSpec()) as GPU:\n"
+        "with simulated_card(CardSpec()) as card:\n"
         "    print(card.path, flush=True); sys.stdin.read()\n"
     )
     owners = [start([sys.executable, "-c", code], os.environ) for _ in range(2)]

@@ -100,7 +100,7 @@ def test_a_scenario(scenario: Scenario, reports: dict[str, Any]) -> None:
 
 def test_the_cards_of_a_desktop(reports: dict[str, Any]) -> None:
     """Figures in bytes, a bar whose parts sum to the total, who holds the memory."""
-    (gpu,) = reports["1 card, drives the display"].document["gpus"]
+    (gpu,) = reports["1 GPU, drives the display"].document["gpus"]
     assert gpu["total_bytes"] == 12 * GIB - 200 * MIB == sum(gpu["bar"].values())
     assert gpu["bar"]["others_bytes"] == 3 * GIB
     assert gpu["bar"]["may_take_bytes"] == gpu["limit_bytes"] > 7 * GIB

@@ -67,7 +67,7 @@ def read(nvml: Nvml) -> Read:
         ("no_permission", "no_permission", "may not be used by this user"),
         ("driver_r390", "too_old", "too old"),
         ("unheard_of_error", "other", "NVML does not start"),
-        ("uncounted", "other", "how many GPUs"),
+        ("uncounted", "other", "the number of GPUs"),
     ],
 )
 def test_a_machine_that_cannot_be_asked_is_a_code_and_a_sentence(
