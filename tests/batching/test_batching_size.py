@@ -10,14 +10,7 @@ from hypothesis import strategies as some
 
 from gpuconf.batching.card import ComputeDevice
 from gpuconf.batching.failures import OutOfMemory
-from gpuconf.batching.size import (
-    CardBatch,
-    KnownSize,
-    SizeKey,
-    forget,
-    key_for,
-    known_size,
-)
+from gpuconf.batching.size import CardBatch, KnownSize, SizeKey, forget, key_for, known_size
 
 KEY = SizeKey("evaluate", ("model",), "GPU:0", 1024)
 FULL = "OOM when allocating tensor with shape[9] on /device:GPU:0 by allocator GPU_0_bfc"

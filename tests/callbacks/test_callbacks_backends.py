@@ -1,6 +1,6 @@
 """`MemoryUsage` in a real Keras fit on PyTorch and JAX, whose allocators are on the simulated GPU.
 
-Their kernels are not on it: Keras computes on the processor, and uses memory of the GPU in addition.
+Their kernels are not on it: Keras computes on the processor, and uses memory of the GPU too.
 """
 
 from __future__ import annotations

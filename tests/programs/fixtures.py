@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,7 @@ def nvml(tmp_path_factory: pytest.TempPathFactory) -> Nvml:
     """The variables with which a new process sees the machine of a scenario."""
     if standin.compiler() is None:
         pytest.skip("no C compiler for the stand-in of NVIDIA's library")
-    folder = tmp_path_factory.mktemp("standin")
-    return lambda machine: standin.environment(machine, folder)
+    return partial(standin.environment, directory=tmp_path_factory.mktemp("standin"))
 
 
 @pytest.fixture

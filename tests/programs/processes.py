@@ -15,11 +15,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from tests.machine.cards import standin
 from tests.programs.warm import Popen
 
-# The fixture ``nvml``: a scenario or machine to the variables that make a new process see it.
-Nvml = Callable[[str | standin.Machine], dict[str, str]]
+# The fixture ``nvml``: `standin.environment` in a folder of its own, so a scenario or machine, with
+# its logs, to the variables that make a new process see it.
+Nvml = Callable[..., dict[str, str]]
 
 # What a program begins with that reports values to its test: `reported` reads them.
 REPORT = """\

@@ -10,8 +10,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from gpuconf.simcard import Card
 from gpuconf.simcard.__main__ import main
@@ -135,52 +137,17 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# Where it is not 2.
-_CODES = {
-    "run -- no-such-command": 127,
-    "run -- /etc/passwd": 126,
-    "show /nowhere": 1,
-    "show none": 1,
-}
+REFUSED = yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "hint"),
-    [
-        ("", "the first word must be one of run, env", "run --total 8GiB -- gpuconf plan"),
-        ("-- python x.py", "the first word", "run --total 8GiB -- python x.py"),
-        ("--total 4GiB -- python x.py", "the first word", "run --total 4GiB -- python x.py"),
-        (
-            "rnu --total 4GiB",
-            "does not know 'rnu'",
-            "did you mean `python -m gpuconf.simcard run`?",
-        ),
-        ("nonsense", "does not know 'nonsense'", "`python -m gpuconf.simcard --help` shows"),
-        ("run --total '4 gigs'", "a size is a number and a unit", "run --help` shows"),
-        ("run --totl=4GiB -- true", "know '--totl=4GiB'", "gpuconf.simcard run --total`?"),
-        ("run --total 4GiB python x.py", "'python'", "run --total 4GiB -- python x.py"),
-        ("run python x.py --name 'a b' -- c", "after --", "run -- python x.py --name 'a b' -- c"),
-        ("env python", "does not know 'python'", "gpuconf.simcard env --help` shows"),
-        ("show", "show needs the file of a GPU", "python -m gpuconf.simcard show /tmp/card"),
-        ("show none", "is not a card file", "python -m gpuconf.simcard env --card /tmp/card"),
-        ("run --total 1GiB", "no command", "run --total 8GiB -- python script.py"),
-        ("run --total 1GiB --used 2GiB -- true", "used memory is 2048 MiB", "--used 2GiB"),
-        ("run -- no-such-command", "cannot start 'no-such-command'", "check the command after --"),
-        ("run -- A=b true", "cannot start 'A=b'", "env after --: -- env A=b"),
-        ("run --card 8GiB -- true", "--card 8GiB", "did you mean --total 8GiB?"),
-        ("env --card 8GiB", "--card 8GiB", "did you mean --total 8GiB?"),
-        ("run -- /etc/passwd", "may not be executed", "check the command after --"),
-        ("env", "env needs a file for the GPU", "--card"),
-        ("show /nowhere", "No such file", "env --card /nowhere"),
-        ("build -- x", "no command", "use run"),
-    ],
-)
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row[0])
 def test_what_is_refused_says_what_would_do(
-    capsys: pytest.CaptureFixture[str], empty_folder: Path, words: str, said: str, hint: str
+    capsys: pytest.CaptureFixture[str], empty_folder: Path, row: list[Any]
 ) -> None:
     """One line of error, one of hint, and its kind's exit code; nothing is left behind."""
     (empty_folder / "none").write_text("no GPU", "utf-8")
-    assert main(shlex.split(words)) == _CODES.get(words, 2)
+    words, said, hint, *code = row
+    assert main(shlex.split(words)) == (code[0] if code else 2)
     assert [path.name for path in empty_folder.iterdir()] == ["none"]
     out, err = capsys.readouterr()
     first, second = err.splitlines()

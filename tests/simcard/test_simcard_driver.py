@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 
 import pytest
 
 from gpuconf.basics.units import MIB
+from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.machine.cards.visible_devices import resolve
 from gpuconf.simcard import Card, CardSpec, simulated_card
-from tests.programs.card_clients import CLIENT, RunClient, StartClient, wait_until
-from tests.programs.processes import Program
+from tests.machine.cards.spellings import SPELLINGS, spelled
+from tests.programs.card_clients import RunClient, StartClient, wait_until
+from tests.programs.processes import Program, run_with
 
 pytestmark = pytest.mark.slow  # starts many programs
 
 FREE = (11264 - 1945) * MIB
 TAKE_AND_WAIT = "cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
-NO_DEVICE, OUT_OF_MEMORY, NOT_INITIALIZED = 100, 2, 3
-ZERO = "GPU-0051ca4d-6770-4075-8063-6f6e66000000"
-ONE = "GPU-0151ca4d-6770-4075-8063-6f6e66000001"
+NO_DEVICE, OUT_OF_MEMORY = 100, 2
 
 
 def _take(start_client: StartClient, card: Card, mib: int) -> Program:
@@ -27,111 +30,40 @@ def _take(start_client: StartClient, card: Card, mib: int) -> Program:
     return child
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, [ZERO, ONE]),
-        ("", []),
-        ("0", [ZERO]),
-        ("1,0", [ONE, ZERO]),
-        ("0, 1", [ZERO, ONE]),
-        ("1gpu", [ONE]),
-        ("0,0", []),
-        ("1,0,1", []),
-        ("-1", []),
-        ("1,-1,0", [ONE]),
-        ("0,2,1", [ZERO]),
-        ("0,,1", [ZERO]),
-        ("two", []),
-        (ONE, [ONE]),
-        (ONE.upper(), [ONE]),
-        ("GPU-01", [ONE]),
-        ("GPU-01,GPU-00", [ONE, ZERO]),
-        ("GPU-0", []),
-        ("GPU-01,GPU-0", [ONE]),
-        ("GPU-ff", []),
-        (ONE + "0", []),
-        ("gpu-01", []),
-        ("GPU-01,GPU-0151", []),
-        ("GPU-01,0", [ONE]),
-        ("1,GPU-00", [ONE]),
-        ("MIG-01", []),
-    ],
-)
-def test_cuda_visible_devices(
-    two_cards: Card, run_client: RunClient, value: str | None, shown: list[str]
-) -> None:
-    """A repeat empties the list, an invalid entry ends it, prefixes must be unique."""
-    environ = {} if value is None else {"CUDA_VISIBLE_DEVICES": value}
-    code = "print(cuda.started, [cuda.uuid(i) for i in range(cuda.count())])"
-    done = run_client(two_cards, code, **environ)
-    assert done.stdout == f"{0 if shown else NO_DEVICE} {shown}\n", done.stderr
-
-
-def test_uuids_are_the_same_everywhere(two_cards: Card, run_client: RunClient) -> None:
-    """The driver, NVML (by the real nvidia-ml-py) and Python name one GPU alike."""
-    code = (
-        "import pynvml as n; n.nvmlInit(); "
-        "print([(cuda.uuid(i), n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)))"
-        " for i in (0, 1)])"
-    )
-    pytest.importorskip("pynvml")
-    expected = [(two_cards.uuid(index), two_cards.uuid(index)) for index in (0, 1)]
-    assert run_client(two_cards, code).stdout == f"{expected}\n"
-
-
-def test_the_primary_context_is_active_only_while_retained(
-    card: Card, run_client: RunClient
-) -> None:
-    """Starting the driver makes no context; the last release ends it and frees its memory."""
-    code = """
-seen = [cuda.is_active()]
-cuda.enter(); cuda.enter(); seen.append(cuda.is_active())
-cuda.allocate(64 * MIB)
-cuda.release(); seen.append(cuda.is_active())
-cuda.release(); seen.append(cuda.is_active())
-cuda.enter(); seen.append(cuda.memory()[0] // MIB)
-print(seen)
+# What a child of the program that has started CUDA with each value is shown.
+VISIBLE = """
+import json, os, sys
+from tests.programs.cuda_client import Cuda
+for value in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        if value is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = value
+        cuda = Cuda()
+        uuids = [cuda.uuid(index) for index in range(cuda.count())]
+        print(json.dumps([value, cuda.started, uuids]), flush=True)
+        os._exit(0)
+    os.wait()
 """
-    done = run_client(card, code)
-    assert done.stdout == f"[False, True, True, False, {11264 - 1945}]\n", done.stderr
 
 
-def test_memory_is_accounted_to_the_byte(card: Card, run_client: RunClient) -> None:
-    """What is free is what is requested and no byte more, and a free gives it back."""
-    code = f"""
-cuda.enter()
-print(cuda.memory() == ({FREE}, {11264 * MIB}))
-print(cuda.allocate({FREE} + 1)[0], cuda.memory()[0] == {FREE})
-status, address = cuda.allocate({FREE})
-print(status, cuda.memory()[0], cuda.allocate(1)[0])
-print(cuda.free(address), cuda.memory()[0] == {FREE}, cuda.free(address))
-"""
-    done = run_client(card, code)
-    assert done.stdout.splitlines() == [
-        "True",
-        f"{OUT_OF_MEMORY} True",
-        f"0 0 {OUT_OF_MEMORY}",
-        "0 True 1",
-    ], done.stderr
+def test_cuda_visible_devices(two_cards: Card) -> None:
+    """A repeat empties the list, an invalid entry ends it, prefixes must be unique.
 
-
-def test_copies_and_fills_really_happen_and_stay_in_bounds(
-    card: Card, run_client: RunClient
-) -> None:
-    """Device memory holds what is written; a copy past its end is refused whole."""
-    code = """
-cuda.enter()
-_, a = cuda.allocate(16)
-print(cuda.write(a, b'0123456789abcdef'), cuda.read(a + 4, 4))
-print(cuda.fill32(a, 0x41424344, 2), cuda.read(a, 16))
-print(cuda.write(a + 1, b'x' * 16), cuda.fill32(a, 0, 5), cuda.read(a, 16))
-"""
-    assert run_client(card, code).stdout.splitlines() == [
-        "0 b'4567'",
-        "0 b'DCBADCBA89abcdef'",
-        "1 1 b'DCBADCBA89abcdef'",
-    ]
+    Each spelling shows what `resolve` says, as a real GPU does: test_hardware_on_gpu.
+    """
+    gpus = tuple(Gpu(index, two_cards.uuid(index), "a GPU") for index in (0, 1))
+    spellings = [spelled(each, gpus[1].uuid or "") for each in SPELLINGS["real GPU"]]
+    spellings += [value for value, _ in SPELLINGS["four GPUs"]]
+    spellings += ["GPU-01,GPU-00", "GPU-01,GPU-0151", "1,GPU-00"]
+    environ = two_cards.environment(os.environ)
+    environ.pop("CUDA_VISIBLE_DEVICES", None)
+    done = run_with([sys.executable, "-c", VISIBLE, json.dumps(spellings)], environ)
+    expected: list[tuple[str | None, int, list[str | None]]] = []
+    for value in spellings:
+        seen = resolve(value, gpus, device_order="PCI_BUS_ID").devices
+        expected.append((value, 0 if seen else NO_DEVICE, [gpu.uuid for gpu in seen]))
+    assert [tuple(json.loads(line)) for line in done.stdout.splitlines()] == expected, done.stderr
+    assert max(len(uuids) for _, _, uuids in expected) == 2
 
 
 def test_processes_share_one_card(
@@ -164,27 +96,6 @@ def test_a_pid_used_again_is_another_process(card: Card, start_client: StartClie
     with open(card.path, "r+b") as file:
         file.write(data)
     assert card.used_bytes() == 1945 * MIB
-
-
-def test_exec_drops_device_memory(card: Card, run_client: RunClient) -> None:
-    """A program that execs another keeps its pid and start, and loses its memory."""
-    after = "cuda.enter(); print(cuda.memory()[0] // MIB)"
-    code = (
-        "cuda.enter(); cuda.allocate(1000 * MIB); "
-        f"os.execv(sys.executable, [sys.executable, {str(CLIENT)!r}, {after!r}])"
-    )
-    assert run_client(card, code).stdout == f"{11264 - 1945}\n"
-
-
-def test_a_forked_child_cannot_use_its_parents_cuda(card: Card, run_client: RunClient) -> None:
-    """As with the real driver; and the child's end takes nothing of the parent's away."""
-    code = f"""
-cuda.enter(); cuda.allocate(100 * MIB)
-if os.fork() == 0:
-    os._exit(cuda.allocate(1)[0] == {NOT_INITIALIZED})
-print(os.waitstatus_to_exitcode(os.wait()[1]), cuda.memory()[0] // MIB)
-"""
-    assert run_client(card, code).stdout == f"1 {11264 - 1945 - 100}\n"
 
 
 @pytest.mark.slow

@@ -67,30 +67,3 @@ def test_a_runtime_newer_than_the_driver_finds_no_gpu(
     """Within a major version any runtime runs, as with real drivers."""
     with simulated_card(STORY._replace(cuda_version=driver)) as card:
         assert _lines(card, run_client, cuda, "print(count())") == [answer]
-
-
-def test_pointers_and_functions_are_known(card: Card, run_client: RunClient) -> None:
-    """What a pointer is, whose it is, and where the driver's functions are, as PyTorch asks."""
-    code = """
-where = ctypes.c_void_p()
-print(runtime.cudaMalloc(ctypes.byref(where), ctypes.c_size_t(MIB)))
-def kind(address):
-    filled = ctypes.create_string_buffer(96)
-    assert runtime.cudaPointerGetAttributes(filled, ctypes.c_void_p(address)) == 0
-    return struct.unpack_from("ii", filled)
-print(kind(where.value + 5), kind(ctypes.addressof(where)))
-function, result = ctypes.c_void_p(), ctypes.c_int()
-for name in (b"cuMemGetInfo", b"cuNothing"):
-    answer = (ctypes.byref(function), ctypes.c_uint64(0), ctypes.byref(result))
-    runtime.cudaGetDriverEntryPoint(name, *answer)
-    print(bool(function.value), result.value)
-text = ctypes.create_string_buffer(16)
-print(runtime.cudaDeviceGetPCIBusId(text, 16, 0), text.value.decode())
-"""
-    assert _lines(card, run_client, 13, code) == [
-        "0",
-        "(2, 0) (0, -2)",
-        "True 0",
-        "False 1",
-        "0 0000:01:00.0",
-    ]

@@ -79,13 +79,12 @@ def test_every_import_is_there_and_what_the_card_lacks_refuses_by_name(
     folder = build_refusals(wheel)
     assert folder is not None
     assert sorted(file.name for file in folder.iterdir()) == [
-        *("libcublas.so.13", "libcudart.so.13", LIBRARY, "libnccl.so.2"),
+        *("libcublas.so.13", "libcudart.so.13", LIBRARY, "libnccl.so.2")
     ]
     done = _ask(wheel, card, folder)
-    assert done.stdout.splitlines() == [
-        "0 801 1 15 1",
-        "not supported (by a simulated card)",
-    ], done.stderr
+    assert done.stdout.splitlines() == ["0 801 1 15 1", "not supported (by a simulated card)"], (
+        done.stderr
+    )
     assert done.stderr.splitlines() == [
         f"gpuconf simulated GPU: no {name} here, it returns an error"
         for name in ("cudaSpecial", "ncclSend", "cublasGemmEx")

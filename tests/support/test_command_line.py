@@ -66,12 +66,7 @@ def test_a_picture_that_can_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [
-        ("a.jpg", "a.png"),
-        ("a", "a.png"),
-        ("nosuch/a.png", "mkdir -p "),
-        ("dir.png", "ls -ld "),
-    ],
+    [("a.jpg", "a.png"), ("a", "a.png"), ("nosuch/a.png", "mkdir -p "), ("dir.png", "ls -ld ")],
 )
 def test_a_picture_that_cannot(tmp_path: Path, name: str, hint: str) -> None:
     """Another suffix, no such folder, a folder for a file: refused, and nothing is made."""

@@ -197,8 +197,7 @@ def test_color(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["oom-fit.log"], ["startup-fraction.log", "--verbose"], ["whole-array-evaluate.log"]],
+    "words", [["oom-fit.log"], ["startup-fraction.log", "--verbose"], ["whole-array-evaluate.log"]]
 )
 def test_a_terminal_of_80_columns(tmp_path: Path, words: list[str]) -> None:
     """Every line fits but what is pasted, which stands whole; no word is lost or cut in two."""

@@ -8,7 +8,7 @@ import pytest
 
 from gpuconf import __version__
 from tests.commands.cli.commands import gpuconf, run_commands
-from tests.programs.processes import Nvml, run, run_python
+from tests.programs.processes import Nvml, run
 from tests.programs.terminals import OnTerminal
 
 ESCAPE = "\x1b["
@@ -164,14 +164,6 @@ def test_closed_and_full_streams(tmp_path: Path, nvml: Nvml) -> None:
     assert err == ("gpuconf: error: the output cannot be written: No space left on device\n" * 2)
 
 
-def test_an_ascii_terminal(tmp_path: Path, nvml: Nvml) -> None:
-    """Where × cannot be written, a question mark is."""
-    environ = {**nvml("desktop"), "PYTHONIOENCODING": "ascii"}
-    done = run(gpuconf("plan"), tmp_path, environ=environ)
-    assert done.returncode == 0
-    assert "fraction 0.7 ? 12088 MiB" in done.stdout
-
-
 @pytest.mark.slow
 def test_color_and_width(tmp_path: Path) -> None:
     """Color on a terminal, unless set otherwise; a table folds to the terminal's width."""
@@ -194,15 +186,3 @@ def test_color_and_width(tmp_path: Path) -> None:
     both = {"FORCE_COLOR": "1", "NO_COLOR": "1"}
     assert ESCAPE not in run(gpuconf("plan"), tmp_path, environ=both).stdout
     assert ESCAPE in run(gpuconf("plan", "--color", "always"), tmp_path, environ=both).stdout
-
-
-def test_commands_load_no_framework(tmp_path: Path) -> None:
-    """A command is not a program that trains: it starts fast and takes no GPU memory."""
-    program = """
-import sys
-from gpuconf.commands.cli.main import main
-assert main(["plan", "cpu-only"]) == main(["profiles", "list"]) == 0
-loaded = {name.partition(".")[0] for name in sys.modules}
-assert not loaded & {"tensorflow", "keras", "tf_keras", "jax", "torch", "numpy"}, loaded
-"""
-    run_python(program, tmp_path)

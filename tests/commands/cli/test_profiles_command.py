@@ -63,9 +63,7 @@ def test_show_has_the_rules_of_leases(tmp_path: Path) -> None:
         "extends: dedicated\nmemory: {lease: off, on_shortage: {wait: forever}}\n"
     )
     text, found = run_commands(
-        tmp_path,
-        ["profiles", "show", "mine.yaml"],
-        ["profiles", "show", "--json", "mine.yaml"],
+        tmp_path, ["profiles", "show", "mine.yaml"], ["profiles", "show", "--json", "mine.yaml"]
     )
     for memory in (yaml.safe_load(text.out)["memory"], found.document["profile"]["memory"]):
         assert memory["context"] == "1536MiB"

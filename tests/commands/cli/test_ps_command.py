@@ -7,7 +7,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,15 @@ import jsonschema
 import pytest
 
 from gpuconf.basics.units import GIB, MIB
-from gpuconf.machine.leases.lease import this_process
+from gpuconf.machine.leases.folder import LedgerFolder
+from gpuconf.machine.leases.lease import Owner, next_ticket, this_process
+from gpuconf.machine.leases.ledger import Ledger
 from gpuconf.simcard import Card, simulated_card
 from tests.commands.cli.commands import gpuconf, schema
 from tests.commands.ps import lease_holder
 from tests.machine.cards import standin
+from tests.machine.leases.ledgers import held, ledger_in
+from tests.machine.leases.processes import Child, child
 from tests.programs.card_clients import STORY, StartClient, wait_until
 from tests.programs.processes import Nvml, Program, Start, clean_environment, run
 from tests.programs.terminals import OnTerminal
@@ -31,18 +37,6 @@ WAITS = "memory: {memory_limit: 4GiB, at_least: 4GiB, on_shortage: {wait: foreve
 TAKES_1500 = "cuda.enter(); cuda.allocate(1500 * MIB); print(flush=True); sys.stdin.read()"
 SOMEBODY = 65534
 Begin = Callable[..., Program]
-
-
-@pytest.fixture
-def begin(start: Start, tmp_path: Path) -> Begin:
-    """Start a Python program with so many words and variables, and wait until it has planned."""
-
-    def begin_one(*words: str, environ: dict[str, str]) -> Program:
-        child = start([sys.executable, *words], clean_environment(tmp_path, environ))
-        assert child.read_line() == "planned", child.log
-        return child
-
-    return begin_one
 
 
 @pytest.fixture
@@ -59,6 +53,12 @@ def hold(start: Start, tmp_path: Path) -> Begin:
         return child
 
     return hold_one
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """The ledger of programs whose home is the test's folder."""
+    return ledger_in(tmp_path / "leases")
 
 
 def shown(folder: Path, environ: dict[str, str], *options: str) -> dict[str, Any]:
@@ -211,61 +211,64 @@ def test_without_a_gpu_and_a_ledger(tmp_path: Path, nvml: Nvml) -> None:
     assert (document["gpus"], document["problem"] is None) == ([], False)
 
 
-def leasing(card: str, size_bytes: int, change: str = "") -> str:
-    """A program that leases so much of a GPU, after ``change``, a line of Python."""
-    return (
-        "import os, sys\n"
-        "from gpuconf.machine.leases.folder import find_folder\n"
-        "from gpuconf.machine.leases.ledger import Ledger\n"
-        "from gpuconf.machine.leases.lease import Owner, next_ticket\n"
-        f"{change or 'pass'}\n"
-        "ledger = Ledger(find_folder())\n"
-        "ledger.owner = globals().get('owner', ledger.owner)\n"
-        "note = {'program': 'bad\\x1b[2Jname', 'profile': 'shared-desktop'}\n"
-        "with ledger.mutex.held():\n"
-        f"    ledger.take({{{card!r}: {size_bytes}}}, note, next_ticket())\n"
-        "    print('planned', flush=True)\n"
-        "    sys.stdin.read()\n"  # with the mutex, which `ps` must not want
-    )
+@contextmanager
+def leasing(
+    folder: Path, card: str, *, owner: Owner | None = None, user: int = 0
+) -> Iterator[Child]:
+    """A child that leases 1 GiB of a GPU; root's has the mutex, which `ps` must not want."""
+
+    def act(self: Child) -> None:
+        if user:
+            os.chdir(folder)  # the folders above are closed to others
+            os.setuid(user)
+        ledger = Ledger(LedgerFolder("." if user else str(folder)))
+        ledger.owner = owner or ledger.owner
+        note = {"program": "bad\x1b[2Jname", "profile": "shared-desktop"}
+        with nullcontext() if user else ledger.mutex.held():
+            ledger.take({card: GIB}, note, next_ticket())
+            self.say("holds")
+            self.wait()
+
+    with child(act) as holder:
+        holder.expect("holds")
+        yield holder
 
 
-def test_leases_without_nvml(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
+def test_leases_without_nvml(ledger: Path, tmp_path: Path, nvml: Nvml) -> None:
     """The ledger is shown though NVML is not there, and the mutex held; a name stays harmless."""
     environ = nvml("no_library")
-    child = begin("-c", leasing("GPU-1", GIB), environ=environ)
-    before = sorted((tmp_path / "leases").rglob("*"))
-    done = run(gpuconf("ps"), tmp_path, environ=environ)
+    with leasing(ledger, "GPU-1") as holder:
+        before = sorted(ledger.rglob("*"))
+        done = run(gpuconf("ps"), tmp_path, environ=environ)
+        document = shown(tmp_path, environ)
+        assert sorted(ledger.rglob("*")) == before
     assert "NVML does not list this GPU" in done.stdout
-    (row,) = (line for line in done.stdout.splitlines() if f" {child.pid} " in line)
+    (row,) = (line for line in done.stdout.splitlines() if f" {holder.pid} " in line)
     assert r"bad\x1b[2Jname" in row
     assert "1024 MiB  unknown" in row
     assert "in use unknown" in done.stdout
-    document = shown(tmp_path, environ)
     assert document["gpus"][0]["lists_processes"] is False
     assert "\x1b" not in done.stdout + json.dumps(document, ensure_ascii=False)
-    assert sorted((tmp_path / "leases").rglob("*")) == before
 
 
-def test_a_dead_holder_is_not_shown_and_not_swept(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
+def test_a_dead_holder_is_not_shown_and_not_swept(ledger: Path, tmp_path: Path, nvml: Nvml) -> None:
     """To look changes nothing, not even what a killed program has left."""
     environ = nvml("two_cards")
-    child = begin("-c", leasing(standin.uuid(1), GIB), environ=environ)
-    assert len(shown(tmp_path, environ)["gpus"][1]["processes"]) == 1
-    child.kill()
-    child.wait()
-    before = sorted((tmp_path / "leases").rglob("*"))
+    with leasing(ledger, standin.uuid(1)) as holder:
+        assert len(shown(tmp_path, environ)["gpus"][1]["processes"]) == 1
+        holder.kill()
+    before = sorted(ledger.rglob("*"))
     assert shown(tmp_path, environ)["gpus"][1]["processes"] == []
-    assert sorted((tmp_path / "leases").rglob("*")) == before
+    assert sorted(ledger.rglob("*")) == before
 
 
-def test_a_holder_in_another_pid_namespace(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
+def test_a_holder_in_another_pid_namespace(ledger: Path, tmp_path: Path, nvml: Nvml) -> None:
     """Its number counts elsewhere, and what it has taken is unknown: a star and a line say so."""
     environ = nvml("two_cards")
-    change = "owner = Owner(4026532999, 7, 12345)"
-    begin("-c", leasing(standin.uuid(0), GIB, change), environ=environ)
-    (held,) = shown(tmp_path, environ)["gpus"][0]["processes"]
-    assert (held["pid"], held["is_elsewhere"], held["used_bytes"]) == (7, True, None)
-    done = run(gpuconf("ps"), tmp_path, environ=environ)
+    with leasing(ledger, standin.uuid(0), owner=Owner(4026532999, 7, 12345)):
+        (row,) = shown(tmp_path, environ)["gpus"][0]["processes"]
+        done = run(gpuconf("ps"), tmp_path, environ=environ)
+    assert (row["pid"], row["is_elsewhere"], row["used_bytes"]) == (7, True, None)
     assert re.search(r"^0 +7\* .* 1024 MiB  unknown", done.stdout, re.MULTILINE)
     assert "* in another pid namespace" in done.stdout
     assert "in use unknown" in done.stdout
@@ -273,44 +276,34 @@ def test_a_holder_in_another_pid_namespace(tmp_path: Path, nvml: Nvml, begin: Be
 
 
 @pytest.mark.needs_root
-def test_another_user_is_one_row(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
+def test_another_user_is_one_row(ledger: Path, tmp_path: Path, nvml: Nvml) -> None:
     """His processes are summed up, and --all-users shows each."""
-    folder = tmp_path / "leases"
-    folder.mkdir()
-    folder.chmod(0o1777)
-    environ = nvml("two_cards")
-    # The folders above are closed to others, so he starts inside.
-    change = f"os.chdir({str(folder)!r}); os.setuid({SOMEBODY})"
-    program = leasing(standin.uuid(0), GIB, change).replace(
-        "Ledger(find_folder())", "Ledger(LedgerFolder('.'))"
-    )
-    program = program.replace("import find_folder", "import LedgerFolder")
-    program = program.replace("with ledger.mutex.held():", "if True:")
-    children = [begin("-c", program, environ=environ) for _ in range(2)]
-    gpu = shown(tmp_path, environ)["gpus"][0]
+    environ, his = nvml("two_cards"), partial(leasing, ledger, standin.uuid(0), user=SOMEBODY)
+    with his() as one, his() as other:
+        gpu = shown(tmp_path, environ)["gpus"][0]
+        done = run(gpuconf("ps"), tmp_path, environ=environ)
+        everybody = shown(tmp_path, environ, "--all-users")["gpus"][0]
     assert gpu["processes"] == []
     ((user, count, lease, used),) = (list(each.values()) for each in gpu["others"])
     assert (count, lease, used) == (2, 2 * GIB, 0)
-    done = run(gpuconf("ps"), tmp_path, environ=environ)
     assert re.search(rf"^0 +{user} +2 processes +2048 MiB +0 MiB$", done.stdout, re.MULTILINE)
     assert "`gpuconf ps --all-users`" in done.stdout
-    everybody = shown(tmp_path, environ, "--all-users")["gpus"][0]
     assert everybody["others"] == []
     found = {(each["pid"], each["user"], each["is_ours"]) for each in everybody["processes"]}
-    assert found == {(child.pid, user, False) for child in children}
+    assert found == {(one.pid, user, False), (other.pid, user, False)}
 
 
-def test_mig_instances_are_cards(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
+def test_mig_instances_are_cards(ledger: Path, tmp_path: Path, nvml: Nvml) -> None:
     """Each with its own bar and its own leases; the GPU around them is not a row."""
     environ = nvml("mig")
-    child = begin("-c", leasing(standin.mig_uuid(0, 1), GIB), environ=environ)
-    gpus = shown(tmp_path, environ)["gpus"]
+    with leasing(ledger, standin.mig_uuid(0, 1)) as holder:
+        gpus = shown(tmp_path, environ)["gpus"]
+        done = run(gpuconf("ps"), tmp_path, environ=environ)
     assert [each["label"] for each in gpus] == ["0.0", "0.1", "0.2", "1"]
     assert [len(each["processes"]) for each in gpus] == [0, 1, 0, 0]
     assert gpus[1]["mig_ids"] == [5, 0]
     assert gpus[1]["bar"]["promised_bytes"] == GIB
-    done = run(gpuconf("ps"), tmp_path, environ=environ)
-    assert re.search(rf"^0\.1 +{child.pid} ", done.stdout, re.MULTILINE)
+    assert re.search(rf"^0\.1 +{holder.pid} ", done.stdout, re.MULTILINE)
     assert "0.2  MIG 2g.10gb " in done.stdout
 
 
@@ -352,15 +345,11 @@ def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
     assert "no lease can be seen: GPUCONF_LEASES=a/b is not an absolute path" in relative.stdout
 
 
-def test_the_line_closes_behind_who_has_gone(tmp_path: Path, nvml: Nvml, begin: Begin) -> None:
+def test_the_line_closes_behind_who_has_gone(ledger: Path, tmp_path: Path, nvml: Nvml) -> None:
     """A program that was killed in the middle of the line is not in it, before any sweep."""
-    environ = nvml("two_cards")
-    waits = "next_ticket(), waiting=True)"
-    program = leasing(standin.uuid(0), GIB).replace("next_ticket())", waits)
-    program = program.replace("with ledger.mutex.held():", "if True:")
-    children = [begin("-c", program, environ=environ) for _ in range(3)]
-    children[1].kill()
-    children[1].wait()
-    waiting = shown(tmp_path, environ)["waiting"]
+    waits = partial(held, ledger, {standin.uuid(0): GIB}, waits=True)
+    with waits() as one, waits() as other, waits() as last:
+        other.kill()
+        waiting = shown(tmp_path, nvml("two_cards"))["waiting"]
     places = [(each["pid"], each["places"][0]["place"]) for each in waiting]
-    assert places == [(children[0].pid, 1), (children[2].pid, 2)]
+    assert places == [(one.pid, 1), (last.pid, 2)]

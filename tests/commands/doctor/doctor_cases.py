@@ -41,11 +41,7 @@ ERRORS: dict[str, GpuconfError] = {
     "no GPU 7": ProfileError("there is no GPU 7"),
 }
 # What values in lists and by key differ from.
-BASES: dict[type, Any] = {
-    Gpu: CARD,
-    CardHealth: CardHealth(),
-    Process: RUNNING,
-}
+BASES: dict[type, Any] = {Gpu: CARD, CardHealth: CardHealth(), Process: RUNNING}
 
 
 class Case(NamedTuple):

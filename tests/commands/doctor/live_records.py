@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.doctor.finding import Finding
@@ -63,10 +64,13 @@ def record(
     cards: Sequence[ProbedCard] = (card(),),
     listed: int | None = None,
     over: bool = True,
+    **changes: Any,
 ) -> LiveRecord:
-    """A record of these steps."""
-    facts = (*FACTS, ("listed", str(len(cards) if listed is None else listed)))
-    return LiveRecord(tuple(cards), steps, facts, is_over=over)
+    """A record of these steps; ``changes`` are other fields, and what is not one is a fact."""
+    facts = {**dict(FACTS), "listed": str(len(cards) if listed is None else listed)}
+    fields = {name: changes.pop(name) for name in LiveRecord._fields if name in changes}
+    made = LiveRecord(tuple(cards), steps, (*facts.items(), *changes.items()), is_over=over)
+    return made._replace(**fields)
 
 
 def up_to(last: str, *places: int) -> list[LiveStep]:

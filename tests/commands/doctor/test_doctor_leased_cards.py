@@ -9,16 +9,14 @@ import pytest
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.doctor.cards import cards_of
-from gpuconf.commands.doctor.checks import CHECKS, run_check
 from gpuconf.commands.doctor.page import page_text
 from gpuconf.commands.doctor.report import CardReport, Report
 from gpuconf.commands.doctor.text import lines_of
-from gpuconf.errors import ShortageError
 from gpuconf.machine.cards import CardLease
 from tests.commands.cli.commands import Job, run_jobs
-from tests.commands.doctor.doctor_machines import card, profile
-from tests.commands.doctor.lease_programs import holder, ledger_in
+from tests.commands.doctor.doctor_machines import card
 from tests.machine.cards import standin
+from tests.machine.leases.ledgers import held, ledger_in
 from tests.programs.processes import Nvml
 
 OF_A_HOLDER = CardLease(4242, 4 * GIB, 3 * GIB, "train.py", "alice", is_ours=False, pids=(4242,))
@@ -52,10 +50,7 @@ def test_what_is_promised_is_said_and_not_drawn_as_used() -> None:
     found, without = report_of(OF_A_HOLDER, IDLE, ahead=1), report_of(ahead=0)
     assert (found.promised_bytes, without.promised_bytes) == (3 * GIB, None)
     assert found.bar == without.bar
-    assert found.remarks == (
-        "reserved, not in use yet: 3072 MiB",
-        "1 program waiting for memory",
-    )
+    assert found.remarks == ("reserved, not in use yet: 3072 MiB", "1 program waiting for memory")
     text = "\n".join(line.text for line in lines_of(Report((), cards=(found,))))
     page = page_text(Report((), cards=(found,)))
     for words in ("reserved, not in use yet: 3072 MiB", "eval.py of bob leases 2048 MiB"):
@@ -67,15 +62,6 @@ def test_without_a_list_of_processes_leases_are_shown() -> None:
     """Unknown stays None where nothing is leased either."""
     assert report_of(processes=None).holders is None
     assert [each.pid for each in report_of(ELSEWHERE, processes=None).holders or ()] == [7]
-
-
-def test_a_shortage_names_gpuconf_ps_with_leases_and_without() -> None:
-    """It shows both who uses memory and who leases it; nvidia-smi does not show a lease."""
-    check = next(each for each in CHECKS if each.id == "profile.plan")
-    short = profile(plan=None, plan_error=ShortageError("not enough GPU memory"))
-    leased = short._replace(inventory=card(leases=(IDLE,)).inventory)
-    for facts in (short, leased):
-        assert (run_check(check, facts).fix or "").startswith("gpuconf ps ")
 
 
 @pytest.mark.slow
@@ -90,7 +76,7 @@ def test_the_plan_counts_leases_that_live(nvml: Nvml, tmp_path: Path) -> None:
         for name in ("some", "none")
     ]
     environ = {**nvml(machine), "GPUCONF_LEASES": str(ledger)}
-    with holder(ledger, card=standin.uuid(0), size_bytes=2 * GIB) as process:
+    with held(ledger, {standin.uuid(0): 2 * GIB}) as process:
         some, none = (done.document for done in run_jobs(tmp_path, *jobs, environ=environ))
     assert some["gpus"][0]["limit_bytes"] == 4 * GIB - MIB
     assert none["gpus"][0]["limit_bytes"] == 6 * GIB - MIB

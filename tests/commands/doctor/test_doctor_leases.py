@@ -15,13 +15,10 @@ import pytest
 from gpuconf.commands.doctor.facts import LedgerFacts
 from gpuconf.commands.doctor.gathering.leases import read_ledger_facts
 from gpuconf.machine.leases.ledger import MOST_FILES
-from tests.commands.doctor.lease_programs import (
-    CARD,
-    holder,
-    leave_dead,
-    ledger_in,
-)
+from tests.machine.leases.ledgers import CARD, held, ledger_in
 from tests.programs.processes import run_python
+
+MINE = {CARD: 512 << 20}
 
 
 def look(folder: Path | str) -> LedgerFacts:
@@ -90,10 +87,11 @@ def test_the_first_default_folder_that_could_be_made(tmp_path: Path) -> None:
 
 def test_what_lives_is_counted(ledger: Path) -> None:
     """Leases and places in the line by their locks; not what dead programs have left."""
-    leave_dead(ledger)
+    with held(ledger, MINE) as dead:
+        dead.kill()
     (ledger / CARD / ".new.1.2").touch()
     (ledger / "README").touch()
-    with holder(ledger), holder(ledger, namespace=7), holder(ledger, state="waits"):
+    with held(ledger, MINE), held(ledger, MINE, namespace=7), held(ledger, MINE, waits=True):
         found = look(ledger)
     assert (found.granted, found.waiting) == (2, 1)
     assert (found.card_faults, found.problem) == ((), None)
@@ -127,10 +125,11 @@ def test_a_card_with_too_many_files(ledger: Path) -> None:
 
 def test_looking_changes_nothing(ledger: Path) -> None:
     """No mutex is made, nothing is swept, and nothing written."""
-    leave_dead(ledger)
+    with held(ledger, MINE) as dead:
+        dead.kill()
     (ledger / CARD / ".new.1.2").touch()
     (ledger / "mutex").unlink()
-    with holder(ledger):
+    with held(ledger, MINE):
         (ledger / "mutex").unlink()
         before = listing(ledger)
         look(ledger)

@@ -10,12 +10,7 @@ import pytest
 from gpuconf.commands.doctor.facts import Packages, TensorFlowBuild, TorchBuild
 from gpuconf.commands.doctor.gathering.libraries import cudnn_version, read_libraries
 from gpuconf.commands.doctor.gathering.packages import read_keras_choice, read_packages
-from tests.commands.doctor.doctor_trees import (
-    library,
-    package,
-    python_with,
-    tensorflow,
-)
+from tests.commands.doctor.doctor_trees import library, package, python_with, tensorflow
 from tests.machine.cards import standin
 from tests.programs.processes import write_package
 

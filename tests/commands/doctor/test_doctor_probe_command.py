@@ -46,6 +46,8 @@ def test_what_was_measured_is_in_the_document(
     assert died["probe"]["runs"][0]["steps"][-1]["seconds"] is None
     assert [(each["id"], each["status"]) for each in died["findings"]] == [("live.fit", "fail")]
     assert without["probe"] is None
+    assert {each["status"] for each in whole["findings"]} <= {"ok", "skip"}
+    assert "GPUCONF_DISABLE=1" in whole["findings"][0]["detail"][0]
 
 
 def test_a_refusal_is_told_once(tensorflow: Mapping[str, str], nvml: Nvml, tmp_path: Path) -> None:

@@ -91,12 +91,6 @@ def test_lines_fit_the_terminal_except_what_is_pasted(width: int) -> None:
     assert [line for line in lines if len(line) > width and FIX not in line] == []
 
 
-def test_a_machine_without_problems() -> None:
-    """It says so, and that there is no GPU."""
-    assert text(Report((OK, SKIP)))[:2] == ["no NVIDIA GPU here", "No problems found."]
-    assert text(Report((OK,)))[0] == "No problems found."
-
-
 def test_a_script_in_which_nothing_was_found() -> None:
     """It was read for some patterns, which does not show that it has no problems."""
     clean = Finding("source.clean", "ok", "a.py: read; none of the 10 patterns was found")

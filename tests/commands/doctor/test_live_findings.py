@@ -11,6 +11,7 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.live import LIVE_CHECKS
 from gpuconf.commands.doctor.live.findings import findings_of
+from gpuconf.commands.doctor.live.frameworks import JAX, TORCH
 from gpuconf.commands.doctor.live.outcome import places_to_try_alone
 from gpuconf.commands.doctor.live.record import ChildRun, LiveRecord, Skip
 from tests.commands.doctor.live_records import (
@@ -29,6 +30,7 @@ from tests.commands.doctor.shell_fixes import can_be_pasted
 _FULL = "cudaSetDevice() on GPU:1 failed. Status: out of memory"
 _TWO = (card(0), card(1))
 _IDS = [f"live.{name}" for name in STEPS]
+OF_TORCH = passed("start"), passed("context", 0), passed("memory", 0)
 
 
 def by_id(*runs: ChildRun) -> dict[str, list[Finding]]:
@@ -140,45 +142,6 @@ def test_a_hang() -> None:
     assert "driver" in stuck.detail[0]
 
 
-def test_nothing_to_probe() -> None:
-    """No GPU, or a profile that uses none, is one calm line; GPUs given up for lack a warning."""
-    calm = run(record(passed("start"))._replace(skip=Skip("no GPU here")))
-    assert by_id(calm) == {"live.start": [Finding("live.start", "skip", "no GPU here")]}
-    given_up = run(LiveRecord(skip=Skip("no GPU will do", ("225 MiB free",), is_calm=False)))
-    assert statuses(given_up) == {"live.start": ["warn"]}
-
-
-def test_a_gpu_that_nobody_knows() -> None:
-    """Neither NVML nor TensorFlow has one, though a CUDA driver is there: no GPU, calmly."""
-    made = record(failed("start", error="TensorFlow lists no GPU"), cards=(), listed=0)
-    assert statuses(run(made)) == {"live.start": ["skip"]}
-
-
-def test_a_tensorflow_without_cuda() -> None:
-    """A CPU build is told before any library is missed."""
-    made = record(failed("start"), listed=0)
-    made = made._replace(facts=(*made.facts, ("is_cuda_build", "False")))
-    (finding,) = by_id(run(made))["live.start"]
-    assert "without CUDA" in finding.summary
-
-
-@pytest.mark.parametrize("step", ["start", "context"])
-def test_keras_that_computes_elsewhere(step: str) -> None:
-    """gpuconf itself hides the GPUs from TensorFlow then: nothing is wrong."""
-    made = record(*up_to(step, 0), failed(step), listed=0)
-    made = made._replace(facts=(*made.facts, ("keras_backend", "jax")))
-    assert statuses(run(made)) == {"live.start": ["skip"]}
-
-
-def test_fewer_cards_and_unmet_settings_are_warnings() -> None:
-    """TensorFlow starts, and not with all that the profile says."""
-    fewer = record(*whole(0), cards=_TWO, listed=1)
-    assert statuses(run(fewer))["live.start"] == ["warn"]
-    unmet = record(*whole(0))._replace(notes=("limit of GPU:0: asked 1 MiB, got 2 MiB: because",))
-    (finding,) = by_id(run(unmet))["live.start"]
-    assert "asked 1 MiB" in finding.summary
-
-
 def test_a_broken_card_is_told_apart() -> None:
     """Together neither gets a context; alone one does: one finding is ok, one fails."""
     together = run(record(passed("start"), failed("context", 0, 1, error=_FULL), cards=_TWO))
@@ -219,24 +182,75 @@ def test_no_second_try() -> None:
     assert places_to_try_alone(run(record(failed("start"), cards=_TWO))) == ()
 
 
-def test_headroom_that_is_too_small() -> None:
-    """The limit and the context are nearly all that was free: a training run will meet the wall."""
-    tight = card(limit=9219 * MIB)
-    (finding,) = by_id(run(record(*whole(0), cards=(tight,))))["live.headroom"]
-    assert finding.status == "warn"
-    assert "450 MiB next to its limit of 9219 MiB, which leaves 0 MiB" in finding.summary
-    assert "context: 2GiB" in (finding.fix or "")
+# What is the one thing that is told: the run, its status and words of it.
+ALONE: dict[str, tuple[ChildRun, str, str]] = {
+    "no GPU, or a profile that uses none": (
+        run(record(passed("start"), skip=Skip("no GPU here"))), "skip", "no GPU here"),
+    "GPUs given up for lack of memory": (
+        run(LiveRecord(skip=Skip("no GPU will do", ("225 MiB free",), is_calm=False))), "warn",
+        "225 MiB free"),
+    "a CUDA driver, and a GPU of which neither NVML nor TensorFlow knows": (
+        run(record(failed("start", error="TensorFlow lists no GPU"), cards=(), listed=0)), "skip",
+        "no GPU"),
+    "Keras that computes elsewhere, from the start": (
+        run(record(failed("start"), listed=0, keras_backend="jax")), "skip", "jax"),
+    "Keras that computes elsewhere, at the context": (
+        run(record(passed("start"), failed("context"), listed=0, keras_backend="jax")), "skip",
+        "jax"),
+}  # fmt: skip
+# Of what is told, one finding: the run, its id, its status, words of it.
+TOLD: dict[str, tuple[ChildRun, str, str, str]] = {
+    "a build for the CPU, before any library is missed": (
+        run(record(failed("start"), listed=0, is_cuda_build="False")), "live.start", "fail",
+        "without CUDA"),
+    "fewer GPUs than the profile has": (
+        run(record(*whole(0), cards=_TWO, listed=1)), "live.start", "warn", "1"),
+    "a setting that is not met": (
+        run(record(*whole(0), notes=("limit of GPU:0: asked 1 MiB, got 2 MiB: because",))),
+        "live.start", "warn", "asked 1 MiB"),
+    "a limit and a context that are nearly all that was free": (
+        run(record(*whole(0), cards=(card(limit=9219 * MIB),))), "live.headroom", "warn",
+        "450 MiB next to its limit of 9219 MiB, which leaves 0 MiB"),
+    "their fix": (
+        run(record(*whole(0), cards=(card(limit=9219 * MIB),))), "live.headroom", "warn",
+        "context: 2GiB"),
+    "a limit that is held at once, without growth": (
+        run(record(*whole(0, own=8500 * MIB), cards=(card(growth=False),))), "live.headroom", "ok",
+        "616 MiB next to its limit of 7884 MiB, and 819 MiB are left"),
+    "no limit to compare with": (
+        run(record(*whole(0), cards=(card(limit=None),))), "live.headroom", "skip", ""),
+    "a step that a child leaves out": (
+        run(record(*OF_TORCH, framework=TORCH, untried="matmul", why_untried="it has no kernels")),
+        "live.torch.matmul", "skip", "it has no kernels"),
+    "which leaves the others as they are": (
+        run(record(*OF_TORCH, framework=TORCH, untried="matmul", why_untried="it has no kernels")),
+        "live.torch.headroom", "ok", ""),
+    "a limit that does not hold": (
+        run(record(*OF_TORCH[:2], failed("memory", 0, kind="LimitNotHeldError", error="9 MiB"),
+                   framework=TORCH)), "live.torch.memory", "fail",
+        "the limit does not apply: 9 MiB"),
+    "JAX that fell back to the processor, by its log's last word": (
+        run(record(failed("start", kind="LookupError"), listed=0, framework=JAX),
+            "Traceback (most recent call last):\n  …\nRuntimeError: cuFFT is not installed\n"),
+        "live.jax.start", "fail", "JAX lists too few GPUs: RuntimeError: cuFFT is not installed"),
+    "the child by hand, which shows all of it": (
+        run(record(failed("start", kind="LookupError"), listed=0, framework=JAX)),
+        "live.jax.start", "fail", "-m gpuconf.commands.doctor.live.program --framework jax"),
+    "a limit that differs": (
+        run(record(passed("start"), *(passed(name, 0) for name in TORCH.steps[1:]),
+                   framework=TORCH, notes=("GPU 0: of 4, 8",))), "live.torch.start", "warn",
+        "PyTorch 2.21.0 did not apply all of the profile: GPU 0: of 4, 8"),
+}  # fmt: skip
 
 
-def test_headroom_of_a_limit_that_was_taken_at_once() -> None:
-    """Without growth the process holds its limit in the end; the rest is context and handles."""
-    at_once = card(growth=False)
-    (finding,) = by_id(run(record(*whole(0, own=8500 * MIB), cards=(at_once,))))["live.headroom"]
-    assert finding.status == "ok"
-    assert "616 MiB next to its limit of 7884 MiB, and 819 MiB are left" in finding.summary
-
-
-def test_headroom_without_a_limit() -> None:
-    """With no limit to compare with, nothing is claimed."""
-    found = by_id(run(record(*whole(0), cards=(card(limit=None),))))
-    assert found["live.headroom"][0].status == "skip"
+@pytest.mark.parametrize("name", [*ALONE, *TOLD])
+def test_what_a_run_comes_to(name: str) -> None:
+    """The finding of the table; where nothing is to be probed it is the only one."""
+    made, check, status, words = TOLD.get(name) or (
+        ALONE[name][0], "live.start", *ALONE[name][1:],
+    )  # fmt: skip
+    found = by_id(made)
+    (finding,) = found[check]
+    assert finding.status == status
+    assert words in "\n".join([finding.summary, *finding.detail, finding.fix or ""])
+    assert (list(found) == [check]) == (name in ALONE)

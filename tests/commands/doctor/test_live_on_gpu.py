@@ -9,10 +9,7 @@ from gpuconf.commands.doctor.live import measure
 from gpuconf.machine.cards import read_inventory
 from tests.commands.doctor.live_records import TENSORFLOWS
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not read_inventory().gpus, reason="needs a GPU"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not read_inventory().gpus, reason="needs a GPU")]
 
 
 def test_a_real_card_passes() -> None:

@@ -11,10 +11,9 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.doctor.examination import frameworks_to_probe
 from gpuconf.commands.doctor.facts import Packages, TensorFlowBuild, TorchBuild
 from gpuconf.commands.doctor.live import JAX, LIVE_CHECKS, TENSORFLOW, TORCH, LiveReport, measure
-from gpuconf.commands.doctor.live.findings import findings_of
 from gpuconf.simcard import simulated_card, support_for_command
 from tests.commands.doctor.doctor_machines import installed
-from tests.commands.doctor.live_records import by_id, card, failed, passed, record, run
+from tests.commands.doctor.live_records import by_id
 from tests.frameworks.installed import folder_of
 from tests.programs.card_clients import STORY
 from tests.programs.processes import clean_environment
@@ -80,45 +79,6 @@ def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
     (start,) = [each for each in report.findings if each.id == "live.jax.start"]
     assert start.status == "fail"
     assert "JAX cannot use the GPU: XLA_CLIENT_MEM_FRACTION is specified" in start.summary
-
-
-def test_the_step_that_a_child_leaves_out_is_not_missed() -> None:
-    """It is skipped, with the reason; without one it is a step that did not come."""
-    facts = {"untried": "matmul", "why_untried": "it has no kernels"}
-    made = record(passed("start"), passed("context", 0), passed("memory", 0))
-    made = made._replace(framework=TORCH, facts=(*made.facts, *facts.items()))
-    found = {each.id: each for each in findings_of([run(made)])}
-    assert found["live.torch.matmul"].status == "skip"
-    assert "it has no kernels" in found["live.torch.matmul"].summary
-    assert found["live.torch.headroom"].status == "ok"
-
-
-def test_a_limit_that_does_not_hold() -> None:
-    """The step fails, with what was taken."""
-    steps = passed("context", 0), failed("memory", 0, kind="LimitNotHeldError", error="9 MiB")
-    made = record(passed("start"), *steps)._replace(framework=TORCH)
-    found = {each.id: each for each in findings_of([run(made)])}
-    assert found["live.torch.memory"].status == "fail"
-    assert "the limit does not apply: 9 MiB" in found["live.torch.memory"].summary
-
-
-def test_a_jax_that_fell_back_to_the_processor() -> None:
-    """Its log's last word is the reason, and the child by hand shows all of it."""
-    log = "Traceback (most recent call last):\n  …\nRuntimeError: Unable to load cuFFT.\n"
-    made = record(failed("start", kind="LookupError"), listed=0)._replace(framework=JAX)
-    start = findings_of([run(made, log)])[0]
-    assert (start.id, start.status) == ("live.jax.start", "fail")
-    assert "JAX lists too few GPUs: RuntimeError: Unable to load cuFFT." in start.summary
-    assert (start.fix or "").endswith("-m gpuconf.commands.doctor.live.program --framework jax")
-
-
-def test_a_limit_that_differs_is_a_warning() -> None:
-    """The child's note is in the finding of the start."""
-    steps = [passed("start"), *(passed(name, 0) for name in TORCH.steps[1:])]
-    made = record(*steps, cards=(card(),))._replace(framework=TORCH, notes=("GPU 0: of 4, 8",))
-    start = findings_of([run(made)])[0]
-    assert (start.id, start.status) == ("live.torch.start", "warn")
-    assert "PyTorch 2.21.0 did not apply all of the profile: GPU 0: of 4, 8" in start.summary
 
 
 @pytest.mark.parametrize(

@@ -81,10 +81,7 @@ def test_a_long_timeline_is_thinned() -> None:
     assert max(each["total_bytes"] for each in shown) == highest
 
 
-@given(
-    values=st.lists(st.integers(0, 50), max_size=200),
-    most=st.integers(3, 60),
-)
+@given(values=st.lists(st.integers(0, 50), max_size=200), most=st.integers(3, 60))
 def test_thinning_loses_no_extreme(values: list[int], most: int) -> None:
     """The highest and the lowest stay, in order, and few enough; a short series stays whole."""
     places = thinned(values, most)

@@ -15,44 +15,7 @@ from gpuconf.commands.estimate.xla.compiler import Compiler
 from gpuconf.commands.estimate.xla.program import ERROR, watched
 from gpuconf.errors import BackendError, UsageError
 
-_TEXT = """\
-BufferAssignment:
-allocation 0: size 4096, parameter 0, shape |f32[32,32]| at ShapeIndex {}, maybe-live-out:
- value: <0 arg0.1 @0> (size=4096,offset=0): f32[32,32]{1,0}
-allocation 1: size 24, output shape is |(f32[], f32[], f32[32,32])|, maybe-live-out:
- value: <9 tuple{} @0> (size=24,offset=0): (f32[], f32[], f32[32,32])
-allocation 2: size 4, maybe-live-out:
- value: <8 loss @0> (size=4,offset=0): f32[]
-allocation 3: size 1, thread-local:
- value: <7 add @0> (size=1,offset=0): pred[]
-allocation 4: size 12288, preallocated-temp:
- value: <1 relu @0> (size=4096,offset=0): f32[32,32]{1,0}
- value: <2 gemm{} @0> (size=16,offset=12032): (f32[32,32], s8[64])
- value: <3 gemm{0} @0> (size=4096,offset=4096): f32[32,32]{1,0}
- value: <4 late @0> (size=8192,offset=0): f32[64,32]{1,0}
-
-Total bytes used: 20513 (20.0KiB)
-
-Used values:
-<0 arg0.1 @0>
- from instruction: %arg0.1 = f32[32,32]{1,0} parameter(0)
-<1 relu @0>
- from instruction: %relu = f32[32,32]{1,0} fusion(%arg0.1), kind=kLoop, calls=%fused_relu
-<3 gemm{0} @0>
- from instruction: %gemm = (f32[32,32]{1,0}, s8[64]{0}) custom-call(%relu, %arg0.1), \
-custom_call_target="__cublas$gemm", metadata={op_name="gradient_tape/dense/MatMul"}
-<4 late @0>
- from instruction: %late = f32[64,32]{1,0} fusion(%gemm), metadata={op_name="adam/Mul"}
-HloLiveRange (max 9):
-  InstructionSequence:
-    0:arg0.1
-  BufferLiveRange:
-    arg0.1{}:0-9
-    relu{}:1-4
-    gemm{}:2-3
-    gemm{0}:2-4
-    late{}:6-7
-"""
+_TEXT = Path(__file__).with_name("buffer_assignment.txt").read_text(encoding="utf-8")
 _MODULE = """\
 %fused_relu (p: f32[32,32]) -> f32[32,32] {
   ROOT %m = f32[32,32]{1,0} maximum(%p, %p), metadata={op_name="dense/Relu"}

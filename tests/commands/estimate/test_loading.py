@@ -142,10 +142,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_python(SAVE, made, environ=WARM, timeout_s=300)
     inner = "from ..sizes import UNITS\nfrom models import make as found\n"
     files = {"models.py": MODULE, "pkg/__init__.py": "", "pkg/sub/__init__.py": ""}
-    files |= {
-        "pkg/sizes.py": "UNITS = 5",
-        "pkg/sub/nets.py": f"{inner}def make(): return found()",
-    }
+    files |= {"pkg/sizes.py": "UNITS = 5", "pkg/sub/nets.py": f"{inner}def make(): return found()"}
     write_package(made, files)
     return made
 

@@ -11,8 +11,8 @@ from gpuconf.commands.estimate.budget import Budget
 from gpuconf.commands.estimate.memory_limit import limit_and_budget
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards import Gpu, Inventory
-from tests.commands.doctor.lease_programs import holder, ledger_in
 from tests.machine.cards import standin
+from tests.machine.leases.ledgers import held, ledger_in
 from tests.programs.processes import Nvml, run_python
 
 GPU = Gpu(0, uuid="GPU-0", total_bytes=8 * GIB, free_bytes=6 * GIB, compute_capability=(8, 6))
@@ -84,7 +84,7 @@ def test_what_others_have_leased_is_not_allowed(nvml: Nvml, tmp_path: Path) -> N
         print(*budget.arithmetic, sep="\\n")
         """
     environ = {**nvml(standin.Machine((card,))), "GPUCONF_LEASES": str(ledger)}
-    with holder(ledger, card=standin.uuid(0), size_bytes=2 * GIB):
+    with held(ledger, {standin.uuid(0): 2 * GIB}):
         limit, *arithmetic = run_python(program, tmp_path, environ=environ).splitlines()
     assert int(limit) == 4 * GIB - MIB
     assert "reserved by" in arithmetic[0]

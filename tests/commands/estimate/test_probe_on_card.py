@@ -190,8 +190,7 @@ def test_out_of_memory(probe: Measure) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [("broken", "ArithmeticError: of the model"), ("killed", "killed")],
+    ("name", "words"), [("broken", "ArithmeticError: of the model"), ("killed", "killed")]
 )
 def test_a_model_that_fails(probe: Measure, name: str, words: str) -> None:
     """Its own error, or that it was killed: in one error."""

@@ -116,8 +116,7 @@ def bent(batch: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("measured", "expected"),
-    [((250, 250), 0), ((330, 330), 30), ((250, 330), 30)],
+    ("measured", "expected"), [((250, 250), 0), ((330, 330), 30), ((250, 330), 30)]
 )
 def test_another_phase_takes_nothing_off(measured: tuple[int, int], expected: int) -> None:
     """Small batches with their peak elsewhere in the step tell of what is there too, at most."""

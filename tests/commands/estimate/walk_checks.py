@@ -150,17 +150,11 @@ CASES: dict[str, tuple[float, Callable[[Any], Any]]] = {
         lambda x: tf.reduce_sum(tf.tanh(tf.sin(tf.exp(x)))),
     ),
     "nothing takes over what is still needed": (3, used_later),
-    "input and output at the same time": (
-        2,
-        lambda x: tf.reduce_sum(turned(turned(turned(x)))),
-    ),
+    "input and output at the same time": (2, lambda x: tf.reduce_sum(turned(turned(turned(x))))),
     "the batch belongs to the caller": (1, tf.exp),
     "an early result stays to the end": (3, early_result),
     "a result that is also an input is not written over": (2, result_and_input),
-    "a variable that is read is no copy": (
-        0,
-        lambda x: tf.reduce_sum(x) + tf.reduce_sum(KERNEL),
-    ),
+    "a variable that is read is no copy": (0, lambda x: tf.reduce_sum(x) + tf.reduce_sum(KERNEL)),
     "a variable's memory is not taken over": (
         1,
         lambda x: tf.reduce_sum(x) + tf.reduce_sum(tf.exp(KERNEL)),

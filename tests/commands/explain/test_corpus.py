@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gpuconf.commands.explain import explain
+from tests.commands.explain.labelled_facts import fact_at, places_of
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
 pytestmark = pytest.mark.skipif(
@@ -53,39 +54,14 @@ def _table(right: dict[str, list[bool]], wrong: list[str]) -> str:
     return "\n".join([*rows, *wrong])
 
 
-# How a fact of the labels is told by a diagnosis' document, for the facts that have one form.
-READ: dict[str, Callable[[dict[str, Any]], object]] = {
-    "tensor_shape": lambda facts: facts["request"]["tensor"]["shape"],
-    "tensor_bytes": lambda facts: facts["request"]["tensor"]["size_bytes"],
-    "limit_bytes": lambda facts: facts["dump"]["limit_bytes"],
-    "in_use_bytes": lambda facts: facts["dump"]["in_use_bytes"],
-    "max_in_use_bytes": lambda facts: facts["dump"]["peak_bytes"],
-    "requested_bytes": lambda facts: facts["request"]["size_bytes"],
-    "gpu": lambda facts: facts["card"]["name"],
-    "capability": lambda facts: facts["card"]["compute_capability"],
-    "node": lambda facts: facts["request"]["node"],
-    "loaded_cudnn": lambda facts: facts["details"]["loaded_cudnn"],
-    "compiled_cudnn": lambda facts: facts["details"]["compiled_cudnn"],
-    "status": lambda facts: facts["details"]["status"],
-    "missing": lambda facts: facts["details"]["missing_libraries"],
-    "xid": lambda facts: facts["details"]["xid"],
-    "batch_size": lambda facts: facts["batch_size"],
-    "minimum": lambda facts: facts["details"]["minimum_capability"],
-}
-
-
 def test_facts(record_property: Callable[[str, object], None]) -> None:
     """Nine in ten of the facts that people read in these logs are read from them."""
-    missed, count = [], 0
+    places, missed, count = places_of("corpus"), [], 0
     for entry in labels():
         facts = explain((CORPUS / entry["file"]).read_bytes()).as_dict()["facts"]
-        for name in READ.keys() & entry["key_facts"].keys():
+        for name in places.keys() & entry["key_facts"].keys():
             count += 1
-            wanted = entry["key_facts"][name]
-            try:
-                found = READ[name](facts)
-            except (KeyError, TypeError):
-                found = None
+            wanted, found = entry["key_facts"][name], fact_at(places[name], facts)
             if found != wanted:
                 missed.append(f"{entry['file']}: {name}: {found!r} instead of {wanted!r}")
     record_property("table", "\n".join([f"facts read: {count - len(missed)} of {count}", *missed]))

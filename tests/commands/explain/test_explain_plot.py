@@ -63,8 +63,7 @@ def test_what_the_card_did_not_give(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "log",
-    sorted(path.relative_to(SIMULATED).as_posix() for path in SIMULATED.glob("*/oom-*")),
+    "log", sorted(path.relative_to(SIMULATED).as_posix() for path in SIMULATED.glob("*/oom-*"))
 )
 def test_every_refusal_is_drawn(log: str, tmp_path: Path) -> None:
     """As PNG, without a display; no warning of matplotlib's layout (warnings are errors)."""
@@ -136,9 +135,3 @@ def test_a_long_name_keeps_its_end(tmp_path: Path) -> None:
         tmp_path,
     )
     assert any(text.startswith("…") and len(text) <= 48 for text in texts), texts
-
-
-def test_a_folder_that_went_away(tmp_path: Path) -> None:
-    """Is an OSError, which the command tells without losing the diagnosis."""
-    with pytest.raises(OSError, match="nosuch"):
-        plot.draw(diagnosis_of("logs/fragmentation.log"), str(tmp_path / "nosuch" / "a.png"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,35 +16,13 @@ NAMES = ProgramNames(
 )
 
 
-PLACES: list[tuple[str | None, tuple[str, str | None, str | None]]] = [
-    # As TensorFlow 2.21 (Keras 3) and 2.15 (Keras 2) write them.
-    (
-        "StatefulPartitionedCall/gradient_tape/sequential_1/c2_1/convolution/"
-        "Conv2DBackpropFilter",
-        ("backward", "c2", "Conv2DBackpropFilter"),
-    ),
-    ("gradient_tape/sequential/c2/Conv2D/Conv2DBackpropFilter",
-     ("backward", "c2", "Conv2DBackpropFilter")),
-    ("StatefulPartitionedCall/sequential_1/c1_1/Relu", ("forward", "c1", "Relu")),
-    ("sequential/d_2/MatMul_1", ("forward", "d_2", "MatMul")),
-    ("StatefulPartitionedCall/adam/AssignAddVariableOp_13",
-     ("optimizer update", None, "AssignAddVariableOp")),
-    ("Adam/Sqrt_13", ("optimizer update", None, "Sqrt")),
-    ("Conv2DBackpropFilter", ("backward", None, "Conv2DBackpropFilter")),
-    ("_EagerConst", ("data and other", None, "_EagerConst")),
-    ("Relu", ("other computation", None, "Relu")),
-    ("adam/sequential_d1_kernel_momentum/Initializer/zeros", ("data and other", None, None)),
-    ("__inference_train_function_1392", ("data and other", None, None)),
-    ("StatefulPartitionedCall", ("data and other", None, None)),
-    ("", ("data and other", None, None)),
-    (None, ("data and other", None, None)),
-]  # fmt: skip
+PLACES = yaml.safe_load(Path(__file__).with_name("places.yaml").read_text(encoding="utf-8"))
 
 
 def test_the_place_of_an_operation() -> None:
     """Phase, layer and kind are read from the name TensorFlow gives."""
-    for op, place in PLACES:
-        assert place_of(op, NAMES) == place, op
+    for op, place in PLACES.items():
+        assert place_of(op, NAMES) == tuple(place), op
 
 
 _ALLOCATIONS = st.builds(

@@ -203,6 +203,8 @@ def test_a_verdict_by_cell(tmp_path: Path) -> None:
     assert "in cell 5, line 2" in verdict.because
     assert verdict.failure is not None
     assert verdict.failure.asked_bytes == 1_000_000 * 64 * 4
+    (failed,) = (each for each in done.first.trainer["phases"] if each["error"] is not None)
+    assert (failed["kind"], failed["batch"]) == ("call", 1_000_000)
     assert verdict.failure.in_use_bytes is not None  # by the log, which is not a cell's output
     cells = cells_of(done.first)
     assert [each.cell for each in cells] == [1, 2, 3, 4, 5]

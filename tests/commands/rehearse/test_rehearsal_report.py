@@ -16,7 +16,7 @@ from gpuconf.commands.rehearse.document import document_of
 from gpuconf.commands.rehearse.rehearse import Rehearsal, rehearse
 from gpuconf.commands.rehearse.report import advice_section, sections
 from gpuconf.commands.rehearse.runs import Orders, RunResult
-from gpuconf.commands.rehearse.target import Allowance, allowances, reserve_bytes
+from gpuconf.commands.rehearse.target import Allowance, allowances
 from gpuconf.commands.rehearse.trace import Tape, Usage
 from gpuconf.commands.rehearse.verdict import Verdict
 from gpuconf.simcard import CardSpec
@@ -64,22 +64,16 @@ def text_of(done: Rehearsal) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("card", "capability", "expected"),
-    [("1GiB", "8.6", 225), ("4GiB", "6.1", 500), ("4GiB", "7.5", 1050), ("4GiB", "8.9", 1536),
-     ("80GiB", "9.0", 1800), ("80GiB", "12.0", 1800)],
-)  # fmt: skip
-def test_what_tensorflow_leaves_free(card: str, capability: str, expected: int) -> None:
-    """As TensorFlow's gpu_device.cc has it; rehearse programs see the same of TensorFlow itself."""
-    spec = CardSpec(total_bytes=parse_size(card), compute_capability=capability)
-    assert reserve_bytes(spec) == expected * MIB
-
-
 def test_the_sum_of_the_limit() -> None:
     """The reserve by name where it is TensorFlow's own; else what it was allowed."""
     left = "4096 MiB - 1229 MiB used - 450 MiB context"
     own = f"{left} - 1536 MiB that TensorFlow leaves free = 881 MiB"
     assert own in text_of(rehearsal())
+    older = rehearsal(
+        spec=CARD._replace(compute_capability="6.1"),
+        devices=(DeviceReport(0, 0, 1917 * MIB, 400 * MIB, None, ()),),
+    )
+    assert f"{left} - 500 MiB that TensorFlow leaves free = 1917 MiB" in text_of(older)
     limited = DeviceReport(0, 0, 500 * MIB, 400 * MIB, None, ())
     assert "= 2417 MiB, of which TensorFlow was allowed 500 MiB" in text_of(
         rehearsal(devices=(limited,))

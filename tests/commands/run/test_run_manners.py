@@ -187,11 +187,7 @@ def test_what_ends_a_run_before_it_begins(card: Card, tmp_path: Path) -> None:
         (2, base, "there is no command to run"),
         (2, (*base, "touch", "x", "--profile", "half-card"), "put -- before the command"),
         (1, (*base, *big, "--", *touch), "limit 7884 MiB; at_least is 10240 MiB"),
-        (
-            1,
-            (*base, *big, "--wait", "1s", "--", *touch),
-            "limit 7884 MiB; at_least is 10240 MiB",
-        ),
+        (1, (*base, *big, "--wait", "1s", "--", *touch), "limit 7884 MiB; at_least is 10240 MiB"),
         (127, (*base, "--", "no-such-command-here"), "no-such-command-here"),
         (126, (*base, "--", str(tmp_path)), "cannot start"),
     ]

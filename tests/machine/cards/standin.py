@@ -212,6 +212,7 @@ def environment(
         return {"LD_LIBRARY_PATH": str(folder)}
     machine = SCENARIOS[scenario] if isinstance(scenario, str) else scenario
     name = scenario if isinstance(scenario, str) else f"machine_{abs(hash(machine))}"
+    name += "_logged" if log or call_log else ""
     facts = directory / f"{name}.txt"
     facts.write_text(_describe(machine, log, call_log), errors="surrogateescape")
     folder = build(directory, machine.driver)

@@ -7,14 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-import yaml
 
 from gpuconf.machine.cards.inventory import Inventory
 from gpuconf.machine.cards.nvml import read_inventory
 from gpuconf.machine.cards.visible_devices import resolve
+from tests.machine.cards.spellings import SPELLINGS, spelled
 
 pytestmark = pytest.mark.gpu
 
@@ -56,28 +55,12 @@ def _ask_cuda(value: str | None) -> list[tuple[str, int]]:
     return [(digits, total) for digits, total in json.loads(text)]
 
 
-FILE = Path(__file__).with_name("visible_devices.yaml")
-SPELLINGS = yaml.safe_load(FILE.read_text(encoding="utf-8"))["real GPU"]
-
-
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("spelling", SPELLINGS["real GPU"])
 def test_cuda_shows_what_resolve_says(spelling: str | None, inventory: Inventory) -> None:
     """For each spelling the driver shows the devices that `resolve` names, in its order."""
-    uuid = inventory.gpus[0].uuid or ""
-    value = spelling
-    for word, text in (
-        ("UUID", uuid),
-        ("SHORT", uuid[:12]),
-        ("LOWER-START", uuid.lower()),
-        ("UPPER-DIGITS", uuid.upper()),
-        ("DIGITS", uuid[4:]),
-    ):
-        value = value.replace(word, text) if value else value
+    value = spelled(spelling, inventory.gpus[0].uuid or "")
     seen = resolve(
-        value,
-        inventory.gpus,
-        device_order="PCI_BUS_ID",
-        driver_version=inventory.driver_version,
+        value, inventory.gpus, device_order="PCI_BUS_ID", driver_version=inventory.driver_version
     )
     expected = [(device.uuid or "")[4:].replace("-", "") for device in seen.devices]
     assert [digits for digits, _ in _ask_cuda(value)] == expected

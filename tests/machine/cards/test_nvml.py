@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +18,7 @@ from gpuconf.machine.cards.inventory import Gpu, GpuProcess, Inventory, ProblemC
 from gpuconf.machine.cards.nvml import read_inventory
 from gpuconf.machine.host_memory import installed_bytes, total_bytes
 from tests.machine.cards import standin
+from tests.programs.processes import Nvml
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -43,20 +45,13 @@ def _run(environment: dict[str, str], program: str) -> bytes:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if standin.compiler() is None:
-        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
-    return tmp_path_factory.mktemp("standin")
+@pytest.fixture(scope="module")
+def read(nvml: Nvml) -> Read:
+    """Reads the inventory of a scenario in a process of its own, once for all tests."""
 
-
-@pytest.fixture
-def read(directory: Path) -> Read:
-    """Reads the inventory of a scenario in a process of its own."""
-
+    @cache
     def _read(scenario: str | standin.Machine, *, processes: bool = True) -> Inventory:
-        environment = standin.environment(scenario, directory)
-        inventory = pickle.loads(_run(environment, _PROGRAM.format(processes=processes)))
+        inventory = pickle.loads(_run(nvml(scenario), _PROGRAM.format(processes=processes)))
         assert isinstance(inventory, Inventory)
         return inventory
 
@@ -145,20 +140,16 @@ def test_what_a_card_tells(scenario: str, read: Read) -> None:
     assert {name: getattr(gpu, name) for name in LISTED[scenario]} == LISTED[scenario]
 
 
-def test_total_free_and_used_agree(read: Read) -> None:
-    """Free and used sum up to the total, which leaves out the driver's own reserve."""
-    for gpu in read("unequal_cards").gpus + read("desktop").gpus:
-        assert gpu.free_bytes is not None
-        assert gpu.used_bytes is not None
-        assert gpu.free_bytes + gpu.used_bytes == gpu.total_bytes
-
-
 @pytest.mark.parametrize(("scenario", "count"), [("two_cards", 2), ("eight_cards", 8)])
 def test_cards_stand_in_nvml_order(scenario: str, count: int, read: Read) -> None:
-    """The place of a GPU in the list is its index, and each has its own UUID."""
+    """The place of a GPU in the list is its index, each has its own UUID, and nobody is on one.
+
+    That is known, unlike where nothing is known of the GPU.
+    """
     gpus = read(scenario).gpus
     assert [gpu.index for gpu in gpus] == list(range(count))
     assert [gpu.uuid for gpu in gpus] == [standin.uuid(place) for place in range(count)]
+    assert {gpu.processes for gpu in gpus} == {()}
 
 
 HOST = total_bytes() or 0
@@ -193,11 +184,6 @@ def test_processes_can_be_left_out(read: Read) -> None:
     assert without == with_processes._replace(processes=None)
 
 
-def test_no_process_is_an_empty_list(read: Read) -> None:
-    """Nobody on the GPU is known, unlike nothing known of the GPU."""
-    assert [gpu.processes for gpu in read("two_cards").gpus] == [(), ()]
-
-
 @pytest.mark.parametrize(
     ("scenario", "lost"), [("lost_card", 1), ("dying_card", 1), ("card_forbidden", 0)]
 )
@@ -229,23 +215,21 @@ def test_mig_instances_are_listed_under_their_card(read: Read) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["desktop", "uncounted", "dying_card", "mig"])
-def test_nvml_is_shut_down(scenario: str, directory: Path, tmp_path: Path) -> None:
+def test_nvml_is_shut_down(scenario: str, nvml: Nvml, tmp_path: Path) -> None:
     """Whatever the answers, NVML is started once and shut down once."""
     log = tmp_path / "log"
-    environment = standin.environment(scenario, directory / "logged", log=log)
-    _run(environment, _PROGRAM.format(processes=True))
+    _run(nvml(scenario, log=log), _PROGRAM.format(processes=True))
     assert log.read_text().split() == ["init", "shutdown"]
 
 
-def test_who_holds_memory_is_asked_before_how_much_is_free(directory: Path, tmp_path: Path) -> None:
+def test_who_holds_memory_is_asked_before_how_much_is_free(nvml: Nvml, tmp_path: Path) -> None:
     """On every GPU and MIG instance; the other order leaves used memory that nobody holds.
 
     And after it as well: what a holder gives back in between would be free and its own at once.
     """
     call_log = tmp_path / "calls"
     for scenario in ("two_cards", "mig"):
-        environment = standin.environment(scenario, directory / "asked", call_log=call_log)
-        _run(environment, _PROGRAM.format(processes=True))
+        _run(nvml(scenario, call_log=call_log), _PROGRAM.format(processes=True))
         calls = call_log.read_text().split()
         runs = [call for place, call in enumerate(calls) if calls[place - 1 : place] != [call]]
         devices = runs.count("processes")

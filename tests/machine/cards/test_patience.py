@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -14,7 +13,7 @@ import pytest
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards import patience
 from tests.machine.cards import standin
-from tests.programs.processes import Nvml
+from tests.programs.processes import Nvml, Start, interruptible, run_with
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -30,26 +29,18 @@ took_s, inventory = timed()
 _ANSWER = f"{_READ}print(inventory.problem, len(inventory.gpus))"
 
 
-def _start(
-    program: str, machine: standin.Machine, nvml: Nvml, timeout_s: str = "0.3"
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", program],
-        env={**os.environ, **nvml(machine), patience.VARIABLE: timeout_s},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def _environ(machine: standin.Machine, nvml: Nvml, timeout_s: str) -> dict[str, str]:
+    return {**os.environ, **nvml(machine), patience.VARIABLE: timeout_s}
 
 
 def _run(
     program: str, machine: standin.Machine, nvml: Nvml, timeout_s: str = "0.3"
 ) -> tuple[str, str]:
     """What a program of its own wrote to stdout and stderr; it must end within 20 s."""
-    with _start(program, machine, nvml, timeout_s) as started:
-        out, err = started.communicate(timeout=20)
-    assert started.returncode == 0, err
-    return out, err
+    environ = _environ(machine, nvml, timeout_s)
+    done = run_with([sys.executable, "-c", program], environ, timeout_s=20)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("machine", [standin.HANGS, standin.HANGS_AT_MEMORY])
@@ -110,18 +101,15 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert out.splitlines() == ["NVML did not answer within 0.3 s True", "7"]
 
 
-def test_ctrl_c_comes_through_while_waiting(nvml: Nvml) -> None:
+def test_ctrl_c_comes_through_while_waiting(start: Start, nvml: Nvml) -> None:
     """The user need not wait for the driver, nor for the time to pass."""
-    # Where the tests run in the background, children inherit that SIGINT is ignored.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"{heed}\nprint('asking', flush=True)\n{_READ}"
-    with _start(program, standin.HANGS, nvml, "600") as started:
-        assert started.stdout is not None
-        assert started.stdout.readline() == "asking\n"
-        time.sleep(1)
-        started.send_signal(signal.SIGINT)
-        _, err = started.communicate(timeout=20)
-    assert "KeyboardInterrupt" in err
+    command = interruptible([sys.executable, "-c", f"print('asking', flush=True)\n{_READ}"])
+    started = start(command, _environ(standin.HANGS, nvml, "600"))
+    assert started.read_line() == "asking"
+    time.sleep(1)
+    started.send_signal(signal.SIGINT)
+    started.communicate(timeout=20)
+    assert "KeyboardInterrupt" in started.log
     assert started.returncode == -signal.SIGINT
 
 
@@ -158,10 +146,10 @@ def test_another_value_is_refused(text: str) -> None:
 
 def test_a_refused_value_is_an_error_of_the_read(nvml: Nvml) -> None:
     """It is the user's mistake, and no lack of the machine's."""
-    with _start(_READ, standin.SCENARIOS["desktop"], nvml, "soon") as started:
-        _, err = started.communicate(timeout=20)
-    assert started.returncode == 1
-    assert "UsageError: GPUCONF_NVML_TIMEOUT is 'soon'" in err
+    environ = _environ(standin.SCENARIOS["desktop"], nvml, "soon")
+    done = run_with([sys.executable, "-c", _READ], environ)
+    assert done.returncode == 1
+    assert "UsageError: GPUCONF_NVML_TIMEOUT is 'soon'" in done.stderr
 
 
 def test_what_the_question_raises_comes_through() -> None:

@@ -4,10 +4,7 @@ gpuconf/machine/cards/visible_devices.py.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,9 +17,8 @@ from gpuconf.machine.cards.visible_devices import (
     resolve,
     visible_devices_value,
 )
+from tests.machine.cards.spellings import SPELLINGS
 
-FILE = Path(__file__).with_name("visible_devices.yaml")
-SPELLINGS = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 # Four GPUs of one kind; the first two UUIDs begin alike.
 CARDS = tuple(
     Gpu(index, uuid=uuid, name="NVIDIA A30", compute_capability=(8, 0))

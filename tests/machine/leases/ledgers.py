@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpuconf.machine.leases.folder import LedgerFolder
+from gpuconf.machine.leases.folder import MODE, LedgerFolder
 from gpuconf.machine.leases.lease import next_ticket
 from gpuconf.machine.leases.ledger import Ledger
 from tests.machine.leases.processes import Child, child
@@ -30,10 +31,24 @@ def acting(root: Path, act: Callable[[Ledger], object]) -> Callable[[Child], Non
     return act_and_wait
 
 
-def holding(root: Path, sizes: dict[str, int], *, waits: bool = False) -> Callable[[Child], None]:
-    """A child that takes a lease, or a place in the line, and keeps it until it may go."""
+def ledger_in(folder: Path) -> Path:
+    """An empty ledger, made in ``folder``."""
+    folder.mkdir(parents=True)
+    folder.chmod(MODE)
+    return folder
+
+
+def holding(
+    root: Path, sizes: dict[str, int], *, waits: bool = False, namespace: int = 0
+) -> Callable[[Child], None]:
+    """A child that takes a lease, or a place in the line, and keeps it until it may go.
+
+    It is in another ``namespace`` than ours if given.
+    """
 
     def act(own: Ledger) -> str:
+        if namespace:
+            own.owner = own.owner._replace(namespace=namespace)
         with own.mutex.held():
             own.take(sizes, NOTE, next_ticket(), waiting=waits)
         return "holds"
@@ -42,9 +57,9 @@ def holding(root: Path, sizes: dict[str, int], *, waits: bool = False) -> Callab
 
 
 @contextmanager
-def held(root: Path, sizes: dict[str, int], *, waits: bool = False) -> Iterator[Child]:
+def held(root: Path, sizes: dict[str, int], **options: Any) -> Iterator[Child]:
     """Such a child, once it has what it wants."""
-    with child(holding(root, sizes, waits=waits)) as holder:
+    with child(holding(root, sizes, **options)) as holder:
         holder.expect("holds")
         yield holder
 

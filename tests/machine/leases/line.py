@@ -11,7 +11,7 @@ TWO_CARDS = standin.Machine((CARD, CARD._replace(uuid=standin.uuid(1))))
 
 # What every program begins with: ``asks`` is what a forked child does, which then says what it got.
 START = """
-import os, signal, sys, time
+import fcntl, os, signal, sys, time
 from contextlib import ExitStack
 from pathlib import Path
 from gpuconf.errors import ShortageError
@@ -56,6 +56,14 @@ def until(condition):
     while not condition():
         assert time.monotonic() < deadline, files()
         time.sleep(0.01)
+
+def mutex_is_free():
+    with open(LEDGER / "mutex") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 def waiting(count):
     until(lambda: len(files("waits")) == count)

@@ -11,20 +11,12 @@ from tests.programs.processes import Nvml, run_python
 
 # The files whose lines count; ``check`` is what must hold after each interrupt.
 _INTERRUPT = """
-import contextlib, fcntl
+import contextlib
 import gpuconf
 from tests.programs.interrupts import interruptions
 HERE = os.path.dirname(gpuconf.__file__)
 WITHIN = (os.path.join(HERE, "machine", "leases", ""), os.path.join(HERE, "session", "leasing.py"))
 WITH = contextlib.__file__
-
-def mutex_is_free():
-    with open(LEDGER / "mutex") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
 
 def at_every_line(function, check, within=WITHIN):
     lines = 0

@@ -94,22 +94,6 @@ def test_a_new_lease_takes_the_place_of_the_old(root: Path, ledger: Ledger) -> N
         assert files(root) == []
 
 
-def test_back_to_what_was_held(root: Path, ledger: Ledger) -> None:
-    """What came after a snapshot is released, what was held then stays."""
-
-    def act(own: Ledger) -> str:
-        own.take({CARD: 100}, NOTE, next_ticket())
-        before = own.snapshot()
-        own._make(OTHER_CARD, "lease", next_ticket(), 5, NOTE)
-        own.release_but(before)
-        return "back"
-
-    with child(acting(root, act)) as holder:
-        holder.expect("back")
-        assert len(files(root)) == 1
-        assert sizes(ledger) == [100]
-
-
 def test_all_cards_or_none(root: Path, ledger: Ledger) -> None:
     """Where one GPU's folder cannot be written, what is held stays, and nothing else is."""
     (root / OTHER_CARD).write_text("no folder")
@@ -162,19 +146,6 @@ def test_a_suspended_holder_keeps_it(root: Path, ledger: Ledger) -> None:
         os.kill(holder.pid, signal.SIGSTOP)
         assert [each.size_bytes for each in ledger.leases(CARD, sweep=True)] == [100]
         os.kill(holder.pid, signal.SIGCONT)
-
-
-def test_who_is_stopped_holds_up_nobody(root: Path, ledger: Ledger) -> None:
-    """A waiting program under ^Z keeps its place; those behind it go on meanwhile."""
-    with held(root, {CARD: 100}, waits=True) as first, held(root, {CARD: 7}, waits=True):
-        assert [each.size_bytes for each in ledger.waiting(CARD)] == [100, 7]
-        before = ledger.waiting(CARD)[1].ticket
-        os.kill(first.pid, signal.SIGSTOP)
-        os.waitpid(first.pid, os.WUNTRACED)
-        assert ledger.waiting(CARD, before, sweep=True) == []
-        os.kill(first.pid, signal.SIGCONT)
-        os.waitpid(first.pid, os.WCONTINUED)
-        assert [each.size_bytes for each in ledger.waiting(CARD, before)] == [100]
 
 
 def test_no_descriptor_is_no_death(root: Path) -> None:

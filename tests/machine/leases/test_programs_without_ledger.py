@@ -11,10 +11,10 @@ import pytest
 
 from gpuconf.machine.leases.lease import next_ticket
 from gpuconf.machine.leases.mutex import Mutex
-from tests.machine.leases.ledgers import as_user, files, held, readable_by_all
+from tests.machine.leases.ledgers import as_user, files, held, ledger_in, readable_by_all
 from tests.machine.leases.line import ONE_CARD, START
 from tests.machine.leases.processes import Child, child
-from tests.programs.processes import Nvml, clean_environment, run_python
+from tests.programs.processes import Nvml, run
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -32,15 +32,8 @@ def planned(
     """What a program prints that plans for ``mib``: its leases, and each note."""
     script = folder / "program.py"
     script.write_text(START + _PROGRAM.format(mib=mib, longest_wait_s=longest_wait_s))
-    done = subprocess.run(
-        [*before, sys.executable, "-W", "error", str(script)],
-        cwd=folder,
-        env=clean_environment(folder, environ),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = run([*before, sys.executable, "-W", "error", str(script)], folder, environ=environ)
+    done.check_returncode()
     return done.stdout.splitlines()
 
 
@@ -52,10 +45,7 @@ def in_mounts(command: str) -> list[str]:
 @pytest.fixture
 def made_ledger(tmp_path: Path) -> Path:
     """A ledger where programs of this test find it, ready to be mounted over."""
-    folder = tmp_path / "leases"
-    folder.mkdir()
-    folder.chmod(0o1777)
-    return folder
+    return ledger_in(tmp_path / "leases")
 
 
 @pytest.mark.slow
@@ -125,27 +115,6 @@ def test_a_cards_folder_closed_by_another_user(
     assert got == "[1024]"
     assert len(notes) == 1
     assert "Permission denied" in notes[0]
-
-
-def test_a_clock_that_jumps(tmp_path: Path, nvml: Nvml) -> None:
-    """Nothing depends on the time of day: leases and the line are as ever."""
-    program = """
-import itertools
-jumps = itertools.cycle([0.0, 4e9, 1e9, -1e9])
-time.time = lambda: next(jumps)
-time.time_ns = lambda: int(1e9 * next(jumps))
-with child(asks(6144)) as a:
-    a.expect("got 6144 of 0")
-    with child(asks(5120, WAITS)) as b:
-        waiting(1)
-        with child(asks(5120, WAITS)) as c:
-            waiting(2)
-            a.go()
-            b.expect("got 5120 of 0")
-            b.go()
-            c.expect("got 5120 of 0")
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
 
 
 def test_tickets_are_of_the_clock_that_nobody_sets() -> None:

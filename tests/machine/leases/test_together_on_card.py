@@ -20,7 +20,7 @@ from gpuconf.basics.units import MIB
 from gpuconf.simcard import Card, CardSpec, simulated_card
 from gpuconf.simcard.card import FILE_VARIABLE, PROCESSES
 from tests.programs import warm
-from tests.programs.processes import Program, Start
+from tests.programs.processes import Program, Start, run_with
 
 pytestmark = pytest.mark.slow
 
@@ -263,13 +263,7 @@ def test_a_limit_on_a_gpu_that_shares_the_hosts_memory(begin: Begin) -> None:
 
 def planned(card: Card, folder: Path) -> tuple[int, int | None]:
     """The exit code of `gpuconf plan half-card` in another process, and its limit in MiB."""
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuconf", "plan", "half-card", "--json"],
-        env=card.environment(os.environ),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "gpuconf", "plan", "half-card", "--json"]
+    done = run_with(command, card.environment(os.environ), folder)
     gpus = json.loads(done.stdout)["gpus"] if done.returncode == 0 else []
     return done.returncode, gpus[0]["limit_bytes"] // MIB if gpus else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +33,7 @@ from gpuconf.machine.leases.view import (
     read_with_leases,
     with_leases,
 )
-from tests.machine.leases.ledgers import IN_NAMESPACE, start_other
+from tests.machine.leases.ledgers import IN_NAMESPACE, held, ledger_in, start_other
 
 UUID = "GPU-0e8d35e3-0000-4000-8000-000000000000"
 HERE = this_process()
@@ -365,17 +364,6 @@ def test_a_small_lease_may_have_grown_far(tmp_path: Path) -> None:
 
 # --- the order of the questions -----------------------------------------------------------------
 
-HOLDER = """
-import sys
-from gpuconf.machine.leases.folder import find_folder
-from gpuconf.machine.leases.ledger import Ledger
-ledger = Ledger(find_folder())
-with ledger.mutex.held():
-    ledger.take({sys.argv[1]: 1000 << 20}, {"program": "holder"}, 1)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
 
 def test_leases_are_looked_for_before_the_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -385,16 +373,12 @@ def test_leases_are_looked_for_before_the_card(
     In the other order one that takes its memory in between would be counted nowhere.
     """
     monkeypatch.setenv("GPUCONF_LEASES", str(tmp_path / "leases"))
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, UUID], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
+    with held(ledger_in(tmp_path / "leases"), {UUID: 1000 * MIB}) as holder:
 
         def read() -> Inventory:
-            holder.communicate()
+            holder.kill()
             return Inventory((GPU,))
 
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
         (gpu,) = read_with_leases(read).gpus
     assert [each.lease_bytes for each in gpu.leases] == [1000 * MIB]
     assert read_with_leases(lambda: Inventory((GPU,))).gpus == (GPU,)

@@ -5,117 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.machine.leases.line import ONE_CARD, START, TWO_CARDS
 from tests.programs.processes import Nvml, run_python
 
 pytestmark = pytest.mark.slow  # starts many programs
 
-
-def test_a_small_request_cannot_jump_the_line(tmp_path: Path, nvml: Nvml) -> None:
-    """One that does not wait is refused while another waits, although it would fit."""
-    program = """
-with child(asks(6144)) as a:
-    a.expect("got 6144 of 0")
-    with child(asks(5120, WAITS)) as b:
-        waiting(1)
-        with child(asks(2048)) as c:
-            assert "1 program is waiting ahead of this one" in c.hear()
-        with child(asks(2048, WAITS)) as d:
-            waiting(2)
-            with child(asks(3072, WAITS)) as e:
-                waiting(3)
-                a.go()
-                b.expect("got 5120 of 0")
-                d.expect("got 2048 of 0")
-                waiting(1)
-                b.go()
-                e.expect("got 3072 of 0")
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
+ROWS = yaml.safe_load(Path(__file__).with_name("waiting_line.yaml").read_text(encoding="utf-8"))
 
 
-def test_time_is_up(tmp_path: Path, nvml: Nvml) -> None:
-    """Who has waited in vain leaves the line, and the next one is not held up."""
-    program = """
-with child(asks(8192)) as a:
-    a.expect("got 8192 of 0")
-    with child(asks(5120, "{wait: 1s}")) as b, child(asks(1024, WAITS)) as c:
-        assert b.hear().startswith("gave up after 1s")
-        waiting(1)
-        a.go()
-        c.expect("got 1024 of 0")
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
-
-
-def test_who_is_stopped_holds_up_nobody(tmp_path: Path, nvml: Nvml) -> None:
-    """The first in line is stopped: the next takes its turn, and it takes its own later."""
-    program = """
-with child(asks(8192)) as a:
-    a.expect("got 8192 of 0")
-    with child(asks(5120, WAITS)) as b:
-        waiting(1)
-        with child(asks(4096, WAITS)) as c:
-            waiting(2)
-            os.kill(b.pid, signal.SIGSTOP)
-            a.go()
-            c.expect("got 4096 of 0")
-            c.go()
-            c.end()
-        os.kill(b.pid, signal.SIGCONT)
-        b.expect("got 5120 of 0")
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
-
-
-def test_a_line_for_several_cards(tmp_path: Path, nvml: Nvml) -> None:
-    """Who would take any GPU waits for all, takes the first, and leaves the other lines."""
-    program = """
-most_free = "{pick: most-free}"
-with child(asks(8192, gpus=most_free)) as a, child(asks(8192, WAITS, gpus=most_free)) as b:
-    assert sorted((a.hear(), b.hear())) == ["got 8192 of 0", "got 8192 of 1"]
-    with child(asks(4096, WAITS, gpus=most_free)) as c:
-        waiting(2)
-        with child(asks(1024, gpus=most_free)) as d:
-            assert "1 program is waiting" in d.hear()
-        b.go()
-        assert c.hear().startswith("got 4096 of ")
-        assert files("waits") == []
-        with child(asks(1024, gpus=most_free)) as d:
-            assert d.hear().startswith("got 1024 of ")
-"""
-    run_python(START + program, tmp_path, environ=nvml(TWO_CARDS))
-
-
-def test_who_holds_a_lease_has_had_its_turn(tmp_path: Path, nvml: Nvml) -> None:
-    """It plans again, as at the binding after a wait at the import, and is not behind others."""
-    program = """
-def twice(self):
-    own, chosen = OwnLeases(), profile(6144, WAITS)
-    for _ in range(3):
-        made = plan(own, chosen)
-        self.say(sizes(made))
-        self.wait()
-
-with child(asks(8192)) as a:
-    a.expect("got 8192 of 0")
-    with child(twice) as b:
-        waiting(1)
-        with child(asks(5120, WAITS)) as c:
-            waiting(2)
-            a.go()
-            b.expect([6144])
-            waiting(1)
-            a.end()
-            for _ in range(2):
-                b.go()
-                b.expect([6144])
-                assert len(files("waits")) == 1
-            b.go()
-            c.expect("got 5120 of 0")
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
+@pytest.mark.parametrize("name", ROWS)
+def test_waiting_in_line(name: str, tmp_path: Path, nvml: Nvml) -> None:
+    """The program of waiting_line.yaml comes to its end; a comment there is the property."""
+    machine = TWO_CARDS if ROWS[name].get("cards") == 2 else ONE_CARD
+    run_python(START + ROWS[name]["program"], tmp_path, environ=nvml(machine))
 
 
 def test_after_exec(tmp_path: Path, nvml: Nvml) -> None:
@@ -145,47 +49,6 @@ with child(act) as a:
         assert len(files()) == 2
 """
     (tmp_path / "again.py").write_text(START + again)
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
-
-
-def test_a_fork_that_python_does_not_see(tmp_path: Path, nvml: Nvml) -> None:
-    """The child of C code takes a lease of its own next to its parent's, which stays."""
-    program = """
-import ctypes
-own = OwnLeases()
-plan(own, profile(6144))
-read, write = os.pipe()
-pid = ctypes.PyDLL(None).fork()
-if pid == 0:
-    os.write(write, f"{sizes(plan(own, profile(2048)))} {len(files())}".encode())
-    os._exit(0)
-assert os.read(read, 100) == b"[2048] 2"
-assert os.waitpid(pid, 0)[1] == 0
-with child(asks(2049)) as other:
-    assert "of which other processes have reserved" in other.hear()
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
-
-
-def test_a_failed_plan_keeps_what_was_held(tmp_path: Path, nvml: Nvml) -> None:
-    """A larger one that is refused leaves the lease as it was; so does one that is interrupted."""
-    program = """
-def act(self):
-    own = OwnLeases()
-    plan(own, profile(2048))
-    before = files("lease")
-    try:
-        plan(own, profile(9000))
-    except ShortageError:
-        assert files() == before
-        self.say("refused")
-    self.wait()
-
-with child(act) as a:
-    a.expect("refused")
-    with child(asks(6144)) as b:
-        b.expect("got 6144 of 0")
-"""
     run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
 
 
@@ -230,10 +93,6 @@ with child(other) as b:
 def test_a_long_line(tmp_path: Path, nvml: Nvml) -> None:
     """Only the first asks NVML; all leave, by ^C, killed, or served; nothing is left of them."""
     log = tmp_path / "calls"
-    environ = nvml(ONE_CARD)
-    facts = Path(environ["STANDIN_NVML"])
-    logged = tmp_path / "machine.txt"
-    logged.write_text(f"call_log {log}\n{facts.read_text()}")
     program = f"""
 LOG = Path({str(log)!r})
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -267,4 +126,4 @@ with ExitStack() as stack:
         last.expect("got 8192 of 0")
         assert files() == files("lease") and len(files()) == 1
 """
-    run_python(START + program, tmp_path, environ={**environ, "STANDIN_NVML": str(logged)})
+    run_python(START + program, tmp_path, environ=nvml(ONE_CARD, call_log=log))

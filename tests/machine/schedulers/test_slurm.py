@@ -17,7 +17,7 @@ from gpuconf.profile import load_profile
 from gpuconf.profile.model import SlurmRules
 
 _JOBS = json.loads((Path(__file__).parent / "slurm_environments.json").read_text())["jobs"]
-_SHARDS = _JOBS["shard, step"]
+_SHARDS, _EIGHT = _JOBS["shard, step"], {"GPUCONF_SHARDS_PER_GPU": "8"}
 # By the name of the job; a whole GPU, or none, is not a share.
 _PARTS = {
     "gpu": None,
@@ -37,7 +37,7 @@ _NODE = """NodeName=vm Arch=x86_64 CoresPerSocket=8
 @pytest.mark.parametrize(("name", "part"), _PARTS.items())
 def test_the_part_of_a_card(name: str, part: float | None) -> None:
     """Shards by the GPU's number of them; MPS by its percentage."""
-    found = on_slurm.assigned(SlurmRules(), {**_JOBS[name], "GPUCONF_SHARDS_PER_GPU": "8"})
+    found = on_slurm.assigned(SlurmRules(), {**_JOBS[name], **_EIGHT})
     assert (found and found.part) == part
 
 
@@ -46,7 +46,12 @@ def test_the_part_of_a_card(name: str, part: float | None) -> None:
     [
         ({}, "how many shards a GPU has is not known"),
         ({"GPUCONF_SHARDS_PER_GPU": "1"}, "a GPU has 1 of them"),
-        ({"GPUCONF_SHARDS_PER_GPU": "8", "CUDA_VISIBLE_DEVICES": "0,1"}, "are on 2 GPUs"),
+        ({**_EIGHT, "CUDA_VISIBLE_DEVICES": "0,1"}, "are on 2 GPUs"),
+        # Slurm's own variable is not the user's mistake.
+        *(
+            ({**_EIGHT, "SLURM_SHARDS_ON_NODE": text}, "is not a number of shards")
+            for text in ("0", "-1", "abc", "²", "9" * 5000)
+        ),
     ],
 )
 def test_unknown_is_not_guessed(more: Mapping[str, str], why: str) -> None:
@@ -62,16 +67,6 @@ def test_a_bad_number_of_shards(text: str) -> None:
     """The user's mistake is an error with the rule."""
     with pytest.raises(UsageError, match=f"SHARDS_PER_GPU={text}; the rule: a whole number from 1"):
         on_slurm.assigned(SlurmRules(), {**_SHARDS, "GPUCONF_SHARDS_PER_GPU": text})
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "abc", "²", "9" * 5000])
-def test_what_is_no_number_of_shards_is_said(text: str) -> None:
-    """Slurm's own variable is not the user's mistake: no limit by it, and a line says so."""
-    environ = {**_SHARDS, "SLURM_SHARDS_ON_NODE": text, "GPUCONF_SHARDS_PER_GPU": "8"}
-    found = on_slurm.assigned(SlurmRules(), environ)
-    assert found is not None
-    assert found.part is None
-    assert (found.why or "").endswith("is not a number of shards")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +87,7 @@ def test_the_controllers_answer(gres: str, per_gpu: int | None) -> None:
 def test_shards_are_a_limit_by_themselves() -> None:
     """A quarter of what no program outside Slurm holds and half-card keeps free, less a context."""
     profile = load_profile("half-card", overrides={"memory": {"context": "640MiB"}}, environ={})
-    environ = {**_SHARDS, "GPUCONF_SHARDS_PER_GPU": "8"}
+    environ = {**_SHARDS, **_EIGHT}
     assigned = assigned_share(profile, environ)
     card = Gpu(0, "GPU-1", "card", total_bytes=8 * GIB, free_bytes=7 * GIB, processes=())
     shared = with_share(Inventory((card,)), assigned)

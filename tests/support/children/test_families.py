@@ -65,9 +65,9 @@ def pid_of(folder: Path, name: str) -> int:
     return int((folder / name).read_text(encoding="utf-8"))
 
 
-def living(folder: Path, names: tuple[str, ...]) -> list[str]:
-    """Those of them that are alive."""
-    return [name for name in names if is_alive(pid_of(folder, name))]
+def living(folder: Path) -> tuple[str, ...]:
+    """Those that are alive, of the family and of others."""
+    return tuple(name for name in (*NAMES, *OTHER_NAMES) if is_alive(pid_of(folder, name)))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -78,11 +78,10 @@ def test_our_own_end_ends_them_all(
     """Own sessions, ignored signals, stopped ones, orphans: gone.  The user's others: alive."""
     process = begin(way)
     wait_until(lambda: (tmp_path / "gone").exists() or process.poll() is not None)
-    assert living(tmp_path, NAMES) == list(NAMES), process.log
+    assert living(tmp_path) == (*NAMES, *OTHER_NAMES), process.log
     process.send_signal(number)
     process.communicate(timeout=60)
-    assert living(tmp_path, NAMES) == []
-    assert living(tmp_path, OTHER_NAMES) == list(OTHER_NAMES)
+    assert living(tmp_path) == OTHER_NAMES
     expected = -signal.SIGINT if number is signal.SIGINT else 128 + number
     assert process.returncode == expected, process.log
 
@@ -92,8 +91,7 @@ def test_a_time_out_ends_them_all(begin: Begin, tmp_path: Path) -> None:
     process = begin("time-out")
     process.communicate(timeout=60)
     assert process.returncode == 0, process.log
-    assert living(tmp_path, NAMES) == []
-    assert living(tmp_path, OTHER_NAMES) == list(OTHER_NAMES)
+    assert living(tmp_path) == OTHER_NAMES
 
 
 def test_a_second_signal_does_not_cut_the_end_short(begin: Begin, tmp_path: Path) -> None:
@@ -104,8 +102,7 @@ def test_a_second_signal_does_not_cut_the_end_short(begin: Begin, tmp_path: Path
         process.send_signal(signal.SIGINT)
         time.sleep(0.001)
     process.communicate()
-    assert living(tmp_path, NAMES) == []
-    assert living(tmp_path, OTHER_NAMES) == list(OTHER_NAMES)
+    assert living(tmp_path) == OTHER_NAMES
 
 
 def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:

@@ -76,14 +76,7 @@ def test_the_layer_of_a_node() -> None:
     assert layer_of("conv1/Conv2D-0-TransposeNHWCToNCHW-LayoutOptimizer") == "conv1"
 
 
-SMI = """\
-| NVIDIA-SMI 470.82.01    Driver Version: 470.82.01    CUDA Version: 11.4     |
-|   0  NVIDIA GeForce ...  Off  | 00000000:01:00.0  On |                  N/A |
-| N/A   45C    P8    10W /  N/A |   7800MiB /  8192MiB |      0%      Default |
-|    0   N/A  N/A      1234      G   /usr/lib/xorg/Xorg                200MiB |
-|    0   N/A  N/A      4242      C   python train.py                  7500MiB |
-could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED
-"""
+SMI = Path(__file__).with_name("nvidia_smi.log").read_text(encoding="utf-8")
 
 
 def test_who_else_holds_the_card() -> None:
@@ -108,22 +101,7 @@ def test_cards() -> None:
         assert found == (case["name"], case["free bytes"], case["capability"]), case
 
 
-OLD_DUMP = """\
-I x/bfc_allocator.cc:643] Bin for 74.16MiB was 64.00MiB, Chunk State:
-I x/bfc_allocator.cc:661] Chunk at 0x905a40000 of size 1280
-I x/bfc_allocator.cc:661] Chunk at 0x905a40500 of size 104857600
-I x/bfc_allocator.cc:670] Free at 0x9063ac500 of size 69648384
-I x/bfc_allocator.cc:670] Free at 0x90a618600 of size 61228800
-I x/bfc_allocator.cc:679] 1 Chunks of size 1280 totalling 1.2KiB
-I x/bfc_allocator.cc:679] 1 Chunks of size 104857600 totalling 100.00MiB
-I x/bfc_allocator.cc:685] Stats:
-Limit:                   235736064
-InUse:                   104858880
-MaxInUse:                204858880
-NumAllocs:                      26
-MaxAllocSize:            121448704
-W x/op_kernel.cc:1192] Resource exhausted: OOM when allocating tensor with shape[128,225,225,3]
-"""
+OLD_DUMP = Path(__file__).with_name("old_dump.log").read_text(encoding="utf-8")
 
 
 def test_a_dump_of_tensorflow_1() -> None:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gpuconf.commands.explain import explain
+from gpuconf.machine.cards.nvml import PROBLEMS
 
 LADDER = "\n".join(
     f"2023-05-01 10:00:0{step}.1: E x/cuda_driver.cc:936] failed to allocate {size}M "
@@ -30,6 +31,7 @@ EPOCHS = "\n".join(f"Epoch {n}/9\n{n}/9 [====] - 1s 20ms/step - loss: 0.{n}" for
 HANDLE = "E x/cuda_dnn.cc:455] could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"
 NO_ALGORITHM = f"{RAISED}NotFoundError: No algorithm worked! [Op:Conv2D]"
 REFUSED = "OOM when allocating tensor with shape[64,128,128,64] and type float on /x/device:GPU:0"
+LINES = yaml.safe_load(Path(__file__).with_name("causes.yaml").read_text(encoding="utf-8"))
 # The words in angle brackets in verdicts.yaml.
 BLOCKS = {
     "<LADDER>": LADDER,
@@ -37,6 +39,8 @@ BLOCKS = {
     "<RAISED>": RAISED,
     "<PAGES>": PAGES,
     "<EPOCHS>": EPOCHS,
+    "<NO DRIVER>": f"gpuconf: no limit is set: {PROBLEMS[12].sentence}",
+    **{f"<{cause}>": line for cause, line in LINES.items()},
 }
 CASES = yaml.safe_load(Path(__file__).with_name("verdicts.yaml").read_text(encoding="utf-8"))
 

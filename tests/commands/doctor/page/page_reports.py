@@ -71,10 +71,7 @@ FULL = Report(
     made_at="2026-11-21T09:14:00+01:00",
     command="gpuconf doctor --script train.py",
     versions=(("gpuconf", "0.3"), ("Python", "3.12.4"), ("tensorflow", "2.21.0")),
-    environment=(
-        ("CUDA_VISIBLE_DEVICES", "0"),
-        ("LD_LIBRARY_PATH", "/usr/local/cuda/lib64:" * 12),
-    ),
+    environment=(("CUDA_VISIBLE_DEVICES", "0"), ("LD_LIBRARY_PATH", "/usr/local/cuda/lib64:" * 12)),
     profile=ProfileInForce("shared-desktop", "~/site-packages/shared-desktop.yaml", "the default"),
 )
 

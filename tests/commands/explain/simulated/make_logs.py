@@ -1,4 +1,4 @@
-"""Make the logs again: run each program of `recipes` on a simulated GPU, keep what it printed.
+"""Make the logs again: run each program of recipes.yaml on a simulated GPU, keep what it printed.
 
     python -m tests.commands.explain.simulated.make_logs [OPTIONS] [NAME...]
 
@@ -25,8 +25,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.commands.explain.simulated.recipes import RECIPES, Recipe
+import yaml
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
@@ -36,7 +37,26 @@ CUDNN_MAJOR = {"2.15": 8, "2.21": 9}
 CUBLAS_MAJOR = 12
 NEUTRAL_FOLDER = "/home/me"
 NEUTRAL_PACKAGES = "/home/me/venv/lib/python3.11"
-LAUNCHER = "ipykernel_launcher.py"  # a notebook's program goes by the name of Jupyter's
+
+
+class Recipe(NamedTuple):
+    """A row of recipes.yaml, which says what each field is."""
+
+    name: str
+    program: str
+    card: str = "--total 2GiB"
+    arguments: Sequence[str] = ()
+    environment: Mapping[str, str] = {}
+    extra: Sequence[str] = ()
+    tensorflow: str = "2.21"
+    preload: str | None = None
+    notebook: bool = False
+
+
+RECIPES = [
+    Recipe(name, **row)
+    for name, row in yaml.safe_load((HERE / "recipes.yaml").read_text(encoding="utf-8")).items()
+]
 # What the simulated GPU says of itself, which no real GPU says.
 OWN_LINES = re.compile(rb"^gpuconf: .*\n", re.MULTILINE)
 
@@ -46,7 +66,8 @@ def command(recipe: Recipe, python: str = "python", train: str = "train.py") -> 
     program = [python, train, *recipe.arguments]
     if not recipe.card:
         return program
-    return [python, "-m", "gpuconf.simcard", "run", "--context=0B", *recipe.card, "--", *program]
+    card = ["--context=0B", *recipe.card.split(), "--"]
+    return [python, "-m", "gpuconf.simcard", "run", *card, *program]
 
 
 def shown_command(recipe: Recipe) -> str:
@@ -67,8 +88,7 @@ def make(recipe: Recipe, python: str) -> Path:
         environment = clean_environment(os.environ, python) | dict(recipe.environment)
         if recipe.preload is not None:
             environment["LD_PRELOAD"] = str(build(recipe, folder))
-        train = LAUNCHER if recipe.notebook else "train.py"
-        printed = run(command(recipe, python, train), folder, environment)
+        printed = run(command(recipe, python), folder, environment)
         if recipe.notebook:
             printed = (folder / "notebook.ipynb").read_bytes()
         log = LOGS / f"{recipe.name}.{'ipynb' if recipe.notebook else 'log'}"
@@ -79,8 +99,7 @@ def make(recipe: Recipe, python: str) -> Path:
 
 def lay_out(recipe: Recipe, folder: Path) -> None:
     """Copy the program as ``train.py``, whose name then tells nothing, and those next to it."""
-    train = LAUNCHER if recipe.notebook else "train.py"
-    shutil.copyfile(PROGRAMS / f"{recipe.program}.py", folder / train)
+    shutil.copyfile(PROGRAMS / f"{recipe.program}.py", folder / "train.py")
     for name in recipe.extra:
         shutil.copyfile(PROGRAMS / f"{name}.py", folder / f"{name}.py")
 
@@ -142,7 +161,6 @@ def replacements(folder: Path, python: str) -> Iterator[tuple[str, str]]:
     """Pairs of what this machine calls a thing and its neutral name, the longest paths first."""
     asked = "import sys; print(*sorted({sys.prefix, sys.base_prefix}, key=len), sep='\\n')"
     prefixes = subprocess.check_output([python, "-c", asked], text=True).split()
-    yield str(folder / LAUNCHER), f"{NEUTRAL_PACKAGES}/site-packages/{LAUNCHER}"
     yield str(folder), NEUTRAL_FOLDER
     for prefix in (str(Path(python).parent.parent), *reversed(prefixes)):
         for version in ("python3.10", "python3.11", "python3.12", "python3.13"):

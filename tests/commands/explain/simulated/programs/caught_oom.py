@@ -1,6 +1,10 @@
-"""The batch is halved until a forward pass fits, and training continues to its end."""
+"""The batch is halved until a forward pass fits, and training continues to its end.
+
+With ``kept`` what a failure leaves behind keeps the memory.
+"""
 
 import gc
+import sys
 
 import keras
 import numpy as np
@@ -27,7 +31,8 @@ while batch:
     except tf.errors.ResourceExhaustedError as error:
         print(f"a batch of {batch} does not fit ({type(error).__name__}), trying {batch // 2}")
         batch //= 2
-    gc.collect()  # the failed pass lives on in its traceback
+    if "kept" not in sys.argv:
+        gc.collect()  # the failed pass lives on in its traceback
 
 batch //= 2  # the gradients want as much again
 print("training with batches of", batch)
