@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 
 from gpuconf.basics.terminal import debug, say, tell_below_traceback
 from gpuconf.basics.units import sized
@@ -15,6 +16,10 @@ from gpuconf.machine.leases.view import read_with_leases
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.other_leases import held_by
 from gpuconf.planner.plan import label
+
+# RESOURCE_EXHAUSTED is also for host memory, full disks, open files, and a kernel's shared memory.
+_REFUSAL = re.compile(r"alloc|\boom\b|out of memory", re.IGNORECASE)
+_OF_THE_HOST = re.compile(r"allocator (?:cpu|mklcpu)|host_bfc|\bon \S*device:CPU|Cannot allocate")
 
 
 def watch(plan: Plan) -> None:
@@ -77,8 +82,10 @@ def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether TensorFlow's, PyTorch's or JAX's allocator had too little memory."""
-    name = type(error).__name__
-    return name in ("ResourceExhaustedError", "OutOfMemoryError") or (
-        name in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in str(error)
-    )
+    """Whether TensorFlow's, PyTorch's or JAX's allocator had too little memory of a GPU."""
+    name, text = type(error).__name__, str(error)
+    if name == "OutOfMemoryError":
+        return True
+    is_of_xla = name in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in text
+    is_exhausted = name == "ResourceExhaustedError" or is_of_xla
+    return is_exhausted and bool(_REFUSAL.search(text)) and not _OF_THE_HOST.search(text)
