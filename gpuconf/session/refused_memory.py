@@ -44,25 +44,26 @@ def _tell(plan: Plan, error: BaseException) -> None:
 
 
 def who_uses(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
-    """Return who uses ``gpu`` now, and what the process ``pid`` has reserved of it.
+    """Return who uses ``gpu`` now, and what the process ``pid`` uses and may use of it.
 
-    None if nothing is reserved ahead, if the rest of its limit was free for it, or if the driver
-    does not report its use.
+    None if the rest of its limit was free for it, or if the driver does not report its use.
     """
-    if not plan.preallocated_bytes:
-        return None
     own = _own_bytes(gpu, pid)
-    if own is None or gpu.free_bytes is None or plan.most_bytes is None:
-        return None
-    if gpu.free_bytes >= plan.most_bytes - own:
+    most = plan.most_bytes if plan.preallocated_bytes else plan.limit_bytes
+    if own is None or gpu.free_bytes is None or most is None or gpu.free_bytes >= most - own:
         return None
     leases = [each for each in gpu.leases if (each.used_bytes or 0) > each.lease_bytes]
     processes = [each for each in gpu.unleased if each.used_bytes and each.pid != pid]
     others = held_by(leases, processes) or "other processes"
+    rest = f", and its limit is {sized(most)}"
+    if plan.preallocated_bytes:
+        rest = (
+            f" and has reserved {sized(plan.lease_bytes or 0)}; "
+            "memory above a reservation goes to the process that allocates it first"
+        )
     return (
         f"{label(gpu)} has {sized(gpu.free_bytes)} free; used or reserved by {others}. "
-        f"This process uses {sized(own)} and has reserved {sized(plan.lease_bytes or 0)}; "
-        "memory above a reservation goes to the process that allocates it first"
+        f"This process uses {sized(own)}{rest}"
     )
 
 
