@@ -128,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="default: adam")
     limits = ",".join(map(str, LIMITS_MIB))
     parser.add_argument("--limits", metavar="MIB,MIB", default=limits, help=f"default: {limits}")
-    parser.add_argument("--stage", choices=STAGES, default="card", help="default: GPU")
+    parser.add_argument("--stage", choices=STAGES, default="card", help="default: card")
 
 
 def run(options: argparse.Namespace, stages: Sequence[Stage]) -> int:

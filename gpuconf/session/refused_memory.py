@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 
 from gpuconf.basics.terminal import debug, say, tell_below_traceback
 from gpuconf.basics.units import sized
@@ -15,6 +16,10 @@ from gpuconf.machine.leases.view import read_with_leases
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.other_leases import held_by
 from gpuconf.planner.plan import label
+
+# RESOURCE_EXHAUSTED is also for host memory, full disks, open files, and a kernel's shared memory.
+_REFUSAL = re.compile(r"alloc|\boom\b|out of memory", re.IGNORECASE)
+_OF_THE_HOST = re.compile(r"allocator (?:cpu|mklcpu)|host_bfc|\bon \S*device:CPU|Cannot allocate")
 
 
 def watch(plan: Plan) -> None:
@@ -39,25 +44,26 @@ def _tell(plan: Plan, error: BaseException) -> None:
 
 
 def who_uses(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
-    """Return who uses ``gpu`` now, and what the process ``pid`` has reserved of it.
+    """Return who uses ``gpu`` now, and what the process ``pid`` uses and may use of it.
 
-    None if nothing is reserved ahead, if the rest of its limit was free for it, or if the driver
-    does not report its use.
+    None if the rest of its limit was free for it, or if the driver does not report its use.
     """
-    if not plan.preallocated_bytes:
-        return None
     own = _own_bytes(gpu, pid)
-    if own is None or gpu.free_bytes is None or plan.most_bytes is None:
-        return None
-    if gpu.free_bytes >= plan.most_bytes - own:
+    most = plan.most_bytes if plan.preallocated_bytes else plan.limit_bytes
+    if own is None or gpu.free_bytes is None or most is None or gpu.free_bytes >= most - own:
         return None
     leases = [each for each in gpu.leases if (each.used_bytes or 0) > each.lease_bytes]
     processes = [each for each in gpu.unleased if each.used_bytes and each.pid != pid]
     others = held_by(leases, processes) or "other processes"
+    rest = f", and its limit is {sized(most)}"
+    if plan.preallocated_bytes:
+        rest = (
+            f" and has reserved {sized(plan.lease_bytes or 0)}; "
+            "memory above a reservation goes to the process that allocates it first"
+        )
     return (
         f"{label(gpu)} has {sized(gpu.free_bytes)} free; used or reserved by {others}. "
-        f"This process uses {sized(own)} and has reserved {sized(plan.lease_bytes or 0)}; "
-        "memory above a reservation goes to the process that allocates it first"
+        f"This process uses {sized(own)}{rest}"
     )
 
 
@@ -77,8 +83,10 @@ def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether TensorFlow's, PyTorch's or JAX's allocator had too little memory."""
-    name = type(error).__name__
-    return name in ("ResourceExhaustedError", "OutOfMemoryError") or (
-        name in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in str(error)
-    )
+    """Whether TensorFlow's, PyTorch's or JAX's allocator had too little memory of a GPU."""
+    name, text = type(error).__name__, str(error)
+    if name == "OutOfMemoryError":
+        return True
+    is_of_xla = name in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in text
+    is_exhausted = name == "ResourceExhaustedError" or is_of_xla
+    return is_exhausted and bool(_REFUSAL.search(text)) and not _OF_THE_HOST.search(text)

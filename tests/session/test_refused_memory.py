@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import gpuconf
@@ -22,3 +24,57 @@ def test_the_limit_is_named_and_explained(run_on_card: RunOnCard) -> None:
     diagnosis = gpuconf.explain(done.log)
     assert diagnosis.cause == "oom-device-tensor"
     assert diagnosis.proposals[0].paste == "gpuconf plan half-card"
+
+
+OF_TENSORFLOW = (
+    "import gpuconf.auto, tensorflow as tf\ntf.zeros([1])\n"
+    "try:\n    {}\nexcept tf.errors.ResourceExhaustedError as error:\n    raise error from None\n"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "refused",
+    [
+        'tf.io.write_file("/dev/full", "x" * 9999)',
+        'with tf.device("CPU:0"): tf.zeros([1 << 20, 1 << 20])',
+    ],
+)
+def test_a_full_disk_and_host_memory_are_not_the_limits(
+    run_on_card: RunOnCard, refused: str
+) -> None:
+    """TensorFlow raises the same exception for them, so only its message distinguishes them."""
+    done = run_on_card(OF_TENSORFLOW.format(refused), "half-card")
+    assert "ResourceExhaustedError" in done.log
+    assert "the limit of this process" not in done.log
+
+
+BEHIND_ANOTHER = """
+import os, subprocess, sys
+import gpuconf.auto, tensorflow as tf
+tf.zeros([1])
+other = '''import tensorflow as tf
+kept = tf.raw_ops.Empty(shape=[6000, 1024, 256], dtype=tf.float32)
+print("up", flush=True)
+input()'''
+environ = {**os.environ, "GPUCONF_DISABLE": "1", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+pipe = subprocess.PIPE
+child = subprocess.Popen([sys.executable, "-c", other], env=environ, stdin=pipe, stdout=pipe)
+assert child.stdout.readline() == b"up\\n"
+tf.raw_ops.Empty(shape=[3600, 1024, 256], dtype=tf.float32)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lease", ["true", "false"])
+def test_a_full_gpu_is_not_blamed_on_the_limit(
+    run_on_card: RunOnCard, tmp_path: Path, lease: str
+) -> None:
+    """The limit had room; a process without gpuconf has taken what was free, and is named."""
+    rules = f"memory: {{memory_limit: 5GiB, lease: {lease}, allow_growth: true}}\n"
+    path = tmp_path / "grows.yaml"
+    path.write_text(rules)
+    done = run_on_card(BEHIND_ANOTHER, str(path))
+    (line,) = [line for line in done.log.splitlines() if line.startswith("gpuconf: ")]
+    assert "MiB free; used or reserved by pid " in line
+    assert line.endswith(", and its limit is 5120 MiB")

@@ -76,7 +76,7 @@ def _ways_out(rehearsal: Rehearsal) -> list[str]:
     lines += _profile_lines(rehearsal)
     suggestion = rehearsal.suggestion
     if suggestion is not None and suggestion.why_not == NOT_EVEN_ONE:
-        lines.append("GPU       too small for this model at any batch; try a larger --card")
+        lines.append("GPU        too small for this model at any batch; try a larger --card")
     return lines
 
 
