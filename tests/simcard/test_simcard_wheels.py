@@ -82,7 +82,7 @@ def test_every_import_is_there_and_what_the_card_lacks_refuses_by_name(
         *("libcublas.so.13", "libcudart.so.13", LIBRARY, "libnccl.so.2")
     ]
     done = _ask(wheel, card, folder)
-    assert done.stdout.splitlines() == ["0 801 1 15 1", "not supported (by a simulated card)"], (
+    assert done.stdout.splitlines() == ["0 801 1 15 1", "not supported (by a simulated GPU)"], (
         done.stderr
     )
     assert done.stderr.splitlines() == [

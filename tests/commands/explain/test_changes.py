@@ -131,6 +131,8 @@ def made_facts(chance: random.Random) -> LogFacts:
         details["vgpu_limit"] = "8192"
     if "server_share" in details:
         details["server_share"] = chance.choice(["1.5/24.0", "20.5/24.0"])
+    if "still_free" in details:
+        details["still_free"] = "3180 MiB"
     if "torch_hint" in details:
         details["torch_hint"] = "max_split_size_mb"
     kinds = ("temporary files", "data set", "events", "packages", "cache", "checkpoint")
