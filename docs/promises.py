@@ -112,7 +112,7 @@ def _error(cls: type[gpuconf.GpuconfError]) -> str:
 
 
 def _command(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    """The options and the exit codes of a command, and of its own commands."""
+    """The options and the exit codes of a command and of its subcommands."""
     shown = (each for each in parser._actions if each.help != argparse.SUPPRESS)
     yield name, _sorted(option for each in shown for option in each.option_strings)
     codes = _EXIT_CODE.findall((parser.epilog or "").partition("exit codes:")[2])

@@ -33,7 +33,7 @@ def notebooks() -> list[Path]:
 
 
 def run_on_card(path: Path, target: Path) -> None:
-    """Run a notebook on its GPU, in a folder of its own, and write it with outputs to ``target``.
+    """Run a notebook on its GPU, in a separate folder, and write it with outputs to ``target``.
 
     Raises CalledProcessError where a cell fails that may not.
     """

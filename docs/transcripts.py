@@ -2,9 +2,9 @@
 
 `make transcripts`, or `python docs/transcripts.py PAGE …`; tests/documents runs them again and
 compares all but what differs from run to run.  The commands of a page run one after the other in a
-folder of its own, which is their home; the blocks that are files are written into it first.
+separate folder, which is their home; the blocks that are files are written into it first.
 
-In an output `…` on a line of its own stands for lines that are left out, and stays.
+In an output `…` on a separate line stands for lines that are left out, and stays.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _require(columns: _Columns, name: str, option: str, other: str) -> None:
     source, count = columns.origin.source, columns.names.count(name)
     if count > 1:
         raise UsageError(
-            f"{source} has {count} columns {name!r}", hint="give each column a name of its own"
+            f"{source} has {count} columns {name!r}", hint="give each column another name"
         )
     if not count:
         found = ", ".join(map(str, columns.names)) or "none"

@@ -160,7 +160,7 @@ def _hand_over():
 
 
 def _forget(finder):
-    """Remove gpuconf again from a program that has none of its own."""
+    """Remove gpuconf again from a program that has not installed it."""
     sys.meta_path.remove(finder)
     for name in list(sys.modules):
         if name.partition(".")[0] == "gpuconf":

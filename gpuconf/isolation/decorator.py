@@ -22,7 +22,11 @@ from gpuconf.machine.cards.cuda_driver import has_primary_context
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_UNSUITABLE = (inspect.isgeneratorfunction, inspect.iscoroutinefunction)
+_UNSUITABLE = (
+    inspect.isgeneratorfunction,
+    inspect.iscoroutinefunction,
+    inspect.isasyncgenfunction,
+)
 
 
 @overload
@@ -62,10 +66,11 @@ def isolated(
     _check_options(timeout_s, overrides)
     if function is None:
         return functools.partial(isolated, profile=profile, timeout_s=timeout_s, **overrides)
-    if not callable(function) or any(check(function) for check in _UNSUITABLE):
+    is_unsuitable = any(check(function) for check in _UNSUITABLE)
+    if is_unsuitable or not callable(function):
         raise UsageError(
             f"gpuconf.isolated: expected a function that returns its result; got {function!r}",
-            hint="return a list instead of a generator",
+            hint="return a list instead of a generator" if is_unsuitable else None,
         )
     settings = {"profile": None if profile is None else os.fspath(profile), **overrides}
 

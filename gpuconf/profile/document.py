@@ -84,7 +84,7 @@ def parse(text: str, file: str) -> Mapping:
         raise problem(
             "a second document begins here; a file holds one profile",
             mark=_mark(refusal.problem_mark, file),
-            hint="put it into a file of its own, and delete the line `---`",
+            hint="put it into a separate file, and delete the line `---`",
         ) from None
     except error.MarkedYAMLError as refusal:
         from gpuconf.profile.syntax_errors import syntax_error

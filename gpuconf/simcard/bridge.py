@@ -122,7 +122,7 @@ def _check(tensorflow: InstalledTensorFlow) -> None:
         raise BackendError(
             f"the kernel bridge has been tried with TensorFlow {_listed(TRIED_VERSIONS)}, and "
             f"{tensorflow.python} has {tensorflow.version}: its numbers might be wrong there",
-            hint=f"pip install 'tensorflow=={TRIED_VERSIONS[-1]}.*', in an environment of its own",
+            hint=f"pip install 'tensorflow=={TRIED_VERSIONS[-1]}.*', in a separate environment",
         )
     _check_is_cuda_build(tensorflow)
     if not (tensorflow.headers / _HEADER).is_file():

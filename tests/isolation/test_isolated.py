@@ -409,15 +409,19 @@ def test_what_cannot_be_sent_is_named_before_a_process_starts(
 
 
 def test_results_that_cannot_be_sent() -> None:
-    """A generator, and a function that is one; a generator that is returned is named too."""
+    """Generators of both kinds, and what is no function; a returned generator is named too."""
 
     def generates() -> Any:
         yield 1
 
+    async def generates_later() -> Any:
+        yield 1
+
     wrong: Any
-    for wrong in (generates, 3):
-        with pytest.raises(gpuconf.GpuconfError, match="isolated: "):
+    for wrong in (generates, generates_later, 3):
+        with pytest.raises(gpuconf.GpuconfError, match="isolated: ") as caught:
             gpuconf.isolated(wrong)
+        assert (caught.value.hint is None) == (wrong == 3), "only a generator can become a list"
     with pytest.raises(gpuconf.GpuconfError, match="the result, of type generator, cannot be sent"):
         gpuconf.isolated(lambda: (each for each in "ab"))()
 

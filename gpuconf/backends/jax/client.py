@@ -215,7 +215,7 @@ def _read_back(client: Any, gpus: Sequence[GpuPlan], void: str | None) -> list[S
         found = (device.memory_stats() or {}).get("bytes_limit")
         why = void
         if why is None and found is not None and found > limit.limit_bytes:
-            why = "JAX's allocator has a limit of its own"
+            why = "JAX's allocator has its own limit"
         name = f"jax cuda:{number} memory limit"
         shown = None if found is None else sized(found)
         settings.append(Setting(name, sized(limit.limit_bytes), shown, why))

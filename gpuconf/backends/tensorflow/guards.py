@@ -21,8 +21,8 @@ from typing import Any
 from gpuconf.backends import keras_backend
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.tensorflow import devices, readback
+from gpuconf.backends.tensorflow.created_devices import CreatedDevices
 from gpuconf.backends.tensorflow.environment import GROWTH
-from gpuconf.backends.tensorflow.made_devices import MadeDevices
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
 from gpuconf.backends.tensorflow.reserve import take_reserve
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
@@ -48,7 +48,7 @@ class Guards:
         self._tensorflow = tensorflow
         self.source: PlanSource | None = None
         self.plan: Plan | None = None
-        self.devices = MadeDevices(tensorflow)
+        self.devices = CreatedDevices(tensorflow)
         self.physical: list[GpuPlan | None] = []
         self.waits_for_listing = True
         self.is_configured = False
@@ -198,7 +198,7 @@ class Guards:
         self._use([physical.index(device) for device in context.get_visible_devices("GPU")])
         result = original(context)
         read_limits = functools.partial(readback.of_context, context)
-        self._made_devices(read_limits, context.config.gpu_options)
+        self._check_devices(read_limits, context.config.gpu_options)
         tf, source = self._tensorflow, self.source
         if source is not None and tf.compat.v1.executing_eagerly_outside_functions():
             take_reserve(tf, read_limits, context.config, self._planned(), source)
@@ -225,7 +225,7 @@ class Guards:
         result = original(session, target, graph, config)
         if not target:  # devices on another machine do not concern us
             read_limits = functools.partial(readback.of_session, session)
-            self._made_devices(read_limits, config.gpu_options)
+            self._check_devices(read_limits, config.gpu_options)
             if self.source is not None:
                 gpus, tf = self._planned(), self._tensorflow
                 take_reserve(tf, read_limits, config, gpus, self.source, in_session=True)
@@ -242,7 +242,7 @@ class Guards:
         config = self._held(config, "list_local_devices")
         self._use_listed(config.gpu_options)
         found = original(config.SerializeToString())
-        self._made_devices(lambda: readback.of_attributes(found), config.gpu_options)
+        self._check_devices(lambda: readback.of_attributes(found), config.gpu_options)
         return found
 
     def _server_init(  # noqa: PLR0917  # the signature is TensorFlow's
@@ -265,7 +265,7 @@ class Guards:
         result = original(
             server, server_or_cluster_def, job_name, task_index, protocol, held, start
         )
-        self._made_devices(dict, held.gpu_options)  # a server does not report its limits
+        self._check_devices(dict, held.gpu_options)  # a server does not report its limits
         return result
 
     # --- what a script itself sets in tf.config -------------------------------------------------
@@ -358,7 +358,7 @@ class Guards:
         if not self._has(plan):
             self.plan, self.physical = plan, []
 
-    def _made_devices(self, read_limits: Callable[[], dict[str, int]], options: Any) -> None:
+    def _check_devices(self, read_limits: Callable[[], dict[str, int]], options: Any) -> None:
         if self.plan is not None and self.source is not None:
             self.devices.check(read_limits, options, self._planned(), self.source)
 

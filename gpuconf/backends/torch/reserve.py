@@ -33,7 +33,7 @@ def take_reserve(torch: Any, plan: Plan, source: PlanSource) -> None:
             raise RuntimeError("the program has already allocated memory")
         # Not a tensor, which a mode of the program, such as FakeTensorMode, would not allocate.
         memory = torch.cuda.memory
-        # Tensors up to 1 MiB have a pool of their own: 2 MiB, so that the first of them on a full
+        # Tensors up to 1 MiB have a separate pool: 2 MiB, so that the first of them on a full
         # GPU does not make torch return the reserve.
         for size in (size_bytes, MIB):
             memory.caching_allocator_delete(memory.caching_allocator_alloc(size, index))

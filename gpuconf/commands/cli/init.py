@@ -149,7 +149,7 @@ def render(proposal: ProfileProposal, inventory: Inventory) -> str:
             "description: For this machine",
             f"extends: {extends}    # because {proposal.because}",
             "",
-            "# Rules of your own; take the # away from those you want. `gpuconf profiles show",
+            "# Your own rules; take the # away from those you want. `gpuconf profiles show",
             "# project` lists all that are active, `gpuconf profiles check gpuconf.yaml` checks.",
             '# gpus: {pick: most-free, count: 1}    # or all, none, [0], ["GPU-8f6c"]',
             "memory:",

@@ -132,7 +132,7 @@ def _say_trusted(reading: _Reading, output: Output) -> None:
     output.prose(f"  it sets {sets}")
     for other in _lacking(reading):
         output.note(
-            f"it extends a file that needs trust of its own: gpuconf trust {shell_word(other)}"
+            f"it extends a file that needs separate trust: gpuconf trust {shell_word(other)}"
         )
     if reading.problem is not None:
         output.note(f"what it extends cannot be used: {reading.problem}")

@@ -64,7 +64,7 @@ def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> 
         f"{sized(left_bytes)} left, the second process got {limits_of(second)}: its "
         "CUDA context and TensorFlow's reserve are subtracted. And a fraction is one of the GPU's "
         "total, whatever others use.",
-        f"The profile {PROFILE} gives each process a part of its own, never more than is free at "
+        f"The profile {PROFILE} gives each process its own part, never more than is free at "
         "that moment, and reserves it for as long as the process lives:",
         *(f"{_INDENT}{line}" for line in arithmetic),
         "keep_free is for the display, context for what no limit covers: the CUDA context and the "

@@ -30,7 +30,7 @@ _LABEL = re.compile(r" {11}|\w[\w ]{0,9}  +")
 _MOST_FILES = 4
 _KERNELS_OWN = (
     "scratch memory of TensorFlow's CPU kernel, which computes here; on a GPU cuDNN takes a "
-    "workspace of its own instead, as large as it finds room for"
+    "separate workspace instead, as large as it finds room for"
 )
 _SIMULATED = "Simulated: the GPU, its driver and the CUDA context (as large as --context says)."
 _COMPILED = (

@@ -64,7 +64,7 @@ def test_files_that_it_extends_are_named(tmp_path: Path) -> None:
         environ=environ,
     )
     assert "it sets only what needs no trust" in first.out
-    assert f"needs trust of its own: gpuconf trust {tmp_path}/base.yaml" in first.err
+    assert f"needs separate trust: gpuconf trust {tmp_path}/base.yaml" in first.err
     (entry,), (base,) = (each.document["trusted"] for each in (document, of_base))
     assert entry == {
         "path": str(tmp_path / "gpuconf.yaml"),

@@ -165,7 +165,7 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
     if facts.environ.get(_SLURM) and path.startswith(_SHARED_MEMORY):
         return warn(
             f"leases may be shared only within this Slurm job: they are in {path}",
-            "Slurm's job_container and namespace plugins give each job a /dev/shm of its own",
+            "Slurm's job_container and namespace plugins give each job its own /dev/shm",
             fix=f"{_MAKE.format(_BEST)}   # on the node, by its administrator",
         )
     foreign = _counted_in_full(facts)

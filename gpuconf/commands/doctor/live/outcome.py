@@ -1,7 +1,7 @@
 """The result for each GPU, combined from its runs.  Pure.
 
 There is one run with all GPUs.  If that fails and there are several, each GPU that did not pass
-gets a run of its own.  A child may also die or hang; its exit is interpreted here, too.
+gets a separate run.  A child may also crash or hang; its exit is interpreted here, too.
 """
 
 from __future__ import annotations

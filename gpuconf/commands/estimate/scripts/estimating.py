@@ -61,8 +61,8 @@ def _of_function(
     refused += [] if training else ["inference"]
     if refused:
         raise UsageError(
-            f"--{refused[0].replace('_', '-')} is for a model, and the script trains with a step "
-            "of its own",
+            f"--{refused[0].replace('_', '-')} is for a model, and the script trains with "
+            "its own step",
             hint="change it in the script, or name the function that makes the model",
         )
     most = bytes_of("workspace_limit", workspace_limit)

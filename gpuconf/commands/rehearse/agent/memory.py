@@ -93,7 +93,7 @@ class MemoryTape:
 
     def _end_tape(self) -> None:
         if self._pid != os.getpid() or not self._tapes or self._tapes[-1]["whole"]:
-            return  # a forked child has no profiler of its own
+            return  # a forked child has no profiler
         with _quietly():
             self._stop()
         self._tapes[-1]["whole"] = True

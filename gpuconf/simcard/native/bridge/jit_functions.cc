@@ -35,7 +35,7 @@ void SayOnce() {
 }
 
 // The same call as TensorFlow writes it into a graph.  Its kernel places each operation where it
-// belongs and has a rendezvous of its own.  The eager runtime would run the function with a
+// belongs and has its own rendezvous.  The eager runtime would run the function with a
 // rendezvous of the whole process, which stays aborted after the first error: every later call
 // would end in the same out-of-memory, however small.
 tensorflow::NodeDef PartitionedCallOf(const NodeProperties& properties) {
@@ -78,7 +78,7 @@ class JitFunctions : public tensorflow::CustomKernelCreator {
     if (!MustCompile(*properties)) return false;
     if (IsForXla(library)) return xla_.CanCreateKernel(library, properties);
     if (IsOnGpu(library)) SayOnce();
-    // PartitionedCall has a kernel, and a rendezvous of its own.
+    // PartitionedCall has a kernel, and its own rendezvous.
     return library.GetFunctionLibraryDefinition()->Find(properties->node_def.op()) != nullptr;
   }
 

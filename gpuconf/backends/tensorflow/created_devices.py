@@ -13,7 +13,7 @@ from gpuconf.basics.terminal import say
 from gpuconf.planner import GpuPlan
 
 
-class MadeDevices:
+class CreatedDevices:
     """The GPU devices of one imported TensorFlow, in the process that has created them.
 
     ``made_at`` is the line of user code that created the first; None until then.  ``is_orphan``
