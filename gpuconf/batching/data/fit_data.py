@@ -35,7 +35,7 @@ class Validation(NamedTuple):
 
 
 class FitData(NamedTuple):
-    """Keras's data arguments, and the training and validation data that they stand for."""
+    """Keras's data arguments, and the training and validation data that they represent."""
 
     arguments: dict[str, Any]
     train: HostData

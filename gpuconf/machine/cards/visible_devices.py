@@ -85,7 +85,7 @@ def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
     """Return the CUDA_VISIBLE_DEVICES that leaves only the ``wanted`` devices of ``visible``.
 
     A scheduler's choice is narrowed, never widened: a wanted device that is not visible stays
-    hidden. A MIG GPU stands for all its instances.  The order is that of ``visible``.  If it is
+    hidden. A MIG GPU means all its instances.  The order is that of ``visible``.  If it is
     uncertain which GPU an index means, or a UUID is unknown, the entries are kept as written, so
     that another job's GPU cannot appear.
     """

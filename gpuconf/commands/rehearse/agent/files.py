@@ -134,7 +134,7 @@ class Files:
         return original(self.shadow.for_reading(path), *rest, **named)
 
     def shadow_removal(self, original: Any, path: Any, *rest: Any, **named: Any) -> Any:
-        """Remove the file that the path stands for."""
+        """Remove the file that the path refers to."""
         return self.shadow.remove(path, original, *rest, **named)
 
     def _mkdir(self, original: Any, path: Any, *rest: Any, **named: Any) -> Any:

@@ -165,7 +165,7 @@ class Shadow:
         return False
 
     def real(self, path: str) -> str:
-        """The path that a shadow stands for; any other path is returned unchanged."""
+        """The path that a shadow replaces; any other path is returned unchanged."""
         return path.removeprefix(self._files) if path.startswith(self._files) else path
 
     def _of(self, real: str) -> str:
