@@ -73,12 +73,7 @@ def _only_model(variables: Mapping[str, Any]) -> str:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Raise for options that only work on the command line."""
-    if options.probe:
-        raise UsageError(
-            "--probe makes steps of a model in another process, which cannot see this notebook",
-            hint="!gpuconf estimate --probe my_module:make_model",
-        )
+    """Raise for options that do not work here."""
     if options.plot is not None:
         check_picture(options.plot)
 

@@ -62,6 +62,7 @@ _RUNTIME = (
     "cuda_runtime_properties.c",
 )
 _CUDNN = ("cudnn.c", "cudnn_backend.c")
+_CUDNN_AT_WORK = (*_CUDNN, "cudnn_convolutions.c", "cudnn_layers.c", "cudnn_recurrent.c")
 
 
 class Library(NamedTuple):
@@ -111,8 +112,8 @@ LIBRARIES = (
     Library(DEVICE_FILES, ("device_files.c",)),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
     Library("libgpuconf_card.so", _CARD),
-    Library("libcudnn.so.8", (*_CUDNN, "cudnn_convolutions.c"), ("-DCUDNN_VERSION=8907", *_OLD)),
-    Library("libcudnn.so.9", (*_CUDNN, "cudnn_convolutions.c"), ("-DCUDNN_VERSION=92000", *_OLD)),
+    Library("libcudnn.so.8", _CUDNN_AT_WORK, ("-DCUDNN_VERSION=8907", *_OLD)),
+    Library("libcudnn.so.9", _CUDNN_AT_WORK, ("-DCUDNN_VERSION=92000", *_OLD)),
     *(
         Library(soname, _math_sources(soname), (f"-DCUDA_MAJOR={cuda}", *_OLD))
         for soname, cuda in _MATH_SONAMES.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -92,13 +92,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         options.limit, options.profile, card_bytes=options.card, backend=backend
     )
     budget = budget._replace(allow_growth=step_options(options)["allow_growth"])
-    environ = dict(os.environ)  # before this process changes it: a probe starts with this one
 
     def answer(found: Training, own_prints: ExitStack) -> int:
         with own_prints:
             estimate = estimated(found, options, limit_bytes, output)
-            if options.probe:
-                estimate = _probed(estimate, found.subject, options, environ, output)
         estimate = estimate._replace(notes=(*found.notes, *estimate.notes))
         return _shown(estimate, budget, options, output)
 
@@ -189,34 +186,6 @@ def estimated(
         phases=True,
         advise=True if options.advice else None,
         progress=output.progress_for_people,
-    )
-
-
-def _probed(
-    estimate: MemoryEstimate,
-    model: Any,
-    options: argparse.Namespace,
-    environ: Mapping[str, str],
-    output: Output,
-) -> MemoryEstimate:
-    """Calibrate the estimate with a probe.
-
-    ``environ`` is the environment that the command was started with, including its GPUs.
-    """
-    from gpuconf.commands.estimate.probe.measuring import probed
-    from gpuconf.commands.estimate.probe.order import Order
-
-    wanted = step_options(options)
-    step = {name: value for name, value in wanted.items() if name in Order._fields}
-    step["jit"] = estimate.setting is not None and estimate.setting.jit
-    return probed(
-        estimate,
-        model,
-        Order(target=options.target, folder=os.getcwd(), batch_sizes=(), **step),
-        options=wanted,
-        environ=environ,
-        progress=output.progress_for_people,
-        profile=options.profile,
     )
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from typing import Any
 
 from gpuconf.errors import UsageError
 from gpuconf.support.command_line import card_size_argument, positive, size_argument
 
 _OF_TENSORFLOW = {
-    "probe": "a probe reads TensorFlow's allocator",
     "plot": "a compiled step is one block of memory, of which there is no course to draw",
     "workspace-limit": "the cap is TensorFlow's",
 }
@@ -49,11 +47,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="assume that the framework takes its whole limit at once (default: with "
         "allow_growth, or what the profile says)")  # fmt: skip
     add("--workspace-limit", type=size_argument, metavar="SIZE",
-        help="the largest workspace of one convolution (default: the profile's "
-        "cudnn_workspace_limit; else what CPU kernels take, and none under XLA)")  # fmt: skip
+        help="count this much workspace of cuDNN for each convolution (default: the profile's "
+        "cudnn_workspace_limit; else none)")  # fmt: skip
     add("--advice", action="store_true",
         help="show what each change would save (default: only if it does not fit)")  # fmt: skip
-    add("--probe", action="store_true", help="calibrate with two small real steps")
     add("--plot", metavar="FILE",
         help="draw memory over a step and by layer, as FILE.png or FILE.svg")  # fmt: skip
     add("-v", "--verbose", action="store_true", help="show every layer")
@@ -77,11 +74,6 @@ def check_options(options: argparse.Namespace) -> None:
     ):
         if size == 0:
             raise UsageError(f"{option} 0B: a limit is at least a byte", hint=hint)
-    if options.probe and is_script(options.target):
-        raise UsageError(
-            "--probe makes steps of a model that a function or a file gives, not of a script",
-            hint=f"gpuconf rehearse --card 8GiB -- python {shlex.quote(options.target)}",
-        )
     if options.inference:
         for name in ("optimizer", "loss"):
             if getattr(options, name) is not None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.commands.estimate.keras_models.data import inputs_of
 from gpuconf.commands.estimate.memory_estimate import Advice, MemoryEstimate
-from gpuconf.commands.estimate.replay import Limit, fits, replay
+from gpuconf.commands.estimate.replay import Limit, fits, memory_of
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import Step
 from gpuconf.commands.estimate.subject import Subject
@@ -55,7 +55,7 @@ def advice_for(
             step = change.trace()
         except GpuconfError:
             continue  # not possible for this model
-        peak = replay(step, allow_growth=allow_growth).peak_bytes
+        peak = memory_of(step, allow_growth=allow_growth).peak_bytes
         if peak_bytes - peak > _SMALLEST_SHARE * peak_bytes:
             suits = None if limit is None else fits(step, limit)
             found.append(Advice(change.what, change.how, peak, peak_bytes - peak, suits))

@@ -14,17 +14,21 @@ from gpuconf.commands.estimate.collecting import no_collecting
 from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.commands.estimate.largest_batch import largest_batch
-from gpuconf.commands.estimate.memory_estimate import MemoryEstimate, Peak
+from gpuconf.commands.estimate.memory_estimate import (
+    SIMULATED_CARD,
+    TRACED,
+    MemoryEstimate,
+    Peak,
+)
 from gpuconf.commands.estimate.phases import phases_of
-from gpuconf.commands.estimate.replay import Limit, Replay, layer_rows, replay, timeline
+from gpuconf.commands.estimate.replay import Limit, layer_rows, memory_of, timeline
+from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
-from gpuconf.commands.estimate.step import CONSTANT, WORKSPACE, Step
+from gpuconf.commands.estimate.step import CONSTANT, WORKSPACE, Step, StepMemory
 from gpuconf.commands.estimate.subject import Subject, check_backend
 from gpuconf.commands.estimate.traced_steps import Progress, TracedSteps
-from gpuconf.commands.estimate.xla.compiler import Compiler
 from gpuconf.support.keras_api.families import family_on_any_backend
 
-_MUCH_WORKSPACE = 0.2  # of the peak
 _MARGIN = 0.04  # of a limit: earlier allocations change the peak by a few per cent
 
 
@@ -53,7 +57,7 @@ def estimate(
     Traces the model's real ``train_step`` (or ``predict_step``) for a batch of this size, and
     replays its tensors in a simulation of TensorFlow's allocator, which JAX also uses.  If Keras
     would compile the step with XLA on a GPU, and always on JAX, XLA compiles it for a GPU like this
-    machine's, or for an assumed one, and the memory block that XLA lays out is replayed.  Nothing
+    machine's, or for an assumed one, and the memory block that XLA lays out is memory.  Nothing
     is computed.  The model is unchanged afterwards, except that a model without weights is built.
 
     ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
@@ -91,12 +95,10 @@ def estimate(
     most_workspace = bytes_of("workspace_limit", workspace_limit)
     wanted = whole_number("batch_size", batch_size)
     whole = [whole_number("arrays", getattr(each, "nbytes", each), least=0) for each in arrays]
-    with Compiler(
+    with StepRunner(
         target, workspace_bytes=most_workspace, must_compile=bool(jit), progress=progress
-    ) as compiler:
-        subject = Subject(
-            *(model, family, choice, input_shape, data, most_workspace, compiler, whole)
-        )
+    ) as runner:
+        subject = Subject(model, family, choice, runner, input_shape, data, whole)
         estimated = estimate_subject(
             *(subject, wanted),
             limit=limit,
@@ -105,7 +107,7 @@ def estimate(
             advise=advise,
             progress=progress,
         )
-    return with_compilers_note(estimated, compiler)
+    return with_runners_note(estimated, runner)
 
 
 def compile_target(card: int | str | None) -> CompileTarget:
@@ -115,11 +117,11 @@ def compile_target(card: int | str | None) -> CompileTarget:
     return target if size is None else target._replace(total_bytes=size, is_here=False)
 
 
-def with_compilers_note(estimated: MemoryEstimate, compiler: Compiler) -> MemoryEstimate:
+def with_runners_note(estimated: MemoryEstimate, runner: StepRunner) -> MemoryEstimate:
     """Return the estimate; if XLA could not compile the step, the first note says why."""
-    if compiler.failed is None:
+    if runner.failed is None:
         return estimated
-    reason = str(compiler.failed).replace("\n  hint: ", "; hint: ")
+    reason = str(runner.failed).replace("\n  hint: ", "; hint: ")
     note = f"counted without XLA, which Keras uses on a GPU and which takes other memory: {reason}"
     return estimated._replace(notes=(note, *estimated.notes))
 
@@ -159,7 +161,7 @@ def _estimated(
     other = None
     if (phases or limit_bytes is not None) and not steps.subject.is_of_one_batch_size:
         other = steps.trace(batch_size * 2)
-    estimated = _of_replay(step, other, replay(step, allow_growth=allow_growth))
+    estimated = _estimate_of(step, other, memory_of(step, allow_growth=allow_growth))
     allocator = _safe_limit(limit_bytes, allow_growth)
     if allocator is None:
         return estimated
@@ -174,57 +176,46 @@ def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:
     return Limit(limit_bytes, allow_growth, math.ceil(limit_bytes * _MARGIN))
 
 
-def _of_replay(step: Step, other: Step | None, replayed: Replay) -> MemoryEstimate:
-    at = step.operations[replayed.peak]
-    rows = layer_rows(step, replayed)
-    asked = step.resident_bytes + sum(step.pieces[number].size_bytes for number in replayed.live)
+def _estimate_of(step: Step, other: Step | None, memory: StepMemory) -> MemoryEstimate:
+    at = step.operations[memory.peak]
+    rows = layer_rows(step, memory)
+    asked = step.resident_bytes + sum(step.pieces[number].size_bytes for number in memory.live)
     return MemoryEstimate(
         batch_size=step.batch_size,
-        peak_bytes=replayed.peak_bytes,
+        peak_bytes=memory.peak_bytes,
         resident_bytes=step.resident_bytes,
         setting=step.setting,
         peak=Peak(at.name, at.layer, at.part),
         layers=rows,
-        phases=phases_of(step, other) if other is not None else (),
-        timeline=timeline(step, replayed),
-        workspace_bytes=_live_bytes(step, replayed, WORKSPACE),
-        constant_bytes=_live_bytes(step, replayed, CONSTANT),
-        rounding_bytes=max(0, replayed.step_bytes - asked),
-        notes=(*step.notes, *_on_workspace(step, replayed), *_on_beginning(replayed)),
-        building_bytes=_more_at_first(replayed) if _is_built_at_peak(replayed) else 0,
-        first_step_bytes=0 if _is_built_at_peak(replayed) else _more_at_first(replayed),
+        phases=phases_of(step, memory, other) if other is not None else (),
+        timeline=timeline(step, memory),
+        workspace_bytes=_live_bytes(step, memory, WORKSPACE),
+        constant_bytes=_live_bytes(step, memory, CONSTANT),
+        rounding_bytes=max(0, memory.step_bytes - asked),
+        notes=(*step.notes, *_on_beginning(memory)),
+        tier=TRACED if step.memory is None else SIMULATED_CARD,
+        building_bytes=_more_at_first(memory) if _is_built_at_peak(memory) else 0,
+        first_step_bytes=0 if _is_built_at_peak(memory) else _more_at_first(memory),
     )
 
 
-def _more_at_first(replayed: Replay) -> int:
+def _more_at_first(memory: StepMemory) -> int:
     """Return how much the peak exceeds that of later steps."""
-    return replayed.peak_bytes - replayed.step_bytes
+    return memory.peak_bytes - memory.step_bytes
 
 
-def _is_built_at_peak(replayed: Replay) -> bool:
-    return replayed.built_bytes > max(replayed.first_step_bytes, replayed.step_bytes)
+def _is_built_at_peak(memory: StepMemory) -> bool:
+    return memory.built_bytes > max(memory.first_step_bytes, memory.step_bytes)
 
 
-def _on_beginning(replayed: Replay) -> tuple[str, ...]:
+def _on_beginning(memory: StepMemory) -> tuple[str, ...]:
     """Return a note if the peak occurs while the model is built, not in a step."""
-    if not _is_built_at_peak(replayed):
+    if not _is_built_at_peak(memory):
         return ()
-    size = max(replayed.first_step_bytes, replayed.step_bytes)
+    size = max(memory.first_step_bytes, memory.step_bytes)
     return (
         "the peak is where the model is built: the random values of its largest weight take twice "
         f"as much again; the step takes {sized(size)} at most",
-    )
-
-
-def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
-    """Return a note if the workspace allowance is large."""
-    size = _live_bytes(step, replayed, WORKSPACE)
-    if size < _MUCH_WORKSPACE * replayed.peak_bytes:
-        return ()
-    return (
-        f"{sized(size)} of the peak are the workspace of a convolution, as TensorFlow's "
-        "CPU kernels and so the simulated GPU need it; on a GPU cuDNN does with less where it "
-        "must: see --workspace-limit",
     )
 
 
@@ -233,6 +224,6 @@ def bytes_of(name: str, size: int | str | None) -> int | None:
     return None if size is None else memory_size(name, size, hint=f'{name}="6GiB"')
 
 
-def _live_bytes(step: Step, replayed: Replay, kind: str) -> int:
-    live = (step.pieces[number] for number in replayed.live)
+def _live_bytes(step: Step, memory: StepMemory, kind: str) -> int:
+    live = (step.pieces[number] for number in memory.live)
     return sum(piece.size_bytes for piece in live if piece.kind == kind)

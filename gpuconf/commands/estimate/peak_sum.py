@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.basics.units import mib_figure, mib_figures
-from gpuconf.commands.estimate.memory_estimate import TRACED, MemoryEstimate, Moment
+from gpuconf.commands.estimate.memory_estimate import MemoryEstimate, Moment
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
     ARRAYS,
@@ -39,12 +39,10 @@ PASSING = {
     CONSTANT: "constants",
     WORKSPACE: "workspace, an allowance",
 }
-MEASURED = "measured"
 _LAST = {
     BUILDING: "more while the model is built than in a step",
     FIRST_STEP: "more in the first step than in later ones",
     ROUNDING: "rounding, by the allocator",
-    MEASURED: "measured by the probe, missing in the trace",
 }
 
 
@@ -62,20 +60,13 @@ def peak_moment(estimate: MemoryEstimate) -> Moment | None:
 
 
 def peak_kinds(estimate: MemoryEstimate) -> dict[str, int]:
-    """Return bytes by kind, which add up to the peak.
-
-    The difference between a probe's measurement and the trace is a separate kind.
-    """
+    """Return bytes by kind, which add up to the peak."""
     moment = peak_moment(estimate)
     kinds = dict(moment.bytes_by_kind) if moment is not None else {}
     kinds = kinds or {OTHER_STATE: estimate.resident_bytes}
+    kinds[BUILDING], kinds[FIRST_STEP] = estimate.building_bytes, estimate.first_step_bytes
     uncounted = estimate.peak_bytes - sum(kinds.values())
-    if estimate.tier == TRACED:
-        kinds[BUILDING], kinds[FIRST_STEP] = estimate.building_bytes, estimate.first_step_bytes
-        at_first = estimate.building_bytes + estimate.first_step_bytes
-        kinds[ROUNDING] = kinds.get(ROUNDING, 0) + uncounted - at_first
-    else:
-        kinds[MEASURED] = uncounted
+    kinds[ROUNDING] = kinds.get(ROUNDING, 0) + uncounted
     return {kind: size for kind, size in kinds.items() if size}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.basics.units import sized
-from gpuconf.commands.estimate.memory_estimate import TRACED, LayerRow, MemoryEstimate, Moment
+from gpuconf.commands.estimate.memory_estimate import LayerRow, MemoryEstimate, Moment
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
     ARRAYS,
@@ -211,8 +211,6 @@ def _mark_peak(axes: Axes, estimate: MemoryEstimate, place: float, height: float
     peak = estimate.peak
     where = f"{peak.part}, {peak.layer}" if peak.layer else peak.part
     size = sized(estimate.peak_bytes)
-    if estimate.tier != TRACED:
-        size += f" as measured, {sized(max(each.total_bytes for each in estimate.timeline))} traced"
     share = place / axes.get_xlim()[1]
     side = "right" if share > 0.8 else "left" if share < 0.2 else "center"
     axes.plot(place, height, "o", color=INK, markersize=5, zorder=6)

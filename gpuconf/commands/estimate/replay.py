@@ -20,6 +20,7 @@ from gpuconf.commands.estimate.step import (
     TEMPORARY,
     WEIGHTS,
     Step,
+    StepMemory,
 )
 from gpuconf.commands.estimate.variables_in_memory import VariablesInMemory
 
@@ -33,29 +34,6 @@ _COLUMNS = {
 }
 
 
-class Replay(NamedTuple):
-    """The allocator's statistics.
-
-    ``in_use_bytes[k]`` is the peak during operation ``k`` of the last step, ``peak`` the position
-    of its maximum, and ``live`` the numbers of the pieces that are live there.  ``built_bytes`` is
-    the peak while the variables were created, ``first_step_bytes`` that of the first step, and
-    ``step_bytes`` that of the last.
-    """
-
-    built_bytes: int
-    first_step_bytes: int
-    step_bytes: int
-    resident_bytes: int
-    in_use_bytes: tuple[int, ...]
-    peak: int
-    live: tuple[int, ...]
-
-    @property
-    def peak_bytes(self) -> int:
-        """The overall peak."""
-        return max(self.built_bytes, self.first_step_bytes, self.step_bytes)
-
-
 class Limit(NamedTuple):
     """How much the allocator may take, and whether it grows in regions.
 
@@ -67,7 +45,7 @@ class Limit(NamedTuple):
     margin_bytes: int = 0
 
 
-def replay(step: Step, *, allow_growth: bool = True) -> Replay:
+def replay(step: Step, *, allow_growth: bool = True) -> StepMemory:
     """Run the step in an allocator with unlimited memory."""
     allocator = Allocator(None if allow_growth else LARGEST_SIZE, allow_growth=allow_growth)
     variables = VariablesInMemory(step, allocator)
@@ -80,28 +58,23 @@ def replay(step: Step, *, allow_growth: bool = True) -> Replay:
         number for number, piece in enumerate(step.pieces) if piece.first <= peak <= piece.last
     )
     first, last = (max([resident, *run]) for run in (runs[0], series))
-    return Replay(built, first, last, resident, tuple(series), peak, live)
+    return StepMemory(built, first, last, resident, tuple(series), peak, live)
+
+
+def memory_of(step: Step, *, allow_growth: bool = True) -> StepMemory:
+    """What the step took when it ran, or takes in a replay."""
+    return step.memory or replay(step, allow_growth=allow_growth)
 
 
 def fits(step: Step, limit: Limit) -> bool:
-    """Whether the step runs in an allocator with this limit, including fragmentation.
-
-    Memory that the framework may use additionally when memory is short may use the margin.
-    """
-    if not _runs(step, limit.size_bytes - limit.margin_bytes, limit.allow_growth):
-        return False
-    return not step.spare_bytes or _runs(
-        step, limit.size_bytes, limit.allow_growth, spare_bytes=step.spare_bytes
-    )
-
-
-def _runs(step: Step, size_bytes: int, allow_growth: bool, *, spare_bytes: int = 0) -> bool:
-    allocator = Allocator(size_bytes, allow_growth=allow_growth)
+    """Whether the step needs no more than the limit; a replayed one, including fragmentation."""
+    size_bytes = limit.size_bytes - limit.margin_bytes
+    if step.memory is not None:
+        return step.memory.peak_bytes <= size_bytes
+    allocator = Allocator(size_bytes, allow_growth=limit.allow_growth)
     schedule = _schedule(step)
     try:
         variables = VariablesInMemory(step, allocator)
-        if spare_bytes:
-            allocator.allocate(spare_bytes)
         for _ in range(STEPS):
             _run(step, schedule, allocator, variables)
     except OutOfMemoryError:
@@ -160,13 +133,13 @@ def _run(
     return series
 
 
-def layer_rows(step: Step, replay: Replay) -> tuple[LayerRow, ...]:
+def layer_rows(step: Step, memory: StepMemory) -> tuple[LayerRow, ...]:
     """Return a row per layer, the largest first, and one for the rest; they add up to the peak."""
     columns: dict[str | None, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for variable in step.variables:
         column = _COLUMNS.get(variable.kind, "other_bytes")
         columns[variable.layer][column] += variable.size_bytes
-    for number in replay.live:
+    for number in memory.live:
         piece = step.pieces[number]
         layer = step.operations[piece.first].layer if piece.kind in _COLUMNS else None
         columns[layer][_COLUMNS.get(piece.kind, "other_bytes")] += piece.size_bytes
@@ -176,14 +149,14 @@ def layer_rows(step: Step, replay: Replay) -> tuple[LayerRow, ...]:
             columns[share.layer][_COLUMNS[kind]] += share.size_bytes
             columns[None]["other_bytes"] -= share.size_bytes
     counted = sum(sum(row.values()) for row in columns.values())
-    columns[None]["other_bytes"] += replay.peak_bytes - counted
+    columns[None]["other_bytes"] += memory.peak_bytes - counted
     rows = [
         LayerRow(layer, step.layers.get(layer or "", ""), **row) for layer, row in columns.items()
     ]
     return tuple(sorted(rows, key=lambda row: (row.layer is None, -row.total_bytes)))
 
 
-def timeline(step: Step, replay: Replay) -> tuple[Moment, ...]:
+def timeline(step: Step, memory: StepMemory) -> tuple[Moment, ...]:
     """Return the memory in use during each operation; ``rounding`` is the allocator's overhead."""
     resident: Counter[str] = Counter()
     for variable in step.variables:
@@ -200,6 +173,6 @@ def timeline(step: Step, replay: Replay) -> tuple[Moment, ...]:
         for number in begins[position]:
             live[step.pieces[number].kind] += step.pieces[number].size_bytes
         kinds = {kind: size for kind, size in live.items() if size}
-        kinds[ROUNDING] = max(0, replay.in_use_bytes[position] - sum(kinds.values()))
+        kinds[ROUNDING] = max(0, memory.in_use_bytes[position] - sum(kinds.values()))
         moments.append(Moment(operation.part, operation.layer, operation.name, kinds))
     return tuple(moments)

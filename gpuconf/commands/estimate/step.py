@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from gpuconf.basics.json_shape import FieldRule, json_shape
 
@@ -100,15 +100,37 @@ class TraceSetting(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class StepMemory(NamedTuple):
+    """The allocator's statistics of a step, from a run or a replay.
+
+    ``in_use_bytes[k]`` is the peak during operation ``k`` of the last step, ``peak`` the position
+    of its maximum, and ``live`` the numbers of the pieces that are live there.  ``built_bytes`` is
+    the peak while the variables were created, ``first_step_bytes`` that of the first step, and
+    ``step_bytes`` that of the last.
+    """
+
+    built_bytes: int
+    first_step_bytes: int
+    step_bytes: int
+    resident_bytes: int
+    in_use_bytes: tuple[int, ...]
+    peak: int
+    live: tuple[int, ...]
+
+    @property
+    def peak_bytes(self) -> int:
+        """The overall peak."""
+        return max(self.built_bytes, self.first_step_bytes, self.step_bytes)
+
+
 class Step(NamedTuple):
     """The result of a tracer; ``pieces`` are in the order of their allocation.
 
     ``layers`` maps paths to layer classes.  ``notes`` describe assumptions and omissions.
-    ``spare_bytes`` is memory that the framework may use additionally when memory is short.
     ``shares`` divide the block of a compiled step among layers.  ``late`` maps variables that get
     their own memory only in the first step to the position at which they do.  In an ``is_compiled``
-    step this happens last, when all pieces exist.  ``origin`` belongs to the tracer, which uses it
-    to create the same step at other batch sizes without a full trace.
+    step this happens last, when all pieces exist.  ``memory`` is what a run of it took; a step
+    without is replayed.
     """
 
     batch_size: int
@@ -118,26 +140,12 @@ class Step(NamedTuple):
     layers: Mapping[str, str] = MappingProxyType({})
     notes: tuple[str, ...] = ()
     setting: TraceSetting | None = None
-    spare_bytes: int = 0
     shares: tuple[Share, ...] = ()
     late: Mapping[int, int] = MappingProxyType({})
     is_compiled: bool = False
-    origin: Any = None
+    memory: StepMemory | None = None
 
     @property
     def resident_bytes(self) -> int:
         """The requested size of all variables."""
         return sum(variable.size_bytes for variable in self.variables)
-
-
-def with_workspaces_up_to(step: Step, limit_bytes: int | None) -> Step:
-    """Return the step with each workspace capped at the limit; None for no limit."""
-    if limit_bytes is None:
-        return step
-    pieces = tuple(
-        piece._replace(size_bytes=min(piece.size_bytes, limit_bytes))
-        if piece.kind == WORKSPACE
-        else piece
-        for piece in step.pieces
-    )
-    return step._replace(pieces=pieces)

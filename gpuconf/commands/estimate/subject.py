@@ -21,16 +21,9 @@ from gpuconf.commands.estimate.keras_models.data import (
 )
 from gpuconf.commands.estimate.keras_models.outputs import build, outputs_of
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, prepared
-from gpuconf.commands.estimate.step import (
-    ARRAYS,
-    Step,
-    TraceSetting,
-    Variable,
-    with_workspaces_up_to,
-)
+from gpuconf.commands.estimate.runner.runner import StepRunner
+from gpuconf.commands.estimate.step import ARRAYS, Step, Variable
 from gpuconf.commands.estimate.tensorflow import tracing as tensorflow_tracing
-from gpuconf.commands.estimate.tensorflow.first_trace import FirstTrace
-from gpuconf.commands.estimate.xla.compiler import Compiler
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.support.keras_api.families import KerasFamily, has_own_step
 
@@ -55,55 +48,39 @@ def check_backend(backend: str, command: str = "") -> None:
 class Subject:
     """A Keras model with the options of an estimate.
 
-    ``input_shape``, ``data``, ``arrays`` and the limit are those of :func:`gpuconf.estimate`.  With
-    ``compiler``, steps that Keras would pass to XLA are compiled by it.
+    ``input_shape``, ``data``, ``arrays`` and the limit are those of :func:`gpuconf.estimate`.  The
+    ``runner`` compiles TensorFlow's steps that Keras would pass to XLA, and runs the others.
     """
 
     model: Any
     family: KerasFamily
     choice: EstimateChoice
+    runner: StepRunner
     input_shape: Any = None
     data: Any = None
-    workspace_limit_bytes: int | None = None
-    compiler: Compiler | None = None
     arrays: Sequence[int] = ()
 
-    def resized(self, like: Step, batch_size: int) -> Step | None:
-        """Return the step ``like`` another at this batch size if no trace is needed, else None."""
-        step = tensorflow_tracing.resized_step(like.origin, batch_size)
-        if step is None:
-            return None
-        return self._completed(step._replace(setting=like.setting, notes=like.notes))
-
-    def trace(self, batch_size: int, like: Step | None = None) -> Step:
-        """Trace a step at this batch size, and restore the model.
-
-        If ``like`` is given, parts that do not depend on the batch need not be traced again.
-        """
-        first = None if like is None else like.origin
+    def trace(self, batch_size: int) -> Step:
+        """Trace a step at this batch size, and restore the model."""
         batch = self.batch(batch_size)
         self._build(batch)
-        built = None if first is None else first.optimizer
-        with prepared(self.model, self.family, self.choice, built) as setting:
-            compiler = self._compiler_for(setting)
-            trace = partial(self._traced, batch, batch_size, first)
-            step = trace(None) if compiler is None else compiler.step(trace)
-        if compiler is not None and compiler.failed is not None:
-            setting = setting._replace(jit=False)
-        step = step._replace(
-            setting=setting._replace(notes=()), notes=(*setting.notes, *step.notes)
-        )
-        return self._completed(step)
+        with prepared(self.model, self.family, self.choice) as setting:
+            if self.family.backend == "tensorflow":
+                step = self.runner.step(
+                    lambda is_compiled: self._traced(batch, batch_size, is_compiled=is_compiled),
+                    jit=setting.jit,
+                )
+                jit = step.is_compiled
+            else:
+                step, jit = self._traced(batch, batch_size, is_compiled=True), True
+                step = step._replace(variables=(*step.variables, *self._arrays))
+        setting, notes = setting._replace(jit=jit, notes=()), setting.notes
+        return step._replace(setting=setting, notes=(*notes, *step.notes))
 
-    def _completed(self, step: Step) -> Step:
-        """Return the step with capped workspaces, and the arrays of ``fit`` after the variables."""
-        arrays = (Variable("array of fit()", size_bytes, ARRAYS) for size_bytes in self.arrays)
-        step = step._replace(variables=(*step.variables, *arrays))
-        return with_workspaces_up_to(step, self.workspace_limit_bytes)
-
-    def _compiler_for(self, setting: TraceSetting) -> Compiler | None:
-        """Return TensorFlow's compiler; JAX's tracer compiles by itself."""
-        return self.compiler if setting.jit and self.family.backend == "tensorflow" else None
+    @property
+    def _arrays(self) -> list[Variable]:
+        """The arrays of ``fit``, which come after the variables."""
+        return [Variable("array of fit()", size_bytes, ARRAYS) for size_bytes in self.arrays]
 
     @property
     def _has_own_step(self) -> bool:
@@ -117,13 +94,12 @@ class Subject:
                 raise
             # A model of models, such as a GAN, may have no call method.
 
-    def _traced(
-        self, batch: Batch, batch_size: int, first: FirstTrace | None, compiler: Compiler | None
-    ) -> Step:
+    def _traced(self, batch: Batch, batch_size: int, *, is_compiled: bool) -> Step:
         """Trace the step; a custom one that fails with targets is traced again without them."""
         trace = _TRACERS[self.family.backend]
         if self.family.backend == "tensorflow":
-            trace = partial(tensorflow_tracing.trace, compiler=compiler, first=first)
+            given = {"runner": self.runner, "is_compiled": is_compiled, "arrays": self._arrays}
+            trace = partial(tensorflow_tracing.trace, **given)
         try:
             return trace(self.model, self.family, batch, batch_size, self.choice)
         except UsageError as error:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from gpuconf.basics.units import MIB, mib_figure, sized
 from gpuconf.commands.estimate.budget import Budget, card_lines, limit_lines
 from gpuconf.commands.estimate.memory_estimate import (
-    GPU,
     SIMULATED_CARD,
     TRACED,
     Advice,
@@ -25,9 +24,8 @@ from gpuconf.support.reporting.picture import shortened
 from gpuconf.support.reporting.text import text_of
 
 _TIERS = {
-    TRACED: "traced, nothing was run",
-    SIMULATED_CARD: "traced, corrected by a probe on the simulated GPU",
-    GPU: "traced, corrected by a probe on this GPU",
+    TRACED: "compiled, nothing was run",
+    SIMULATED_CARD: "one step run without its kernels, on a simulated GPU",
 }
 PARTS = {
     FORWARD: "the forward pass",
@@ -186,13 +184,10 @@ def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
     )
     base, slope = _formula(phase)
     asked = estimate.resident_bytes + phase.base_bytes + phase.per_sample_bytes * batch
-    is_traced = estimate.tier == TRACED
-    more = "rounding" if is_traced else "rounding and what was measured"
-    at_first = estimate.building_bytes + estimate.first_step_bytes
-    size = estimate.peak_bytes - (at_first if is_traced else 0)
+    size = estimate.peak_bytes - estimate.building_bytes - estimate.first_step_bytes
     yield Line(
         f"  here {mib_figure(estimate.resident_bytes)} {_signed(base)} + {slope} × {batch} = "
-        f"{mib_figure(asked)} MiB requested; {mib_figure(size)} MiB with {more}",
+        f"{mib_figure(asked)} MiB requested; {mib_figure(size)} MiB with rounding",
         hang=4,
     )
 

@@ -25,17 +25,9 @@ class TracedSteps:
     def trace(self, batch_size: int) -> Step:
         """The step at this batch size."""
         if batch_size not in self._by_batch_size:
-            self._by_batch_size[batch_size] = self._made(batch_size)
+            self.progress(f"tracing a {self.subject.kind} step of batch {batch_size}")
+            self._by_batch_size[batch_size] = self.subject.trace(batch_size)
         return self._by_batch_size[batch_size]
-
-    def _made(self, batch_size: int) -> Step:
-        """Derive the step from earlier traces if possible, newest first; otherwise trace it."""
-        traced = [each for each in self._by_batch_size.values() if each.origin is not None]
-        for like in reversed(traced):
-            if (step := self.subject.resized(like, batch_size)) is not None:
-                return step
-        self.progress(f"tracing a {self.subject.kind} step of batch {batch_size}")
-        return self.subject.trace(batch_size, traced[-1] if traced else None)
 
 
 def _silent(_text: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuconf.commands.rehearse.agent.memory import MARK
-from gpuconf.commands.rehearse.xplane import Event, TraceError, read_events
+from gpuconf.support.xplane import Event, TraceError, read_events
 
 ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
 # Allocators of TensorFlow's GPU devices, and of its CPU device if it replaces one (tests).

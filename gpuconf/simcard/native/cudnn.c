@@ -1,6 +1,6 @@
 /* libcudnn.so.8 and .so.9: TensorFlow lists no GPU unless the library loads.  It says its
- * version and gives handles.  What XLA calls is in cudnn_backend.c and cudnn_convolutions.c; the
- * rest is missing. */
+ * version and gives handles.  What XLA and TensorFlow's kernels call is in the other
+ * cudnn_*.c; the rest is missing. */
 #include <stddef.h>
 
 #include "skipping.h"
@@ -39,11 +39,11 @@ EXPORT const char *cudnnGetErrorString(int status)
 }
 
 /* XLA compiles nothing without a handle, so JAX gets one from the cuDNN that it asks for, and
- * TensorFlow where its XLA is wanted; cudnn_backend.c has what XLA calls with it. */
+ * TensorFlow where its XLA is wanted or kernels are skipped; cudnn_backend.c has what XLA calls with it. */
 EXPORT int cudnnCreate(void **handle)
 {
     static char made;
-    int gives = CUDNN_VERSION >= 90000 || has_xla();
+    int gives = CUDNN_VERSION >= 90000 || has_xla() || work_is_skipped();
     *handle = gives ? &made : NULL;
     return gives ? 0 : NOT_SUPPORTED;
 }

@@ -1,11 +1,9 @@
 /* cuBLAS, cuBLASLt, cuFFT, cuSOLVER, cuSPARSE and CUPTI of CUDA 12 and 13: TensorFlow lists no GPU
  * unless they load, and JAX asks for their versions.  They refuse to make a handle, except cuBLAS
- * for XLA and for a PyTorch whose work is skipped, and know how to say so: TensorFlow calls a text
+ * for XLA and where kernels are skipped, and know how to say so: TensorFlow calls a text
  * function even where it is missing, and crashes.  What cuBLAS does with a handle is in cublas_work.c;
  * everything else fails with "symbol not found", or is in the stand-ins that are written for a
  * PyTorch.  All are built from this one file. */
-#define _GNU_SOURCE
-#include <link.h>
 #include <stddef.h>
 
 #include "skipping.h"
@@ -16,24 +14,11 @@ static const char refusal[] = "NOT_SUPPORTED (a simulated GPU has no math librar
 
 enum { CUBLAS_NOT_SUPPORTED = 15, CUSOLVER_NOT_SUPPORTED = 9, CUSPARSE_NOT_SUPPORTED = 10 };
 
-static int is_torch(struct dl_phdr_info *library, size_t size, void *unused)
-{
-    (void)size;
-    (void)unused;
-    return strstr(library->dlpi_name, "libtorch_cuda.so") != NULL;
-}
-
-/* Whether PyTorch goes on without its products, because no kernel runs anyway: what it allocates
- * for them, workspaces too, is the same (refusals.h has the other functions). */
-static int skips_for_torch(void)
-{
-    const char *mode = getenv("GPUCONF_SIMCARD_KERNELS");
-    return mode != NULL && strcmp(mode, "skip") == 0 && dl_iterate_phdr(is_torch, NULL);
-}
-
+/* Whether somebody goes on without the products: XLA, which only compiles, or a program whose kernels do
+ * not run anyway.  What frameworks allocate for products, workspaces too, is then the same. */
 static int gives_handles(void)
 {
-    return has_xla() || skips_for_torch();
+    return has_xla() || work_is_skipped();
 }
 
 static int give_handle(void **handle)

@@ -48,12 +48,11 @@ static int begins_with(const char *name, const char *beginning)
     return strncmp(name, beginning, strlen(beginning)) == 0;
 }
 
-/* Products and convolutions that are skipped as kernels are (math_libraries.c and cublas_work.c have
+/* Products and layers that are skipped as kernels are (math_libraries.c and cublas_work.c have
  * what must be more than success). */
 static int skips(const char *name)
 {
-    return (begins_with(name, "cublas") || begins_with(name, "cudnnConvolution")) &&
-           work_is_skipped();
+    return (begins_with(name, "cublas") || begins_with(name, "cudnn")) && work_is_skipped();
 }
 
 static intptr_t refuse(const char *name, _Atomic int *said)

@@ -13,7 +13,7 @@ from gpuconf.commands.rehearse.report import sections
 from gpuconf.commands.rehearse.runs import RunResult
 from gpuconf.commands.rehearse.trace import tape_of
 from gpuconf.commands.rehearse.verdict import verdict_of
-from gpuconf.commands.rehearse.xplane import Event
+from gpuconf.support.xplane import Event
 from tests.commands.rehearse.test_rehearsal_report import rehearsal
 
 LIMIT = 400 * MIB

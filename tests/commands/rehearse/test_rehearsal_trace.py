@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.commands.rehearse.trace import Point, TracedAllocation, tape_of, thinned
-from gpuconf.commands.rehearse.xplane import Event, TraceError, read_events
+from gpuconf.support.xplane import Event, TraceError, read_events
 
 
 def _varint(value: int) -> bytes:

@@ -56,19 +56,16 @@ _EAGER = "run_eagerly=True: the same step is counted as a graph, which takes les
 
 
 @contextmanager
-def prepared(
-    model: Any, family: KerasFamily, choice: EstimateChoice, built: Any = None
-) -> Iterator[TraceSetting]:
+def prepared(model: Any, family: KerasFamily, choice: EstimateChoice) -> Iterator[TraceSetting]:
     """Apply the chosen optimizer, loss and precision to the model; yield the resulting setting.
 
-    New optimizer state has no memory, and the model is restored afterwards.  ``built`` is the
-    optimizer created earlier for the same choice.
+    New optimizer state has no memory, and the model is restored afterwards.
     """
     notes = [_EAGER] if getattr(model, "run_eagerly", False) else []
     with restored(model), _precision(model, family, choice.policy):
         if choice.training:
             with abstract_variables():
-                _compile(model, family, choice, notes, built)
+                _compile(model, family, choice, notes)
                 build_optimizer(model)
         yield _setting(model, family, choice, notes)
 
@@ -122,14 +119,12 @@ def _name_of(loss: Any) -> str | None:
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__))
 
 
-def _compile(
-    model: Any, family: KerasFamily, choice: EstimateChoice, notes: list[str], built: Any
-) -> None:
+def _compile(model: Any, family: KerasFamily, choice: EstimateChoice, notes: list[str]) -> None:
     own = getattr(model, "optimizer", None)
     is_compiled = own is not None
     made = choice.optimizer is not None or not is_compiled or not is_built(own)
-    optimizer = built if made and built is not None else own
-    if made and built is None:
+    optimizer = own
+    if made:
         optimizer = _optimizer(choice.optimizer or own or DEFAULT_OPTIMIZER, family)
     if not is_compiled or choice.loss is not None:
         loss = choice.loss or getattr(model, "loss", None) or _assumed_loss(model, notes)

@@ -10,12 +10,12 @@ from gpuconf.commands.estimate.estimating import (
     compile_target,
     estimate,
     estimate_subject,
-    with_compilers_note,
+    with_runners_note,
 )
 from gpuconf.commands.estimate.memory_estimate import MemoryEstimate
+from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.scripts.training import Training
-from gpuconf.commands.estimate.xla.compiler import Compiler
 from gpuconf.errors import UsageError
 
 # Options of `estimate` that change a model, but cannot change a function.
@@ -65,15 +65,13 @@ def _of_function(
             "its own step",
             hint="change it in the script, or name the function that makes the model",
         )
-    most = bytes_of("workspace_limit", workspace_limit)
-    step = dataclasses.replace(step, workspace_limit_bytes=most)
-    options = {"allow_growth": True, **options}
-    if not (step.is_compiled if jit is None else jit):
-        return estimate_subject(step, batch_size, **options)
-    target = compile_target(card)
-    with Compiler(
-        target, workspace_bytes=most, must_compile=bool(jit), progress=options.get("progress")
-    ) as compiler:
-        step = dataclasses.replace(step, compiler=compiler)
-        estimated = estimate_subject(step, batch_size, **options)
-    return with_compilers_note(estimated, compiler)
+    with StepRunner(
+        compile_target(card),
+        workspace_bytes=bytes_of("workspace_limit", workspace_limit),
+        must_compile=bool(jit),
+        progress=options.get("progress"),
+    ) as runner:
+        wants_compiling = step.is_compiled if jit is None else jit
+        step = dataclasses.replace(step, runner=runner, wants_compiling=wants_compiling)
+        estimated = estimate_subject(step, batch_size, **{"allow_growth": True, **options})
+    return with_runners_note(estimated, runner)

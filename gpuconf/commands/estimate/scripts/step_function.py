@@ -9,11 +9,10 @@ from typing import Any
 from gpuconf.commands.estimate.keras_models.data import Spec, shown
 from gpuconf.commands.estimate.keras_models.layer_calls import LayerCalls, variables_used
 from gpuconf.commands.estimate.keras_models.outputs import in_short
+from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.scripts.training import Training
-from gpuconf.commands.estimate.step import Step, TraceSetting, with_workspaces_up_to
-from gpuconf.commands.estimate.tensorflow.first_trace import FirstTrace
-from gpuconf.commands.estimate.tensorflow.tracing import resized_step, step_of
-from gpuconf.commands.estimate.xla.compiler import Compiler
+from gpuconf.commands.estimate.step import Step, TraceSetting
+from gpuconf.commands.estimate.tensorflow.tracing import step_of
 from gpuconf.errors import UsageError
 from gpuconf.support.keras_api.families import loaded_family
 from gpuconf.support.keras_api.graphs import as_on_a_gpu
@@ -34,8 +33,8 @@ class StepFunction:
     options: dict[str, Any]
     optimizers: tuple[Any, ...]
     trained: tuple[Any, ...]
-    workspace_limit_bytes: int | None = None
-    compiler: Compiler | None = None
+    runner: StepRunner | None = None
+    wants_compiling: bool = False
 
     def training(self, place: str) -> Training:
         """Return what to estimate, with a note on where it was found."""
@@ -76,16 +75,10 @@ class StepFunction:
             return True
         return False
 
-    def resized(self, like: Step, batch_size: int) -> Step | None:
-        """Return the step ``like`` another at this batch size if no trace is needed, else None."""
-        step = resized_step(like.origin, batch_size)
-        if step is None:
-            return None
-        step = step._replace(setting=like.setting)
-        return with_workspaces_up_to(step, self.workspace_limit_bytes)
-
-    def trace(self, batch_size: int, like: Step | None = None) -> Step:
-        """Trace a step at this batch size; ``like`` learns how its sizes depend on the batch."""
+    def trace(self, batch_size: int) -> Step:
+        """Trace a step at this batch size."""
+        runner = self.runner
+        assert runner is not None, "the estimate has given it one"
         calls = LayerCalls(None, loaded_family())
         import tensorflow as tf
 
@@ -102,13 +95,11 @@ class StepFunction:
             self.trained,
             [each for one in self.optimizers for each in optimizer_variables(one)],
         )
-        if like is not None:
-            like.origin.pair_with(graph, batch_size)
-        walked = partial(step_of, graph, calls, known, batch_size)
-        step = walked(None) if self.compiler is None else self.compiler.step(walked)
-        origin = FirstTrace(graph, calls, known, batch_size) if self.compiler is None else None
-        step = step._replace(setting=self._setting(), origin=origin)
-        return with_workspaces_up_to(step, self.workspace_limit_bytes)
+        walked = partial(step_of, graph, calls, known, batch_size, runner)
+        step = runner.step(
+            lambda is_compiled: walked(is_compiled=is_compiled), jit=self.wants_compiling
+        )
+        return step._replace(setting=self._setting(is_compiled=step.is_compiled))
 
     def _concrete(self, batch_size: int) -> Any:
         """Retrace the function, without the script's own input_signature."""
@@ -130,7 +121,7 @@ class StepFunction:
 
         return list(tf.nest.flatten((self.arguments, self.options)))
 
-    def _setting(self) -> TraceSetting:
+    def _setting(self, *, is_compiled: bool) -> TraceSetting:
         import tensorflow as tf
 
         family = loaded_family()
@@ -142,7 +133,7 @@ class StepFunction:
         )
         return TraceSetting(
             training=True,
-            jit=self.compiler is not None and self.compiler.failed is None,
+            jit=is_compiled,
             precision=policy.name,
             optimizer=" and ".join(dict.fromkeys(names)),
             loss=None,

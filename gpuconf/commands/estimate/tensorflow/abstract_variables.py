@@ -5,23 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 from gpuconf.support.keras_api.graphs import variable_without_memory
 from gpuconf.support.keras_api.variables import initialized_by
-
-_WITH_MEMORY = ContextVar("with_memory", default=False)
-
-
-@contextmanager
-def variables_with_memory() -> Iterator[None]:
-    """Disable :func:`abstract_variables` inside, for variables that are computed with."""
-    token = _WITH_MEMORY.set(True)
-    try:
-        yield
-    finally:
-        _WITH_MEMORY.reset(token)
 
 
 @contextmanager
@@ -34,7 +21,7 @@ def abstract_variables() -> Iterator[None]:
 
     Keras variables on another backend still have memory.
     """
-    if _WITH_MEMORY.get() or _is_keras_elsewhere():
+    if _is_keras_elsewhere():
         yield
         return
     import tensorflow as tf

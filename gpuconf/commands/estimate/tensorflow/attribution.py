@@ -1,4 +1,4 @@
-"""Attribute operations to a part of the step and a layer, and find the purpose of their memory."""
+"""Attribute operations of a trace to a part of the step and a layer, by name."""
 
 from __future__ import annotations
 
@@ -6,40 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpuconf.commands.estimate.keras_models.layer_calls import Span
-from gpuconf.commands.estimate.step import (
-    ACTIVATION,
-    BACKWARD,
-    FORWARD,
-    GRADIENT,
-    TEMPORARY,
-    UPDATE,
-    Operation,
-    Piece,
-)
-from gpuconf.commands.estimate.tensorflow.walk import OperationPlace
+from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE
 
 _TAPE = "gradient_tape"  # the prefix of a tape's gradients in TensorFlow
 
 
-def operations_of(
-    graph: Any, places: Iterable[OperationPlace], spans: Iterable[Span]
-) -> tuple[Operation, ...]:
-    """The operations that run, with their part and layer.
+def parts_by_name(graph: Any) -> dict[str, str]:
+    """The part of each operation of a trace.
 
     Operations traced after the last gradient update weights and metrics, whenever they run.
     """
     names = [operation.name for operation in graph.get_operations()]
     gradients = [number for number, name in enumerate(names) if _TAPE in name]
     last = gradients[-1] if gradients else len(names)
-    parts = {
+    return {
         name: BACKWARD if _TAPE in name else UPDATE if number > last else FORWARD
         for number, name in enumerate(names)
     }
-    layers = LayersByName(names, spans)
-    return tuple(
-        Operation(place.name, place.kind, parts.get(place.name, FORWARD), layers.of(place.name))
-        for place in places
-    )
 
 
 class LayersByName:
@@ -74,25 +57,3 @@ def _scopes(by_name: dict[str, str]) -> dict[str, str]:
             found[scope] = layer if found.get(scope, layer) == layer else None
             scope = scope.rpartition("/")[0]
     return {scope: layer for scope, layer in found.items() if layer is not None}
-
-
-def named_pieces(pieces: Sequence[Piece], operations: Sequence[Operation]) -> tuple[Piece, ...]:
-    """The pieces with their purpose."""
-    last_users = {
-        piece.goes_on_from: piece.first for piece in pieces if piece.goes_on_from is not None
-    }
-    return tuple(
-        piece._replace(kind=_kind(piece, last_users.get(number, piece.last), operations))
-        if piece.kind == TEMPORARY
-        else piece
-        for number, piece in enumerate(pieces)
-    )
-
-
-def _kind(piece: Piece, last_user: int, operations: Sequence[Operation]) -> str:
-    """The purpose; a result of the backward pass that the update needs is a gradient."""
-    part = operations[piece.first].part
-    if part == FORWARD:
-        return ACTIVATION
-    updates = operations[last_user].part == UPDATE
-    return GRADIENT if part == BACKWARD and updates else TEMPORARY

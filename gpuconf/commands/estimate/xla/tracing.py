@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpuconf.basics.units import sized
 from gpuconf.commands.estimate.keras_models.data import Spec
+from gpuconf.commands.estimate.runner.exporting import CapturedVariable
+from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
     COMPILED,
     DATA,
@@ -15,11 +17,9 @@ from gpuconf.commands.estimate.step import (
     Piece,
     Share,
     Step,
-    Variable,
 )
 from gpuconf.commands.estimate.tensorflow.attribution import LayersByName
 from gpuconf.commands.estimate.xla.assignment import Assignment
-from gpuconf.commands.estimate.xla.compiler import Compiler
 from gpuconf.support.keras_api import graphs
 from gpuconf.support.keras_api.variables import bytes_of
 
@@ -28,29 +28,29 @@ _TAPE = "gradient_tape"
 
 def compiled_step(
     graph: Any,
-    variables: tuple[Variable, ...],
+    captured: Sequence[CapturedVariable],
     layers: LayersByName,
     batch_size: int,
-    compiler: Compiler,
+    runner: StepRunner,
     *,
     counts_unread: bool,
 ) -> Step:
     """Compile a traced graph and return a :class:`Step` with XLA's assignment.
 
-    ``variables`` exist before and after the step, which writes over them.  The allocations and
-    their order follow TensorFlow's trace of a run: the batch, the table of results, the separate
-    results, and the block.  All are freed at the end.  Inputs that no operation reads are on the
-    GPU too; they are included with ``counts_unread``.
+    The ``captured`` variables exist before and after the step, which writes over them.  The
+    allocations and their order follow TensorFlow's trace of a run: the batch, the table of results,
+    the separate results, and the block.  All are freed at the end.  Inputs that no operation reads
+    are on the GPU too; they are included with ``counts_unread``.
     """
-    found = compiler.compile(graph)
+    found = runner.compile(graph, captured)
     name = f"jit({graph.name})"
     at = found.fullest
     return Step(
         batch_size,
-        variables,
+        tuple(each.variable for each in captured),
         (Operation(f"{name}, fullest at {at}" if at else name, "XLA", WHOLE, layers.of(at)),),
         tuple(_pieces(_data(graph, counts_unread=counts_unread), found)),
-        notes=tuple(_notes(found, compiler)),
+        notes=tuple(_notes(found, runner)),
         shares=tuple(_shares(found, layers)),
     )
 
@@ -76,17 +76,17 @@ def _shares(found: Assignment, layers: LayersByName) -> Iterator[Share]:
         yield Share(layers.of(share.op_name), _TAPE not in share.op_name, share.size_bytes)
 
 
-def _notes(found: Assignment, compiler: Compiler) -> Iterator[str]:
-    yield f"compiled by TensorFlow's XLA for {compiler.target}; nothing was run"
-    if compiler.support is not None and not compiler.support.is_from_wheel:
-        yield f"XLA took libdevice from {compiler.support.libdevice}"
+def _notes(found: Assignment, runner: StepRunner) -> Iterator[str]:
+    yield f"compiled by TensorFlow's XLA for {runner.target}; nothing was run"
+    if runner.support is not None and not runner.support.is_from_wheel:
+        yield f"XLA took libdevice from {runner.support.libdevice}"
     if found.first_step_bytes:
         yield (
             f"while XLA tries algorithms, the first step takes "
             f"{sized(found.first_step_bytes)} or more in addition to what stays"
         )
     if found.has_convolutions:
-        size = compiler.workspace_bytes
+        size = runner.workspace_bytes
         counted = (
             f"with {sized(size)} each of cuDNN's workspace"
             if size

@@ -1,4 +1,4 @@
-"""Compile for a described GPU with TensorFlow's XLA, in a child process on a simulated GPU."""
+"""Compile or run traced steps in a child process, on a simulated GPU or on this machine's."""
 
 from __future__ import annotations
 
@@ -11,19 +11,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuconf.basics.units import MIB, parse_duration, short_duration, sized
 from gpuconf.commands.estimate.compile_target import CompileTarget
-from gpuconf.commands.estimate.simulated import environ_for_simulation
+from gpuconf.commands.estimate.runner.environment import environ_for_simulation
+from gpuconf.commands.estimate.runner.exporting import CapturedVariable, export
+from gpuconf.commands.estimate.runner.program import (
+    COMPILE,
+    ERROR,
+    PROFILE,
+    RUN,
+    MeasuredPeaks,
+    assignments,
+    ended_by,
+    modules,
+    read_peaks,
+)
 from gpuconf.commands.estimate.step import Step
 from gpuconf.commands.estimate.xla.assignment import Assignment, read_assignment
-from gpuconf.commands.estimate.xla.exporting import export
-from gpuconf.commands.estimate.xla.program import ERROR, assignments, ended_by, modules
 from gpuconf.errors import BackendError, MissingDependencyError, UsageError
 from gpuconf.simcard import CardSpec, XlaSupport, simulated_card
 from gpuconf.simcard.compiling import check_platform
@@ -32,30 +42,45 @@ from gpuconf.simcard.xla import xla_support
 from gpuconf.support.children.family import AdoptingFamily
 from gpuconf.support.failures import full_disk
 from gpuconf.support.failures.unsupported import hint_of_refusal, refused_by_xla
+from gpuconf.support.xplane import Event, read_events
 
 TIMEOUT_VARIABLE = "GPUCONF_XLA_TIMEOUT"
 _TIMEOUT_S = 600.0
 _REPORT_S = 30.0  # between progress lines
-_PROGRAM = "gpuconf.commands.estimate.xla.program"
-# The child only compiles and never runs a step; TensorFlow's warnings do not concern the user.
-_QUIET = {"GPUCONF_SIMCARD_KERNELS": "skip", "TF_CPP_MIN_LOG_LEVEL": "2"}
-_WITHOUT = "without XLA: gpuconf estimate … --no-jit"
+_PROGRAM = "gpuconf.commands.estimate.runner.program"
+_AMPLE_BYTES = 1 << 40  # of a GPU on which any step runs; no physical memory is used
+_WITHOUT_XLA = "without XLA: gpuconf estimate … --no-jit"
+_WHOLE_SCRIPT = "measure the whole script: gpuconf rehearse -- python train.py"
+_EVENTS = ("MemoryAllocation", "MemoryDeallocation")
+_ALLOCATOR = "GPU_0_bfc"
 _LONGEST_REASON = 300
 _LEAST_ROOM_BYTES = MIB  # for XLA's files; with less free, XLA failed for lack of disk space
 _END_S = 1.0  # between the end of the child's output and its exit
 _NOTICE = re.compile(r"[IW]\d{4} |WARNING: All log messages")
 
 
-class Compiler:
-    """Compile traced steps for ``target``; a context manager that ends the child on exit.
+class MeasuredRun(NamedTuple):
+    """The result of a run: peaks, and the last step's allocations, from TensorFlow's profiler.
 
-    The child starts before the first step is traced.  Each cuDNN convolution gets
-    ``workspace_bytes`` in addition to its tensors.  With ``must_compile``, a step that cannot be
-    compiled is an error.  ``progress`` gets a line before each compilation and more lines during
-    it, since XLA may take minutes for a deep network.  The timeout is 10 minutes, or the value of
-    GPUCONF_XLA_TIMEOUT.
+    ``events`` are of the GPU's allocator, ordered by time.
+    """
 
-    Raises UsageError if that value is not a duration.
+    peaks: MeasuredPeaks
+    events: tuple[Event, ...]
+
+
+class StepRunner:
+    """Compile or run traced steps; a context manager that ends the child on exit.
+
+    A compiled step is compiled for ``target`` and not run.  Any other step runs without its
+    kernels: TensorFlow allocates as on a GPU, and nothing is computed.  cuDNN gets
+    ``workspace_bytes`` for each convolution in addition to its tensors.  With ``must_compile``, a
+    step that XLA cannot compile is an error.  ``progress`` gets a line before each compilation or
+    run and more lines during it, since XLA may take minutes for a deep network.  The timeout is 10
+    minutes, or the value of GPUCONF_XLA_TIMEOUT.
+
+    Raises UsageError if that value is not a duration, or if the workspace is larger than the
+    target's memory.
     """
 
     def __init__(
@@ -69,13 +94,19 @@ class Compiler:
     ) -> None:
         self.target = target
         self.workspace_bytes = workspace_bytes or 0
+        if self.workspace_bytes > target.total_bytes:
+            raise UsageError(
+                f"a workspace of {sized(self.workspace_bytes)} for each convolution is more than "
+                f"the GPU's {sized(target.total_bytes)}",
+                hint="--workspace-limit 256MiB; --card gives the GPU another size",
+            )
         self._must_compile = must_compile
         self._environ = environ
         self._progress = progress
         self._timeout_s = _timeout(environ)
         self._context = ExitStack()
         self._child: subprocess.Popen[bytes] | None = None
-        self._is_ready = False
+        self._is_ready = self._compiles = False
         self._folder = Path()
         self._count = 0
         self.support: XlaSupport | None = None
@@ -83,7 +114,7 @@ class Compiler:
         self.failed: Exception | None = None
         """Why steps are estimated without XLA."""
 
-    def __enter__(self) -> Compiler:
+    def __enter__(self) -> StepRunner:
         return self
 
     def __exit__(
@@ -94,74 +125,99 @@ class Compiler:
     ) -> None:
         self._end_child()
 
-    def step(self, trace: Callable[[Compiler | None], Step]) -> Step:
-        """Call ``trace`` with this compiler, or with None if XLA cannot compile the step.
+    def step(self, trace: Callable[[bool], Step], *, jit: bool) -> Step:
+        """Call ``trace`` with whether XLA compiles the step; with False if it cannot.
 
         The first step decides for all, since the two kinds of figures are not comparable.  So
         later steps, and any step with ``must_compile``, raise the error of `compile`.
         """
-        if self.failed is not None:
-            return trace(None)
+        if not jit or self.failed is not None:
+            return trace(False)
         try:
-            made = trace(self)
+            made = trace(True)
         except (BackendError, MissingDependencyError) as error:
             if self._must_compile:
                 raise
             self.failed = error
-            return trace(None)
+            return trace(False)
         self._must_compile = True
         return made
 
-    def compile(self, graph: Any) -> Assignment:
+    def start(self, *, is_compiled: bool) -> subprocess.Popen[bytes]:
+        """Start the child, which imports TensorFlow while a step is traced.
+
+        Raises BackendError if no simulated GPU can be had here, MissingDependencyError if a C
+        compiler or libdevice is missing.
+        """
+        if self._child is not None and self._compiles != is_compiled:
+            self._end_child()
+        if self._child is None:
+            self._compiles = is_compiled
+            self._child = self._start(self._card_environment())
+        return self._child
+
+    def compile(self, graph: Any, variables: Iterable[CapturedVariable]) -> Assignment:
         """Compile a traced step and return its buffer assignment.
 
-        Raises BackendError if XLA refuses the step, takes too long or cannot compile here,
-        MissingDependencyError if a C compiler or libdevice is missing, and UsageError if the
-        workspace is larger than the GPU's memory.
+        Raises BackendError if XLA refuses the step, takes too long or cannot compile here, and
+        the errors of `start`.
         """
-        if self.workspace_bytes > self.target.total_bytes:
-            raise UsageError(
-                f"a workspace of {sized(self.workspace_bytes)} for each convolution is more than "
-                f"the GPU's {sized(self.target.total_bytes)}",
-                hint="--workspace-limit 256MiB; --card gives the GPU another size",
-            )
         self._report("compiling that step with XLA")
-        child = self._ready()
+        with self._done(graph, variables, is_compiled=True) as folder:
+            text, module = assignments(folder)[-1], "\n".join(modules(folder))
+            return read_assignment(text, module, workspace_bytes=self.workspace_bytes)
+
+    def run(self, graph: Any, variables: Iterable[CapturedVariable]) -> MeasuredRun:
+        """Run a traced step and return what it took.
+
+        Raises BackendError if the step cannot run alone, fails or takes too long, and the errors of
+        `start`.
+        """
+        self._report("running that step without its kernels")
+        with self._done(graph, variables, is_compiled=False) as folder:
+            files = list((folder / PROFILE).rglob("*.xplane.pb"))
+            events = [each for file in files for each in read_events(file.read_bytes(), _EVENTS)]
+            of_gpu = (each for each in events if each.stats.get("allocator_name") == _ALLOCATOR)
+            return MeasuredRun(read_peaks(folder), tuple(of_gpu))
+
+    @contextmanager
+    def _done(
+        self, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
+    ) -> Iterator[Path]:
+        """Let the child do the work; the folder with its results, which exists until the end."""
+        child = self._ready(is_compiled=is_compiled)
         folder = self._folder / str(self._count)
         self._count += 1
         try:
             folder.mkdir()
-            export(graph, folder)
+            export(graph, variables, folder, is_compiled=is_compiled)
         except OSError as error:
             raise _unwritten(self._folder, error.strerror) from error
         assert child.stdin is not None
         try:
-            child.stdin.write(f"{folder}\n".encode())
+            child.stdin.write(f"{COMPILE if is_compiled else RUN} {folder}\n".encode())
             child.stdin.flush()
             answer = self._answer(child)
         except OSError:
             answer = b""
         if answer != b"done":
             raise self._refused(child, folder)
-        text, module = assignments(folder)[-1], "\n".join(modules(folder))
+        yield folder
         shutil.rmtree(folder, ignore_errors=True)  # tens of MB for a deep network
-        return read_assignment(text, module, workspace_bytes=self.workspace_bytes)
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start the child, which imports TensorFlow while a step is traced; raises as `compile`."""
-        if self._child is None:
-            self._child = self._start(self._card_environment())
-        return self._child
-
-    def _ready(self) -> subprocess.Popen[bytes]:
+    def _ready(self, *, is_compiled: bool) -> subprocess.Popen[bytes]:
         """The child, once it is ready for steps."""
-        child = self.start()
+        child = self.start(is_compiled=is_compiled)
         if not self._is_ready:
             if self._answer(child) != b"ready":
-                why = f"XLA's process did not start: {self._end(child)}"
-                raise BackendError(why, hint=_WITHOUT)
+                why = f"the process for the step did not start: {self._end(child)}"
+                raise BackendError(why, hint=self._way_out)
             self._is_ready = True
         return child
+
+    @property
+    def _way_out(self) -> str:
+        return _WITHOUT_XLA if self._compiles else _WHOLE_SCRIPT
 
     def _answer(self, child: subprocess.Popen[bytes]) -> bytes:
         """The child's next line, empty if the child has ended; BackendError on timeout."""
@@ -169,15 +225,16 @@ class Compiler:
         started_s = time.monotonic()
         poll = select.poll()
         poll.register(child.stdout, select.POLLIN)
+        doing, done = ("compiling", "compiled") if self._compiles else ("running", "run")
         while (left_s := self._timeout_s - (time.monotonic() - started_s)) > 0:
             if poll.poll(1000 * min(left_s, _REPORT_S)):
                 return child.stdout.readline().strip()
-            self._report(f"XLA is still compiling, after {time.monotonic() - started_s:.0f} s")
+            self._report(f"still {doing}, after {time.monotonic() - started_s:.0f} s")
         self._end_child()
         limit = short_duration(self._timeout_s)
         raise BackendError(
-            f"XLA has not compiled this step within {limit}",
-            hint=f"{TIMEOUT_VARIABLE}=1h waits longer; {_WITHOUT}",
+            f"the step was not {done} within {limit}",
+            hint=f"{TIMEOUT_VARIABLE}=1h waits longer; {self._way_out}",
         )
 
     def _report(self, text: str) -> None:
@@ -190,20 +247,23 @@ class Compiler:
         self._context.close()
 
     def _card_environment(self) -> dict[str, str]:
-        """The environment of a simulated GPU like the target, for TensorFlow's XLA."""
+        """The environment of a simulated GPU: like the target for XLA, else an ample one."""
         check_platform()
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:
             raise BackendError(
-                "XLA compiles for a GPU only in a TensorFlow with CUDA, and this is a build "
-                "without (tensorflow-cpu)",
+                "a step is measured with the GPU code of TensorFlow, and this is a build without "
+                "it (tensorflow-cpu)",
                 hint="pip install tensorflow (no GPU is needed)",
             )
-        self.support = xla_support(found, environ=self._environ)
+        self.support = xla_support(found, environ=self._environ) if self._compiles else None
         major, minor = self.target.compute_capability
-        spec = CardSpec(self.target.total_bytes, compute_capability=f"{major}.{minor}")
+        total_bytes = self.target.total_bytes if self._compiles else _AMPLE_BYTES
+        spec = CardSpec(total_bytes, compute_capability=f"{major}.{minor}")
         card = self._context.enter_context(simulated_card(spec))
-        base = {**environ_for_simulation(self._environ), **_QUIET}
+        base = environ_for_simulation(self._environ)
+        if not self._compiles:
+            base["GPUCONF_SIMCARD_WORKSPACE"] = str(self.workspace_bytes)
         return card.environment(base, xla=self.support)
 
     def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -226,12 +286,13 @@ class Compiler:
         reason = file.read_text(encoding="utf-8") if file.is_file() else self._end(child)
         if shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES:
             return _unwritten(self._folder, os.strerror(errno.ENOSPC))
-        if (refusal := refused_by_xla(reason)) is not None:
+        if self._compiles and (refusal := refused_by_xla(reason)) is not None:
             return BackendError(refusal, hint=f"{hint_of_refusal(refusal)}, as --no-jit does here")
         shown = " ".join(reason.split())
         if len(shown) > _LONGEST_REASON:
             shown = f"{shown[:_LONGEST_REASON]} …"
-        return BackendError(f"XLA cannot compile this step: {shown}", hint=_WITHOUT)
+        cannot = "XLA cannot compile this step" if self._compiles else "this step cannot run alone"
+        return BackendError(f"{cannot}: {shown}", hint=self._way_out)
 
     def _end(self, child: subprocess.Popen[bytes]) -> str:
         """How the child ended, or the last line it wrote that is more than a notice."""

@@ -8,10 +8,15 @@ from gpuconf.basics.environment import before_gpuconf
 
 # These refer to a real GPU, or to features that a simulated one lacks.
 _OF_REAL_CARDS = ("CUDA_VISIBLE_DEVICES", "TF_GPU_ALLOCATOR", "TF_XLA_FLAGS")
+_MADE = {
+    "GPUCONF_DISABLE": "1",  # no other process shares the GPU
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # as in an estimate
+    "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's warnings do not concern the user
+    "GPUCONF_SIMCARD_KERNELS": "skip",
+}
 
 
 def environ_for_simulation(environ: Mapping[str, str]) -> dict[str, str]:
-    """Disable profiles, since no other process shares the GPU; enable growth as in an estimate."""
+    """Return the variables of a process that measures memory on a simulated GPU."""
     kept = before_gpuconf(environ)
-    made = {name: kept[name] for name in kept if name not in _OF_REAL_CARDS}
-    return {**made, "GPUCONF_DISABLE": "1", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    return {**{name: kept[name] for name in kept if name not in _OF_REAL_CARDS}, **_MADE}

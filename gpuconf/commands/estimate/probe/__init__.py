@@ -1,1 +1,0 @@
-"""``gpuconf estimate --probe``: a child runs a few real steps and measures their memory."""

@@ -1,0 +1,126 @@
+"""Export a traced step to files, so that another process can run it without the user's code.
+
+``graph.pb`` holds the graph with its functions, ``step.json`` its inputs and outputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuconf.commands.estimate.runner.branches import choose_branches
+from gpuconf.commands.estimate.step import Variable
+from gpuconf.errors import BackendError
+from gpuconf.support.keras_api import graphs
+from gpuconf.support.keras_api.graphs import handled_spec
+
+GRAPH, STEP = "graph.pb", "step.json"
+_MOST_VALUE_BYTES = 1 << 16  # of captured constants exported with their values, such as shapes
+
+
+class Tensor(NamedTuple):
+    """A tensor of the graph: name and properties, ``values`` for small constants.
+
+    ``kind`` is the purpose of a variable.  One that the graph does not use has no name.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    values: Any = None
+    kind: str = ""
+
+
+class ExportedStep(NamedTuple):
+    """The graph's interface: the batch, the variables behind handles, captured constants."""
+
+    data: tuple[Tensor, ...]
+    variables: tuple[Tensor, ...]
+    constants: tuple[Tensor, ...]
+    outputs: tuple[str, ...]
+
+
+class CapturedVariable(NamedTuple):
+    """A variable, and its handle in the graph; None if the graph does not use it."""
+
+    variable: Variable
+    handle: Any
+
+
+def export(
+    graph: Any, variables: Iterable[CapturedVariable], folder: Path, *, is_compiled: bool
+) -> None:
+    """Write a traced step; BackendError if another process can neither compile nor run it.
+
+    The process makes the variables in this order.  If the step ``is_compiled``, it stays as it is.
+    Otherwise inputs that no operation reads are left out, since they stay on the host, and the
+    branch of each condition is chosen.
+    """
+    inside = {id(tensor) for _, tensor in graph.captures}
+    read = graphs.tensors_read(graph)
+    data = [
+        _tensor(each)
+        for each in graph.inputs
+        if id(each) not in inside and (is_compiled or id(each) in read)
+    ]
+    constants = [
+        _tensor(tensor)._replace(values=_values(outside))
+        for outside, tensor in graph.captures
+        if tensor.dtype.name != "resource"
+    ]
+    step = ExportedStep(
+        data=tuple(data),
+        variables=tuple(_exported(each) for each in variables),
+        constants=tuple(constants),
+        outputs=tuple(tensor.name for tensor in graph.outputs if tensor is not None),
+    )
+    given = {tensor.name.partition(":")[0] for tensor in graph.inputs}
+    definition = graph.as_graph_def()
+    kept = [node for node in definition.node if node.name not in given]
+    del definition.node[:]
+    definition.node.extend(kept)
+    if not is_compiled:
+        choose_branches(definition)
+    (folder / GRAPH).write_bytes(definition.SerializeToString())
+    (folder / STEP).write_text(json.dumps(step._asdict()), encoding="utf-8")
+
+
+def read_step(folder: Path) -> ExportedStep:
+    """Read a step that `export` has written."""
+    facts = json.loads((folder / STEP).read_text(encoding="utf-8"))
+    groups = {
+        name: tuple(Tensor(each[0], tuple(each[1]), *each[2:]) for each in facts[name])
+        for name in ("data", "variables", "constants")
+    }
+    return ExportedStep(**groups, outputs=tuple(facts["outputs"]))
+
+
+def _exported(captured: CapturedVariable) -> Tensor:
+    variable, handle = captured
+    if handle is None:
+        return Tensor("", (variable.size_bytes,), "uint8", kind=variable.kind)
+    spec = handled_spec(handle)
+    if spec is None:
+        raise BackendError(
+            f"a step that uses a lookup table or the like ({handle.name}) cannot run alone",
+            hint="gpuconf rehearse runs the whole script",
+        )
+    return Tensor(handle.name, tuple(spec.shape), spec.dtype.name, kind=variable.kind)
+
+
+def _tensor(tensor: Any) -> Tensor:
+    if not tensor.shape.is_fully_defined():
+        raise BackendError(
+            f"a step runs with known shapes, and {tensor.name} has {tensor.shape}",
+            hint="give the whole shape: gpuconf estimate … --input-shape 224,224,3",
+        )
+    return Tensor(tensor.name, tuple(tensor.shape), tensor.dtype.name)
+
+
+def _values(outside: Any) -> Any:
+    values = outside.numpy() if hasattr(outside, "numpy") else None
+    if values is None or values.nbytes > _MOST_VALUE_BYTES or values.dtype.kind not in "biuf":
+        return None
+    return values.tolist()

@@ -1,0 +1,146 @@
+"""A step from its run: what TensorFlow's allocator gave out in the last step, and for how long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gpuconf.commands.estimate.runner.exporting import CapturedVariable
+from gpuconf.commands.estimate.runner.runner import MeasuredRun, StepRunner
+from gpuconf.commands.estimate.step import (
+    ACTIVATION,
+    BACKWARD,
+    DATA,
+    FORWARD,
+    GRADIENT,
+    TEMPORARY,
+    UPDATE,
+    WORKSPACE,
+    Operation,
+    Piece,
+    Step,
+    StepMemory,
+)
+from gpuconf.commands.estimate.tensorflow.attribution import LayersByName, parts_by_name
+from gpuconf.support.keras_api import graphs
+from gpuconf.support.xplane import Event
+
+# Operations that TensorFlow's layout optimizer puts next to an operation of the trace.
+_LAYOUT = re.compile(r"-\d+-\w+-LayoutOptimizer$")
+# Operations whose results are as long as the data says, and so empty in a run without numbers.
+_OPEN_SIZES = frozenset(
+    (
+        *("Where", "Unique", "UniqueV2", "UniqueWithCounts", "ListDiff", "DynamicPartition"),
+        *("NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5"),
+        *("CombinedNonMaxSuppression", "RaggedRange", "RaggedTensorToSparse", "StringSplitV2"),
+    )
+)
+_LOOPS = ("While", "StatelessWhile")
+
+
+def measured_step(
+    graph: Any,
+    captured: Sequence[CapturedVariable],
+    layers: LayersByName,
+    batch_size: int,
+    runner: StepRunner,
+) -> Step:
+    """Run a traced graph, and return the :class:`Step` with what it took."""
+    run = runner.run(graph, captured)
+    operations = tuple(_operations(run.events, layers, parts_by_name(graph)))
+    variables = tuple(each.variable for each in captured)
+    last = max(0, len(operations) - 1)
+    data = [Piece(size_bytes, 0, last, DATA) for size_bytes in _data_bytes(graph)]
+    pieces = (*data, *_pieces(run.events, operations))
+    memory = _memory(run, variables_bytes=sum(each.size_bytes for each in variables), pieces=pieces)
+    notes = tuple(_notes(graph, runner))
+    return Step(batch_size, variables, operations, pieces, notes=notes, memory=memory)
+
+
+def _operations(
+    events: Iterable[Event], layers: LayersByName, parts: dict[str, str]
+) -> Iterable[Operation]:
+    """The operation behind each event; one that the trace does not know continues the last part."""
+    part = FORWARD
+    for event in events:
+        name = str(event.stats.get("tf_op") or "")
+        traced = _LAYOUT.sub("", name)
+        part = parts.get(traced, part)
+        yield Operation(traced or "unknown", "", part, layers.of(traced))
+
+
+def _pieces(events: Sequence[Event], operations: Sequence[Operation]) -> list[Piece]:
+    """Each allocation from its event to the one that frees it, in their order."""
+    begun: dict[object, int] = {}
+    ends: dict[int, int] = {}
+    for place, event in enumerate(events):
+        address = event.stats.get("addr")
+        if event.name == "MemoryAllocation":
+            begun[address] = place
+        elif (first := begun.pop(address, None)) is not None:
+            ends[first] = place - 1
+    last = len(events) - 1
+    return [
+        Piece(
+            int(event.stats.get("requested_bytes", 0)),
+            place,
+            ends.get(place, last),
+            _kind(event, operations[place].part, operations[ends.get(place, last)].part),
+        )
+        for place, event in enumerate(events)
+        if event.name == "MemoryAllocation"
+    ]
+
+
+def _kind(event: Event, begins: str, ends: str) -> str:
+    """The purpose; a result of the backward pass that the update needs is a gradient."""
+    if event.stats.get("region_type") == "temp":
+        return WORKSPACE
+    if begins == FORWARD:
+        return ACTIVATION
+    return GRADIENT if (begins, ends) == (BACKWARD, UPDATE) else TEMPORARY
+
+
+def _memory(run: MeasuredRun, *, variables_bytes: int, pieces: Sequence[Piece]) -> StepMemory:
+    in_use = tuple(int(event.stats.get("bytes_allocated", 0)) for event in run.events)
+    peak = max(range(len(in_use)), key=in_use.__getitem__, default=0)
+    first, *later = run.peaks.step_bytes
+    return StepMemory(
+        built_bytes=run.peaks.built_bytes,
+        first_step_bytes=first,
+        step_bytes=max(later),
+        resident_bytes=variables_bytes,
+        in_use_bytes=in_use,
+        peak=peak,
+        live=tuple(n for n, piece in enumerate(pieces) if piece.first <= peak <= piece.last),
+    )
+
+
+def _data_bytes(graph: Any) -> Iterable[int]:
+    """The sizes of the batch's tensors that are on the GPU."""
+    inside = {id(tensor) for _, tensor in graph.captures}
+    read = graphs.tensors_read(graph)
+    for tensor in graph.inputs:
+        if id(tensor) not in inside and id(tensor) in read:
+            yield tensor.shape.num_elements() * tensor.dtype.size
+
+
+def _notes(graph: Any, runner: StepRunner) -> Iterable[str]:
+    operations = graph.get_operations()
+    open_sizes = [each.name for each in operations if each.type in _OPEN_SIZES]
+    if open_sizes:
+        yield (
+            f"the size of {len(open_sizes)} results depends on the data, such as that of "
+            f"{open_sizes[0]}: counted as empty; gpuconf rehearse measures them"
+        )
+    if loops := [each.name for each in operations if each.type in _LOOPS]:
+        yield (
+            f"there are {len(loops)} loops, such as {loops[0]}: one that ends by a computed value "
+            "is counted as it ends without numbers; gpuconf rehearse measures it"
+        )
+    if not runner.workspace_bytes and any("Conv" in each.type for each in operations):
+        yield (
+            "convolutions are counted without cuDNN's workspace (--workspace-limit 256MiB counts "
+            "that for each); on a GPU the fastest algorithm decides it"
+        )

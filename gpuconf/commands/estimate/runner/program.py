@@ -1,0 +1,243 @@
+"""The child process of an estimate: ``python -m gpuconf.commands.estimate.runner.program``.
+
+It imports TensorFlow once, mostly on a simulated GPU.  Each line of stdin is ``compile FOLDER`` or
+``run FOLDER``, with an exported step in the folder.  A fork of this process does the work there.
+The answer is a line on stdout: ``done``, or ``failed`` with the reason in the folder's
+``error.txt``.
+
+A compiling fork is ended once XLA has written the buffer assignment, since XLA would then generate
+code that never runs.  A running fork makes the variables as Keras does, runs the step, and writes
+the peaks that TensorFlow's allocator reports, and its profile of the last step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuconf.commands.estimate.collecting import made_to_stay
+from gpuconf.commands.estimate.runner.exporting import GRAPH, ExportedStep, Tensor, read_step
+from gpuconf.commands.estimate.step import OPTIMIZER_STATE, WEIGHTS
+from gpuconf.commands.estimate.xla.assignment import is_whole
+from gpuconf.support.children.signals import end_with_parent, signal_name
+from gpuconf.support.keras_api.graphs import define_functions
+
+COMPILE, RUN = "compile", "run"
+DUMPED = "dumped"
+ERROR = "error.txt"
+PEAKS, PROFILE = "peaks.json", "profile"
+_NAME = "gpuconf_step"
+_GPU = "GPU:0"
+_POLL_S = 0.02
+_STEPS = 3  # the first takes more while algorithms are tried; the last is profiled
+
+
+class MeasuredPeaks(NamedTuple):
+    """Peaks of TensorFlow's allocator, in bytes: as the variables are made, and in each step."""
+
+    built_bytes: int
+    step_bytes: tuple[int, ...]
+
+
+def main() -> None:
+    """Answer requests until stdin ends."""
+    end_with_parent()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # keep TensorFlow's output out of the answers
+    with made_to_stay():
+        import tensorflow as tf
+
+    print("ready", file=answers, flush=True)
+    for line in sys.stdin:
+        work, _, name = line.rstrip("\n").partition(" ")
+        folder = Path(name)
+        worker = os.fork()
+        if worker == 0:
+            _work(tf, folder, _compile if work == COMPILE else _run)
+        is_done = watched if work == COMPILE else _has_run
+        print("done" if is_done(worker, folder) else "failed", file=answers, flush=True)
+
+
+def watched(worker: int, folder: Path) -> bool:
+    """Whether the worker wrote an assignment; it has ended when this returns."""
+    while True:
+        ended, status = os.waitpid(worker, os.WNOHANG)
+        is_there = any(is_whole(text) for text in assignments(folder))
+        if ended:
+            if os.WIFSIGNALED(status) and not is_there:
+                _write_end(folder, status)
+            return is_there
+        if is_there:
+            os.kill(worker, signal.SIGKILL)
+            os.waitpid(worker, 0)
+            return True
+        time.sleep(_POLL_S)
+
+
+def _has_run(worker: int, folder: Path) -> bool:
+    _, status = os.waitpid(worker, 0)
+    if os.WIFSIGNALED(status):
+        _write_end(folder, status)
+        return False
+    return (folder / PEAKS).is_file()
+
+
+def _write_end(folder: Path, status: int) -> None:
+    (folder / ERROR).write_text(ended_by(os.WTERMSIG(status)), encoding="utf-8")
+
+
+def ended_by(number: int) -> str:
+    """Describe a process that was ended by a signal."""
+    why = "; this machine's memory may have run out" if number == signal.SIGKILL else ""
+    return f"its process was ended by {signal_name(number)}{why}"
+
+
+def assignments(folder: Path) -> list[str]:
+    """The texts of the buffer assignments that XLA has dumped for the step so far."""
+    return _dumped(folder, "-buffer-assignment.txt")
+
+
+def modules(folder: Path) -> list[str]:
+    """The texts of the compiled modules."""
+    return _dumped(folder, "gpu_after_optimizations.txt")
+
+
+def _dumped(folder: Path, end: str) -> list[str]:
+    files = (folder / DUMPED).glob(f"*{_NAME}*{end}")
+    return [file.read_text(encoding="utf-8", errors="replace") for file in sorted(files)]
+
+
+def read_peaks(folder: Path) -> MeasuredPeaks:
+    """Read the peaks that a running fork has written."""
+    built, steps = json.loads((folder / PEAKS).read_text(encoding="utf-8"))
+    return MeasuredPeaks(built, tuple(steps))
+
+
+def _work(tf: Any, folder: Path, work: Callable[[Any, Path, ExportedStep], None]) -> None:
+    """Compile or run the step in ``folder``; never returns."""
+    try:
+        end_with_parent()
+        work(tf, folder, read_step(folder))
+    except BaseException as error:  # TensorFlow may raise anything; the parent reports it
+        text = f"{type(error).__name__}: {error}"
+        (folder / ERROR).write_text(text, encoding="utf-8")
+    finally:
+        os._exit(0)
+
+
+def _compile(tf: Any, folder: Path, step: ExportedStep) -> None:
+    flags = f"--xla_dump_to={folder / DUMPED} --xla_dump_hlo_module_re=.*{_NAME}.*"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
+    with tf.device(_GPU):
+        variables = [_unwritten_variable(tf, each) for each in step.variables]
+    compiled = _function(tf, folder, step, variables, is_compiled=True)
+    specs = [tf.TensorSpec(each.shape, each.dtype) for each in step.data]
+    try:
+        compiled.experimental_get_compiler_ir(*specs)(stage="optimized_hlo")
+    except (ValueError, TypeError):  # TensorFlow before 2.17 accepts only tensors
+        with tf.device(_GPU):
+            data = [_empty(tf, each) for each in step.data]
+        compiled.experimental_get_compiler_ir(*data)(stage="optimized_hlo")
+
+
+def _run(tf: Any, folder: Path, step: ExportedStep) -> None:
+    tf.config.threading.set_inter_op_parallelism_threads(1)  # the same order in each run
+    memory = tf.config.experimental
+    with tf.device(_GPU):
+        variables = _made_variables(tf, step.variables)
+        data = [_empty(tf, each) for each in step.data]
+    built_bytes = memory.get_memory_info(_GPU)["peak"]
+    function = _function(tf, folder, step, variables, is_compiled=False)
+    peaks = []
+    for number in range(_STEPS):
+        is_last = number == _STEPS - 1
+        memory.reset_memory_stats(_GPU)
+        if is_last:
+            levels = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
+            options = tf.profiler.experimental.ProfilerOptions(**levels)
+            tf.profiler.experimental.start(str(folder / PROFILE), options)
+        results = function(*data)
+        if is_last:
+            tf.profiler.experimental.stop()
+        peaks.append(memory.get_memory_info(_GPU)["peak"])
+        del results
+    (folder / PEAKS).write_text(json.dumps([built_bytes, peaks]), encoding="utf-8")
+
+
+def _function(
+    tf: Any, folder: Path, step: ExportedStep, variables: list[Any], *, is_compiled: bool
+) -> Any:
+    """The step as a ``tf.function`` of its batch."""
+    definition = tf.compat.v1.GraphDef()
+    definition.ParseFromString((folder / GRAPH).read_bytes())
+    define_functions(definition)
+    used = {name.partition(":")[0] for node in definition.node for name in node.input}
+    with tf.device(_GPU):
+        constants = [_constant(tf, each) for each in step.constants]
+    captured = {
+        each.name: variable.handle
+        for each, variable in zip(step.variables, variables, strict=True)
+        if each.name
+    }
+    names = [each.name for each in step.constants]
+    captured |= dict(zip(names, constants, strict=True))
+
+    def gpuconf_step(*data: Any) -> Any:
+        capture = tf.compat.v1.get_default_graph().capture
+        values = {name: capture(outside) for name, outside in captured.items()}
+        values |= {each.name: value for each, value in zip(step.data, data, strict=True)}
+        # Inputs that a custom step does not use, such as labels, are not in the graph.
+        given = {name: values[name] for name in values if name.partition(":")[0] in used}
+        return tf.graph_util.import_graph_def(
+            definition, input_map=given, return_elements=list(step.outputs), name=""
+        )
+
+    return tf.function(gpuconf_step, jit_compile=is_compiled or None, autograph=False)
+
+
+def _made_variables(tf: Any, tensors: tuple[Tensor, ...]) -> list[Any]:
+    """Make variables as Keras does: weights are drawn, optimizer state shares zeros of its shape.
+
+    Drawing takes more memory than the weight.  The shared zeros are copied in the first step.
+    """
+    zeros: dict[tuple[object, ...], Any] = {}
+    made = []
+    for each in tensors:
+        dtype = tf.as_dtype(each.dtype)
+        if each.kind == WEIGHTS and dtype.is_floating:
+            values = tf.random.stateless_uniform(each.shape, (1, 2), -1.0, 1.0, dtype)
+        elif each.kind == OPTIMIZER_STATE:
+            known = (each.shape, each.dtype)
+            if known not in zeros:
+                zeros[known] = tf.zeros(each.shape, dtype)
+            values = zeros[known]
+        else:
+            values = tf.zeros(each.shape, dtype)
+        made.append(tf.Variable(values, dtype=dtype))
+        del values
+    return made
+
+
+def _empty(tf: Any, tensor: Tensor) -> Any:
+    """A tensor that is never written to, so it uses no physical memory."""
+    return tf.raw_ops.Empty(shape=tensor.shape, dtype=tf.as_dtype(tensor.dtype), init=False)
+
+
+def _constant(tf: Any, tensor: Tensor) -> Any:
+    if tensor.values is None:
+        return _empty(tf, tensor)
+    return tf.constant(tensor.values, tensor.dtype, tensor.shape)
+
+
+def _unwritten_variable(tf: Any, tensor: Tensor) -> Any:
+    return tf.Variable(_empty(tf, tensor), shape=tensor.shape, dtype=tensor.dtype)
+
+
+if __name__ == "__main__":
+    main()
