@@ -63,7 +63,7 @@ def _line(stage: str, row: Row) -> str:
         return f"| {row.case.name} | {path} | {'; '.join(row.troubles)} | | | |"
     (found,), estimate, error = row.measured[stage].runs, row.estimate, row.error(stage)
     assert estimate is not None
-    sizes = (found.first_step_peak_bytes, found.peak_bytes, estimate.one_region_bytes)
+    sizes = (found.first_step_peak_bytes, found.peak_bytes, estimate.peak_bytes)
     cells = " | ".join(f"{(size or 0) / MIB:.1f}" for size in sizes)
     return f"| {row.case.name} | {path} | {cells} | {100 * (error or 0):+.1f}% |"
 

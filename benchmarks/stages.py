@@ -28,7 +28,6 @@ from benchmarks.training.on_device import (
 )
 from gpuconf.basics.units import MIB
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, xla_for_command
-from gpuconf.simcard.bridge import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
@@ -106,11 +105,6 @@ def default_cpu(environ: Mapping[str, str], *, inter_op_threads: int | None = No
     return Stage(name, {**made, **_NO_GPU})
 
 
-def measured_cpu(environ: Mapping[str, str]) -> Stage:
-    """The CPU with its own graphs."""
-    return Stage("cpu", _cpu_environ(environ, "cpu-bfc", 1))
-
-
 @contextmanager
 def card(
     environ: Mapping[str, str],
@@ -128,18 +122,22 @@ def card(
 
 @contextmanager
 def measured_card(environ: Mapping[str, str]) -> Iterator[Stage]:
-    """The simulated GPU with the kernel bridge and no other programs; its memory is one region."""
-    with card(environ, inter_op_threads=1, spec=CardSpec(_AMPLE_MIB * MIB)) as stage:
-        yield stage
+    """The simulated GPU with TensorFlow's own GPU kernels, of which none is launched.
+
+    So only memory is measured.  There are no other programs, and its memory is one region.
+    """
+    with simulated_card(CardSpec(_AMPLE_MIB * MIB)) as made:
+        clean = plain_environ(environ, side=CARD, inter_op_threads=1)
+        yield Stage(CARD, {**made.environment(clean), "GPUCONF_SIMCARD_KERNELS": "skip"})
 
 
 @contextmanager
 def xla_card(environ: Mapping[str, str]) -> Iterator[Stage]:
-    """The simulated GPU; XLA compiles each step and no kernel runs, so only memory is measured."""
+    """The same, but XLA compiles each step."""
     with measured_card(environ) as stage:
-        made = {key: value for key, value in stage.environ.items() if key != VARIABLE}
+        made = dict(stage.environ)
         made |= xla_for_command([sys.executable], environ=made).environment(made)
-        yield Stage("card-xla", {**made, "GPUCONF_SIMCARD_KERNELS": "skip", JIT_VARIABLE: "1"})
+        yield Stage("card-xla", {**made, JIT_VARIABLE: "1"})
 
 
 def gpu(environ: Mapping[str, str]) -> Stage:
@@ -154,7 +152,6 @@ def xla_gpu(environ: Mapping[str, str]) -> Stage:
 
 
 _STAGES: dict[str, Callable[[Mapping[str, str]], Stage]] = {
-    "cpu": measured_cpu,
     "gpu": gpu,
     "gpu-xla": xla_gpu,
 }
@@ -170,8 +167,8 @@ def open_stage(name: str, environ: Mapping[str, str], stack: ExitStack) -> Stage
 
 def limited(stage: Stage, limit_mib: int) -> Stage:
     """The stage with this memory limit for TensorFlow, which its name includes."""
-    variable = "TF_CPU_BFC_MEM_LIMIT_IN_MB" if stage.name.startswith("cpu") else CARD_LIMIT_VARIABLE
-    return Stage(f"{stage.name}, {limit_mib} MiB", {**stage.environ, variable: str(limit_mib)})
+    limit = {CARD_LIMIT_VARIABLE: str(limit_mib)}
+    return Stage(f"{stage.name}, {limit_mib} MiB", {**stage.environ, **limit})
 
 
 def run_child(stage: Stage, words: Sequence[str], timeout_s: float) -> tuple[list[Any], str]:

@@ -29,15 +29,9 @@ class Row(NamedTuple):
         measured = self.measured.get(stage)
         if measured is None or not measured.peak_bytes:
             return None
-        estimated = self._estimated_bytes(stage)
-        return None if estimated is None else estimated / measured.peak_bytes - 1
-
-    def _estimated_bytes(self, stage: str) -> int | None:
-        """The estimate for the stage's kind of allocator."""
-        if self.estimate is None:
+        if self.estimate is None or self.estimate.peak_bytes is None:
             return None
-        is_card = stage.startswith(("card", "gpu"))
-        return self.estimate.one_region_bytes if is_card else self.estimate.peak_bytes
+        return self.estimate.peak_bytes / measured.peak_bytes - 1
 
     @property
     def troubles(self) -> list[str]:
@@ -67,7 +61,7 @@ def head(stages: Sequence[str]) -> str:
     """The table's first line; ~ is the spread of several runs."""
     columns = "".join(f"{f'on {stage}':>15}" for stage in stages)
     errors = "".join(f"{f'of {stage}':>9}" for stage in stages)
-    return f"{'MiB at the peak':62}{columns}{'growing':>10}{'at once':>10}{errors}{'in':>8}"
+    return f"{'MiB at the peak':62}{columns}{'estimated':>10}{errors}{'in':>8}"
 
 
 def line(row: Row, stages: Sequence[str]) -> str:
@@ -76,8 +70,7 @@ def line(row: Row, stages: Sequence[str]) -> str:
     errors = "".join(f"{_percent(row.error(stage)):>9}" for stage in stages)
     found = row.estimate or Estimate("")
     took = "–" if found.took_s is None else f"{found.took_s:.1f} s"
-    estimates = f"{_mib(found.peak_bytes):>10}{_mib(found.one_region_bytes):>10}"
-    return f"{row.case.name:62}{columns}{estimates}{errors}{took:>8}"
+    return f"{row.case.name:62}{columns}{_mib(found.peak_bytes):>10}{errors}{took:>8}"
 
 
 def summaries(rows: Sequence[Row], stage: str) -> list[Summary]:

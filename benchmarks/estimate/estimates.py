@@ -16,14 +16,11 @@ _START_S, _EACH_S = 60.0, 120.0
 class Estimate(NamedTuple):
     """The estimate of a case in bytes, and the seconds it took; or the error.
 
-    ``peak_bytes`` is for an allocator that grows by regions, such as the CPU's.
-    ``one_region_bytes`` is for one that takes all memory at once, as a GPU's does by default; the
-    largest batch is for the latter.
+    It is for an allocator that takes all memory at once, as a GPU's does by default.
     """
 
     case: str
     peak_bytes: int | None = None
-    one_region_bytes: int | None = None
     resident_bytes: int | None = None
     largest_batch: int | None = None
     took_s: float | None = None

@@ -4,9 +4,8 @@ The truth comes from TensorFlow's own allocator with that limit: two training st
 process either run or end in ResourceExhaustedError.  A good proposal takes two tries: it runs, and
 the batch of which it is just under 90 % does not.  Otherwise bisection finds the largest batch.
 
-On the simulated GPU the limit is one region, as on a GPU without memory growth.  On the stage
-``card-xla`` XLA compiles each step, and no kernel runs.  The CPU's allocator always grows by
-regions, and fails from fragmentation before it reaches the limit.  Without ``--models`` the core
+The limit is one region of the simulated GPU, as on a GPU without memory growth, and no kernel runs.
+On the stage ``card-xla`` XLA compiles each step.  Without ``--models`` the core
 models are tried.  Exit code 1 if a proposal is missing or not good.
 """
 
@@ -27,7 +26,7 @@ from gpuconf.basics.units import MIB
 
 LIMITS_MIB = (256, 1024, 2048)
 PART = "batches"
-STAGES = {name: (name,) for name in ("cpu", "card", "card-xla")}
+STAGES = {name: (name,) for name in ("card", "card-xla")}
 _TIMEOUT_S = 600.0
 _OOM = ("ResourceExhausted", "OOM when allocating", "ran out of memory", "RESOURCE_EXHAUSTED")
 

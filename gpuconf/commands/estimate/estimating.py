@@ -9,6 +9,7 @@ from typing import Any
 import gpuconf.machine.cards
 from gpuconf.basics.arguments import memory_size, whole_number
 from gpuconf.basics.units import sized
+from gpuconf.commands.estimate.account import layer_rows, timeline
 from gpuconf.commands.estimate.advice import advice_for
 from gpuconf.commands.estimate.collecting import no_collecting
 from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
@@ -21,8 +22,8 @@ from gpuconf.commands.estimate.memory_estimate import (
     Peak,
 )
 from gpuconf.commands.estimate.phases import phases_of
-from gpuconf.commands.estimate.replay import Limit, layer_rows, memory_of, timeline
-from gpuconf.commands.estimate.runner.runner import StepRunner
+from gpuconf.commands.estimate.replay import Limit, memory_of
+from gpuconf.commands.estimate.runner.runner import StepRunner, TooLargeError
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import CONSTANT, WORKSPACE, Step, StepMemory
 from gpuconf.commands.estimate.subject import Subject, check_backend
@@ -96,7 +97,11 @@ def estimate(
     wanted = whole_number("batch_size", batch_size)
     whole = [whole_number("arrays", getattr(each, "nbytes", each), least=0) for each in arrays]
     with StepRunner(
-        target, workspace_bytes=most_workspace, must_compile=bool(jit), progress=progress
+        target,
+        allow_growth=allow_growth,
+        workspace_bytes=most_workspace,
+        must_compile=bool(jit),
+        progress=progress,
     ) as runner:
         subject = Subject(model, family, choice, runner, input_shape, data, whole)
         estimated = estimate_subject(
@@ -160,13 +165,21 @@ def _estimated(
     step = steps.trace(batch_size)
     other = None
     if (phases or limit_bytes is not None) and not steps.subject.is_of_one_batch_size:
-        other = steps.trace(batch_size * 2)
+        other = _other_step(steps, batch_size)
     estimated = _estimate_of(step, other, memory_of(step, allow_growth=allow_growth))
     allocator = _safe_limit(limit_bytes, allow_growth)
     if allocator is None:
         return estimated
     largest = largest_batch(steps.trace, step, other, allocator)
     return estimated._replace(limit_bytes=limit_bytes, largest_batch=largest)
+
+
+def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
+    """Return the step at twice the batch, or at half of it if that is too large."""
+    try:
+        return steps.trace(batch_size * 2)
+    except TooLargeError:
+        return steps.trace(batch_size // 2) if batch_size > 1 else None
 
 
 def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gpuconf.commands.estimate.phases import MOST_BATCH
 from gpuconf.commands.estimate.replay import Limit, fits, memory_of
+from gpuconf.commands.estimate.runner.runner import TooLargeError
 from gpuconf.commands.estimate.step import Step
 
 _TRIES = 8
@@ -29,7 +30,11 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
     for _ in range(_TRIES):
         if search.is_close:
             break
-        search.add(trace(search.next_batch()))
+        batch = search.next_batch()
+        try:
+            search.add(trace(batch))
+        except TooLargeError:
+            search.bad = batch
     return search.good
 
 
@@ -39,7 +44,7 @@ class _Search:
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
         self._peaks: dict[int, int] = {}
-        self.good, self._bad = 0, MOST_BATCH + 1
+        self.good, self.bad = 0, MOST_BATCH + 1
 
     def add(self, step: Step) -> None:
         """Record whether a step fits."""
@@ -47,14 +52,14 @@ class _Search:
         memory = memory_of(step, allow_growth=self._limit.allow_growth)
         self._peaks[batch] = memory.peak_bytes
         if not fits(step, self._limit):
-            self._bad = min(self._bad, batch)
-        elif batch < self._bad:
+            self.bad = min(self.bad, batch)
+        elif batch < self.bad:
             self.good = max(self.good, batch)
 
     @property
     def is_close(self) -> bool:
         """Whether no batch is left to try, or none that would matter."""
-        return self._bad - self.good <= max(1, self.good // _CLOSE)
+        return self.bad - self.good <= max(1, self.good // _CLOSE)
 
     def next_batch(self) -> int:
         """Return the batch at which the line through the two nearest peaks meets the limit."""
@@ -63,4 +68,4 @@ class _Search:
         low, high = sorted(nearest)
         rise = (self._peaks[high] - self._peaks[low]) / (high - low)
         guess = int(low + (target - self._peaks[low]) / rise) if rise > 0 else 2 * high
-        return max(self.good + 1, min(guess, self._bad - 1))
+        return max(self.good + 1, min(guess, self.bad - 1))

@@ -50,13 +50,7 @@ class Operation(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A tensor's memory from operation ``first`` to operation ``last``, inclusive.
-
-    A piece that ``goes_on_from`` another reuses the memory of the piece with that number, which
-    ended just before: the result of an operation that overwrites its input.  A piece that
-    ``becomes`` the variable with that number provides its memory from then on, and the variable's
-    old memory is freed.
-    """
+    """A tensor's memory from operation ``first`` to operation ``last``, inclusive."""
 
     size_bytes: int
     first: int
@@ -64,8 +58,6 @@ class Piece(NamedTuple):
     kind: str
     shape: tuple[int, ...] = ()
     dtype: str = ""
-    goes_on_from: int | None = None
-    becomes: int | None = None
 
 
 class Share(NamedTuple):
@@ -127,10 +119,9 @@ class Step(NamedTuple):
     """The result of a tracer; ``pieces`` are in the order of their allocation.
 
     ``layers`` maps paths to layer classes.  ``notes`` describe assumptions and omissions.
-    ``shares`` divide the block of a compiled step among layers.  ``late`` maps variables that get
-    their own memory only in the first step to the position at which they do.  In an ``is_compiled``
-    step this happens last, when all pieces exist.  ``memory`` is what a run of it took; a step
-    without is replayed.
+    ``shares`` divide the block of a compiled step among layers.  ``late`` are the numbers of
+    variables that get their own memory only in the first step, when all pieces exist.  ``memory``
+    is what a run of the step took; a step without is replayed.
     """
 
     batch_size: int
@@ -141,7 +132,7 @@ class Step(NamedTuple):
     notes: tuple[str, ...] = ()
     setting: TraceSetting | None = None
     shares: tuple[Share, ...] = ()
-    late: Mapping[int, int] = MappingProxyType({})
+    late: tuple[int, ...] = ()
     is_compiled: bool = False
     memory: StepMemory | None = None
 

@@ -6,7 +6,7 @@ Keras's backend determines which framework traces it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from gpuconf.commands.estimate.tensorflow import tracing as tensorflow_tracing
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.support.keras_api.families import KerasFamily, has_own_step
 
-_TRACERS = {"tensorflow": tensorflow_tracing.trace, "jax": jax_tracing.trace}
+_BACKENDS = ("tensorflow", "jax")
 
 
 def check_backend(backend: str, command: str = "") -> None:
@@ -35,7 +35,7 @@ def check_backend(backend: str, command: str = "") -> None:
 
     ``command`` is the command that was run, for the hint.
     """
-    if backend not in _TRACERS:
+    if backend not in _BACKENDS:
         raise BackendError(
             f"Keras computes with {backend} here, and only TensorFlow's and JAX's memory can be "
             "estimated",
@@ -94,12 +94,19 @@ class Subject:
                 raise
             # A model of models, such as a GAN, may have no call method.
 
+    def _tracer(self, *, is_compiled: bool) -> Callable[..., Step]:
+        if self.family.backend == "jax":
+            return jax_tracing.trace
+        return partial(
+            tensorflow_tracing.trace,
+            runner=self.runner,
+            is_compiled=is_compiled,
+            arrays=self._arrays,
+        )
+
     def _traced(self, batch: Batch, batch_size: int, *, is_compiled: bool) -> Step:
         """Trace the step; a custom one that fails with targets is traced again without them."""
-        trace = _TRACERS[self.family.backend]
-        if self.family.backend == "tensorflow":
-            given = {"runner": self.runner, "is_compiled": is_compiled, "arrays": self._arrays}
-            trace = partial(tensorflow_tracing.trace, **given)
+        trace = self._tracer(is_compiled=is_compiled)
         try:
             return trace(self.model, self.family, batch, batch_size, self.choice)
         except UsageError as error:

@@ -41,12 +41,6 @@ class VariablesInMemory:
         for zeros, numbers in self._sharers.items():
             self._chunks.update(dict.fromkeys(numbers, allocator.allocate(zeros.size_bytes)))
 
-    def change(self, numbers: Iterable[int]) -> None:
-        """Change variables in place; each one that still shares memory gets its own first."""
-        for number in numbers:
-            if self._is_still_needed(number):
-                self._give_memory(number)
-
     def rewrite(self, numbers: Iterable[int]) -> list[Chunk]:
         """Replace variables by a compiled step's results; return the chunks the caller must free.
 
@@ -62,12 +56,6 @@ class VariablesInMemory:
             sharers.discard(number)
         return list(left.values())
 
-    def move(self, number: int, chunk: Chunk) -> None:
-        """Move a variable to ``chunk``."""
-        if not self._is_still_needed(number):
-            self._allocator.free(self._chunks[number])
-        self._chunks[number] = chunk
-
     def _give_memory(self, number: int) -> None:
         self._chunks[number] = self._allocator.allocate(self._variables[number].size_bytes)
 
@@ -78,14 +66,6 @@ class VariablesInMemory:
         for values in reversed(held):
             self._allocator.free(values)
         return made
-
-    def _is_still_needed(self, number: int) -> bool:
-        """Whether other variables still share the memory that this variable is leaving."""
-        sharers = self._sharers.get(_zeros_of(self._variables[number]), set())
-        if number not in sharers:
-            return False
-        sharers.remove(number)
-        return bool(sharers)
 
 
 def _zeros_of(variable: Variable) -> _Zeros:

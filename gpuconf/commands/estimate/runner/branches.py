@@ -47,5 +47,7 @@ def _constant(name: str, number: int, is_truth: bool) -> Any:
     kind = tf.bool if is_truth else tf.int32
     node = tf.compat.v1.NodeDef(name=name, op="Const")
     node.attr["dtype"].type = kind.as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(number, kind, shape=()))
+    node.attr["value"].tensor.CopyFrom(
+        tf.make_tensor_proto(bool(number) if is_truth else number, kind, shape=())
+    )
     return node

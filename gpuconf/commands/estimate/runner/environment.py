@@ -10,7 +10,6 @@ from gpuconf.basics.environment import before_gpuconf
 _OF_REAL_CARDS = ("CUDA_VISIBLE_DEVICES", "TF_GPU_ALLOCATOR", "TF_XLA_FLAGS")
 _MADE = {
     "GPUCONF_DISABLE": "1",  # no other process shares the GPU
-    "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # as in an estimate
     "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's warnings do not concern the user
     "GPUCONF_SIMCARD_KERNELS": "skip",
 }

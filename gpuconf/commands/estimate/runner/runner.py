@@ -49,6 +49,7 @@ _TIMEOUT_S = 600.0
 _REPORT_S = 30.0  # between progress lines
 _PROGRAM = "gpuconf.commands.estimate.runner.program"
 _AMPLE_BYTES = 1 << 40  # of a GPU on which any step runs; no physical memory is used
+_OUT_OF_MEMORY = "ResourceExhaustedError"
 _WITHOUT_XLA = "without XLA: gpuconf estimate … --no-jit"
 _WHOLE_SCRIPT = "measure the whole script: gpuconf rehearse -- python train.py"
 _EVENTS = ("MemoryAllocation", "MemoryDeallocation")
@@ -57,6 +58,10 @@ _LONGEST_REASON = 300
 _LEAST_ROOM_BYTES = MIB  # for XLA's files; with less free, XLA failed for lack of disk space
 _END_S = 1.0  # between the end of the child's output and its exit
 _NOTICE = re.compile(r"[IW]\d{4} |WARNING: All log messages")
+
+
+class TooLargeError(BackendError):
+    """The step did not run on the GPU that takes its whole memory at once."""
 
 
 class MeasuredRun(NamedTuple):
@@ -73,8 +78,8 @@ class StepRunner:
     """Compile or run traced steps; a context manager that ends the child on exit.
 
     A compiled step is compiled for ``target`` and not run.  Any other step runs without its
-    kernels: TensorFlow allocates as on a GPU, and nothing is computed.  cuDNN gets
-    ``workspace_bytes`` for each convolution in addition to its tensors.  With ``must_compile``, a
+    kernels: TensorFlow allocates as on a GPU, with or without ``allow_growth``, and nothing is computed.  cuDNN
+    gets ``workspace_bytes`` for each convolution in addition to its tensors.  With ``must_compile``, a
     step that XLA cannot compile is an error.  ``progress`` gets a line before each compilation or
     run and more lines during it, since XLA may take minutes for a deep network.  The timeout is 10
     minutes, or the value of GPUCONF_XLA_TIMEOUT.
@@ -87,12 +92,14 @@ class StepRunner:
         self,
         target: CompileTarget,
         *,
+        allow_growth: bool = True,
         workspace_bytes: int | None = None,
         must_compile: bool = False,
         environ: Mapping[str, str] = os.environ,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.target = target
+        self._allow_growth = allow_growth
         self.workspace_bytes = workspace_bytes or 0
         if self.workspace_bytes > target.total_bytes:
             raise UsageError(
@@ -258,12 +265,16 @@ class StepRunner:
             )
         self.support = xla_support(found, environ=self._environ) if self._compiles else None
         major, minor = self.target.compute_capability
-        total_bytes = self.target.total_bytes if self._compiles else _AMPLE_BYTES
+        # TensorFlow keeps 8 bytes for each 256 of a region, and a region has everything here if
+        # memory does not grow.
+        is_ample = self._allow_growth and not self._compiles
+        total_bytes = _AMPLE_BYTES if is_ample else self.target.total_bytes
         spec = CardSpec(total_bytes, compute_capability=f"{major}.{minor}")
         card = self._context.enter_context(simulated_card(spec))
         base = environ_for_simulation(self._environ)
         if not self._compiles:
             base["GPUCONF_SIMCARD_WORKSPACE"] = str(self.workspace_bytes)
+        base["TF_FORCE_GPU_ALLOW_GROWTH"] = str(self._allow_growth).lower()
         return card.environment(base, xla=self.support)
 
     def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -288,6 +299,11 @@ class StepRunner:
             return _unwritten(self._folder, os.strerror(errno.ENOSPC))
         if self._compiles and (refusal := refused_by_xla(reason)) is not None:
             return BackendError(refusal, hint=f"{hint_of_refusal(refusal)}, as --no-jit does here")
+        if not self._compiles and reason.startswith(_OUT_OF_MEMORY):
+            return TooLargeError(
+                f"the step needs more than the {sized(self.target.total_bytes)} of the GPU",
+                hint="a smaller --batch-size, or --card 80GiB for a larger GPU",
+            )
         shown = " ".join(reason.split())
         if len(shown) > _LONGEST_REASON:
             shown = f"{shown[:_LONGEST_REASON]} …"

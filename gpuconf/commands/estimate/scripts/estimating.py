@@ -65,13 +65,15 @@ def _of_function(
             "its own step",
             hint="change it in the script, or name the function that makes the model",
         )
+    options = {"allow_growth": True, **options}
     with StepRunner(
         compile_target(card),
+        allow_growth=options["allow_growth"],
         workspace_bytes=bytes_of("workspace_limit", workspace_limit),
         must_compile=bool(jit),
         progress=options.get("progress"),
     ) as runner:
         wants_compiling = step.is_compiled if jit is None else jit
         step = dataclasses.replace(step, runner=runner, wants_compiling=wants_compiling)
-        estimated = estimate_subject(step, batch_size, **{"allow_growth": True, **options})
+        estimated = estimate_subject(step, batch_size, **options)
     return with_runners_note(estimated, runner)

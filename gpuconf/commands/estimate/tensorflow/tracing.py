@@ -78,7 +78,7 @@ def step_of(
         return measured_step(*given)._replace(layers=kinds)
     step = compiled_step(*given, counts_unread=counts_unread)
     kinds_of_variables = [each.variable.kind for each in captured]
-    late = {n: 0 for n, kind in enumerate(kinds_of_variables) if kind == OPTIMIZER_STATE}
+    late = tuple(n for n, kind in enumerate(kinds_of_variables) if kind == OPTIMIZER_STATE)
     return step._replace(layers=kinds, late=late, is_compiled=True)
 
 
