@@ -1,4 +1,4 @@
-"""Pages that are made from the code: the commands' reference, and a page for each cause."""
+"""Pages that are made from the code: the commands' reference on the site, a page for each cause."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_line_is_on_its_page() -> None:
 
 def test_every_command_is_in_the_reference() -> None:
     """With its options: `--json` of doctor for one."""
-    text = MADE[Path("docs", "reference", "commands.md")]
+    text = docs_module("command_pages").made_part()
     assert [name for name in COMMANDS if f"\n## `gpuconf {name}`\n" not in text] == []
     doctor = text.partition("## `gpuconf doctor`")[2].partition("\n## ")[0]
     assert "| `--json` |" in doctor
