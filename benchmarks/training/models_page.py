@@ -36,7 +36,7 @@ CPU. Nothing here was compared with a real GPU, whose kernels round differently.
   with {OPTIMIZERS[0]} and that of a CPU with its defaults: the effect of rounding on this training.
   Models with batch norm on images of a few pixels are chaotic, with or without a GPU; they have no
   *auto*.
-- A training also fails unless every float variable and the output are on `GPU:0`, more nodes of the
+- A model also fails unless every float variable and the output are on `GPU:0`, more nodes of the
   graphs were placed there than elsewhere, and the GPU's memory held at least the variables.
 
 """
