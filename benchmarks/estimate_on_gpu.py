@@ -1,10 +1,11 @@
 """Estimates and peaks of a real GPU, op by op and compiled by XLA: a part of `make gpu`.
 
 Prints a table and, with ``--write FILE``, writes it.  Each case runs two steps in a fresh process;
-the peak is that of TensorFlow's allocator.  With XLA the first step's peak is shown in addition: in
-it XLA tries algorithms.  With ``--file FILE``, measurements are stored there, and not repeated; on a
-machine without a GPU the table has those of the file.  ``--card simulated`` measures on a simulated
-GPU.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU and a file.
+the peak is that of TensorFlow's allocator.  With XLA the first step's peak, in which XLA tries
+algorithms, is shown in addition.  With ``--file FILE``, measurements are stored there, and not
+repeated; on a machine without a GPU the table has those of the file.  ``--card simulated`` measures
+on a simulated GPU.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU and a
+file.
 """
 
 from __future__ import annotations
