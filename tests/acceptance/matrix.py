@@ -135,11 +135,14 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _differing(found: Sequence[Found]) -> Iterator[str]:
-    """What a version saw that the newest did not, or expected, or that failed."""
+    """What versions saw that the newest did not, or what failed."""
     for same in zip(*(each.rows for each in found), strict=True):
+        versions: dict[str, list[str]] = {}
         for each, row in zip(found, same, strict=True):
             if not row.is_good or row != same[-1]:
-                yield f"- {each.version}, {row.what}: {plain(row.seen)}"
+                versions.setdefault(plain(row.seen), []).append(each.version)
+        for seen, those in versions.items():
+            yield f"- {', '.join(those)}: {same[-1].what}: {seen}"
 
 
 def write_page(
