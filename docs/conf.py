@@ -77,7 +77,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "howto/ci-without-a-gpu",
     ),
     "Guides": (
-        "in-your-script",
         "run",
         "profiles",
         "sharing",
