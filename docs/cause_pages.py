@@ -52,8 +52,5 @@ def _table(rules: list[Rule]) -> Iterator[str]:
 def _earlier(cause: str) -> Iterator[str]:
     explaining = [each for each, other in CAUSES.items() if cause in other.explains]
     if explaining:
-        yield f"This is only a consequence if the log also shows: {_links(explaining)}."
-
-
-def _links(causes: list[str]) -> str:
-    return ", ".join(f"[{CAUSES[cause].title}]({cause}.md)" for cause in causes)
+        links = ", ".join(f"[`{each}`]({each}.md)" for each in explaining)
+        yield f"This is only a consequence if the log also shows one of these causes: {links}."
