@@ -40,9 +40,8 @@ def _table(rules: list[Rule]) -> Iterator[str]:
     if not rules:
         return
     yield from ("## All lines", "")
-    yield "A line with one of these phrases; numbers, case and punctuation do not count. A run that"
-    yield "*fails* has survived if its log continues."
-    yield from ("", "| phrases | what the line means | the run |", "|---|---|---|")
+    yield "| [phrases](index.md#how-a-line-is-recognized) | what the line means | the run |"
+    yield "|---|---|---|"
     for rule in rules:
         phrases = ", ".join(f"`{each.replace('|', chr(92) + '|')}`" for each in rule.says)
         yield f"| {phrases} | {rule.means} | {_LEVELS[rule.level]} |"
