@@ -31,7 +31,19 @@ def test_every_cause_has_a_page() -> None:
     for cause in CAUSES:
         text = pages[cause].read_text("utf-8")
         assert text.startswith(f"{HEADING(cause)}\n"), cause
-        assert "\n## What to change\n" in text, f"docs/causes/{cause}.md is only begun"
+        assert f"In reports and JSON: `{cause}`." in text, f"docs/causes/{cause}.md is only begun"
+
+
+def test_the_lines_that_a_page_shows_are_its_causes() -> None:
+    """`gpuconf explain` of what "What you see" shows; a dump's figures alone mean fragmentation."""
+    shown = {}
+    for cause in CAUSES:
+        text = (ROOT / "docs" / "causes" / f"{cause}.md").read_text("utf-8")
+        lines = text.partition("\n## What you see\n\n```\n")[2].partition("\n```\n")[0]
+        assert lines, cause
+        shown[cause] = explain(lines).cause
+    expected = {cause: cause for cause in CAUSES} | {"fragmentation": "oom-device-tensor"}
+    assert shown == expected
 
 
 def test_a_report_ends_with_the_command_that_shows_the_page(tmp_path: Path) -> None:
