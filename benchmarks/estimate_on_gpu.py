@@ -1,10 +1,11 @@
 """Estimates and peaks of a real GPU, op by op and compiled by XLA: a part of `make gpu`.
 
 Prints a table and, with ``--write FILE``, writes it.  Each case runs two steps in a fresh process;
-the peak is that of TensorFlow's allocator.  The first step's peak is shown in addition: in it cuDNN
-and XLA try algorithms.  With ``--file FILE``, measurements are stored there, and not repeated; on a
-machine without a GPU the table has those of the file.  ``--card simulated`` measures on a simulated
-GPU.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU and a file.
+the peak is that of TensorFlow's allocator.  With XLA the first step's peak, in which XLA tries
+algorithms, is shown in addition.  With ``--file FILE``, measurements are stored there, and not
+repeated; on a machine without a GPU the table has those of the file.  ``--card simulated`` measures
+on a simulated GPU.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU and a
+file.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _TEXT = """\
 # Estimates and a real GPU
 
 What `gpuconf estimate` says of a step and what TensorFlow's allocator counted, in MiB, under a
-limit of 11264 MiB. Op by op, *measured* is the peak of the whole process, with the workspaces that
-cuDNN tried in the first step; with XLA it is the second step's, and the first one's is next to it.
+limit of 11264 MiB. *Measured* is the peak of the whole process, with the workspaces that cuDNN
+tried in the first step. Where XLA compiled the step it is the second step's.
 [What to make of it](evidence/estimate.md).
 
 """
 _HEAD = (
-    "| case | path | first step | measured | estimated | error |",
-    "|---|---|---:|---:|---:|---:|",
+    "| case | measured | estimated | error |",
+    "|---|---:|---:|---:|",
 )
 
 
@@ -58,14 +59,20 @@ def rows_of(
 
 def _line(stage: str, row: Row) -> str:
     """A line of the table, or what failed."""
-    path = "XLA" if stage.endswith("-xla") else "op by op"
+    is_compiled = stage.endswith("-xla")
+    name = f"{row.case.name}{' / XLA' * is_compiled}"
     if row.troubles:
-        return f"| {row.case.name} | {path} | {'; '.join(row.troubles)} | | | |"
+        return f"| {name} | {'; '.join(row.troubles)} | | |"
     (found,), estimate, error = row.measured[stage].runs, row.estimate, row.error(stage)
     assert estimate is not None
-    sizes = (found.first_step_peak_bytes, found.peak_bytes, estimate.peak_bytes)
-    cells = " | ".join(f"{(size or 0) / MIB:.1f}" for size in sizes)
-    return f"| {row.case.name} | {path} | {cells} | {100 * (error or 0):+.1f}% |"
+    peak = _mib(found.peak_bytes)
+    if is_compiled:
+        peak += f" (first step {_mib(found.first_step_peak_bytes)})"
+    return f"| {name} | {peak} | {_mib(estimate.peak_bytes)} | {100 * (error or 0):+.1f}% |"
+
+
+def _mib(size: int | None) -> str:
+    return f"{(size or 0) / MIB:.1f}"
 
 
 def parse() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""The made part of the pages of `gpuconf explain`'s causes: the lines of each, its relations."""
+"""The made part of the pages of `gpuconf explain`'s causes: the lines of each, what explains it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpuconf.support.failures.rules import Rule, all_rules
 
 MARK = "<!-- From here on made by `make generated` from gpuconf/support/failures. -->\n"
 _LEVELS = {
-    "error": "the run failed, unless its log continues",
-    "ladder": "tried again with less",
+    "error": "fails",
+    "ladder": "retries with less",
     "fallback": "continues on the CPU",
     "warning": "continues",
-    "big-allocation": "fatal only as the log's last word",
+    "big-allocation": "fails if it is the last line",
     "hint": "decides nothing alone",
 }
 
@@ -25,9 +25,9 @@ def heading(cause: str) -> str:
 
 
 def made_part(cause: str) -> str:
-    """The end of a cause's page: its rules, and its place among the other causes."""
+    """The end of a cause's page: its rules, and the causes that come before it."""
     rules = [rule for rule in all_rules() if rule.cause == cause]
-    return "\n".join([*_table(rules), *_relations(cause)]).rstrip() + "\n"
+    return "\n".join([*_table(rules), *_earlier(cause)]).rstrip() + "\n"
 
 
 def index_part() -> str:
@@ -40,25 +40,16 @@ def _table(rules: list[Rule]) -> Iterator[str]:
     if not rules:
         return
     yield from ("## All lines", "")
-    yield "A line with one of these phrases. Numbers, case and punctuation do not count."
-    yield from ("", "| phrases | what the line means | the run |", "|---|---|---|")
+    yield "| [phrases](index.md#how-a-line-is-recognized) | what the line means | the run |"
+    yield "|---|---|---|"
     for rule in rules:
         phrases = ", ".join(f"`{each.replace('|', chr(92) + '|')}`" for each in rule.says)
         yield f"| {phrases} | {rule.means} | {_LEVELS[rule.level]} |"
     yield ""
 
 
-def _relations(cause: str) -> Iterator[str]:
-    explained = [each for each in CAUSES if each in CAUSES[cause].explains]
+def _earlier(cause: str) -> Iterator[str]:
     explaining = [each for each, other in CAUSES.items() if cause in other.explains]
-    if explained or explaining:
-        yield from ("## Together with other causes", "")
-    if explained:
-        yield f"If a log shows these too, they are consequences of this one: {_links(explained)}."
-        yield ""
     if explaining:
-        yield f"This one is a consequence if the log also shows: {_links(explaining)}."
-
-
-def _links(causes: list[str]) -> str:
-    return ", ".join(f"[{CAUSES[cause].title}]({cause}.md)" for cause in causes)
+        links = ", ".join(f"[`{each}`]({each}.md)" for each in explaining)
+        yield f"This is only a consequence if the log also shows one of these causes: {links}."

@@ -1,4 +1,4 @@
-"""The reference of the commands, from their parsers."""
+"""What the site adds to docs/reference/commands.md: the help of every command, from its parser."""
 
 from __future__ import annotations
 
@@ -12,18 +12,11 @@ from gpuconf.simcard.__main__ import _parser as simcard_parser  # which takes al
 from gpuconf.support.command_line import COMMANDS
 
 _SCHEMAS = Path(__file__).resolve().parents[1] / "configs"
-_HEAD = """\
-# The commands
-
-Made by `make generated` from the commands' own parsers. `gpuconf COMMAND --help` prints the same.
-Every command takes `--color auto|always|never`. Exit codes: 0 all is fine, 1 something is refused,
-2 bad usage or a bad profile, 3 a bug in gpuconf, 4 something that is needed is not installed.
-"""
 
 
-def page_text() -> str:
-    """The whole page."""
-    return "\n".join([_HEAD, *_list(), *_commands()]).rstrip() + "\n"
+def made_part() -> str:
+    """The list of commands, and a section for each."""
+    return "\n".join([*_list(), *_commands()]).rstrip() + "\n"
 
 
 def _list() -> Iterator[str]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fences import marked_for_readers  # next to this file, which no package holds
+import command_pages  # next to this file, which no package holds
+from fences import marked_for_readers
 
 from gpuconf import __version__
 
@@ -76,7 +77,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "howto/ci-without-a-gpu",
     ),
     "Guides": (
-        "in-your-script",
         "run",
         "profiles",
         "sharing",
@@ -176,6 +176,8 @@ def _of_the_site(_app: Sphinx, page: str, source: list[str]) -> None:
     """What only the site needs, put into a page as it is read."""
     if page == "index":
         source[0] += "\n" + _navigation()
+    if page == "reference/commands":
+        source[0] += "\n" + command_pages.made_part()
     if page == "causes/index":
         names = sorted(file.stem for file in (HERE / "causes").glob("*.md") if file.stem != "index")
         source[0] += "\n```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n"

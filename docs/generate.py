@@ -1,4 +1,4 @@
-"""Write what is made: references, the causes' pages and JSON Schemas.
+"""Write what is made: the profile keys, the causes' pages and JSON Schemas.
 
 `make generated`; tests/profile and tests/documents hold the files to it.
 """
@@ -21,8 +21,6 @@ from gpuconf.support.reporting.problems import ErrorDocument
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cause_pages  # next to this file, which no package holds
-import command_pages
-import promises
 from key_tables import key_reference
 from profile_schema import build_schema
 from schemas import schema_of
@@ -59,10 +57,6 @@ def page_text(current: str) -> str:
 
 def made_pages() -> Iterator[tuple[Path, str]]:
     """Every other page with a part that is made, and the text that belongs into it."""
-    yield ROOT / "docs" / "reference" / "commands.md", command_pages.page_text()
-    stability = ROOT / "docs" / "reference" / "stability.md"
-    by_hand = stability.read_text(encoding="utf-8").partition(promises.MARK)[0].rstrip()
-    yield stability, f"{by_hand}\n\n{promises.MARK}\n{promises.made_part()}"
     for name in (*CAUSES, "index"):
         page = ROOT / "docs" / "causes" / f"{name}.md"
         text = page.read_text(encoding="utf-8") if page.exists() else cause_pages.heading(name)

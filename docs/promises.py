@@ -25,12 +25,10 @@ from gpuconf.commands.cli.main import build_parser
 from gpuconf.commands.cli.output import SCHEMA_VERSION
 from gpuconf.commands.rehearse.verdict import DOES_NOT_FIT, FITS, NO_VERDICT
 from gpuconf.ipython.magic import HELP
-from gpuconf.profile.schema import PROFILE, Section
 from gpuconf.simcard.__main__ import _parser as simcard_parser
 from gpuconf.support.command_line import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
-MARK = "<!-- From here on made by `make generated` from the code. -->\n"
 MODULES = (gpuconf, gpuconf.batching, gpuconf.callbacks, gpuconf.images, gpuconf.ray)
 # gpuconf sets these for the programs that it starts.
 OWN_VARIABLES = {
@@ -141,30 +139,3 @@ def _fields(schema: Any, place: str = "") -> Iterator[str]:
 
 def _sorted(words: Iterable[str]) -> str:
     return " ".join(sorted(set(words)))
-
-
-def made_part() -> str:
-    """The end of the page: the tables of names and of keys."""
-    names = {module.__name__: list(module.__all__) for module in MODULES}
-    names["gpuconf.errors"] = list(errors())
-    sections = {key.name: key.rule.keys for key in PROFILE.keys if isinstance(key.rule, Section)}
-    single = [key.name for key in PROFILE.keys if key.name not in sections]
-    keys = {
-        "profile": single,
-        **{name: [key.name for key in own] for name, own in sections.items()},
-    }
-    return "\n".join(
-        [
-            "## Names in Python\n",
-            *_table("module", names),
-            "\n## Keys of a profile\n",
-            *_table("section", keys),
-            "",
-        ]
-    )
-
-
-def _table(title: str, rows: Mapping[str, list[str]]) -> Iterator[str]:
-    yield from (f"| {title} | |", "|---|---|")
-    for name, words in rows.items():
-        yield f"| `{name}` | {', '.join(f'`{word}`' for word in words)} |"

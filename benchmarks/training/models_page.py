@@ -1,4 +1,4 @@
-"""The rows of ``docs/trained-models.md`` and the text around them."""
+"""The table of ``docs/trained-models.md`` and the text around it."""
 
 from __future__ import annotations
 
@@ -8,49 +8,42 @@ from typing import NamedTuple
 from benchmarks.machine import machine
 from benchmarks.stages import SPEC, Result
 from benchmarks.training.agreement import Agreement, agreement
-from benchmarks.training.trainings import STEPS, Training
+from benchmarks.training.trainings import OPTIMIZERS, STEPS, Training
 from gpuconf.basics.units import MIB, sized
 
 # For different kernels or a different order.  Float32 has 6e-8; a few training steps multiply that.
 TOLERANCE = 1e-5
 _TEXT = f"""# Models trained on the simulated GPU
 
-Written by `make models`. Every row is a model trained for {STEPS} steps from the same seed, once
-by TensorFlow on the CPU alone and once on the simulated GPU with the kernel bridge. Both are
-compared.
-**The GPU is simulated**: TensorFlow's GPU device, its memory allocator, the placement of every
-operation, Keras and the training are real; the kernels are TensorFlow's own for the CPU,
-registered again for the GPU. No row was compared with a real GPU, whose kernels round differently.
+Written by `make models`: each model is trained for {STEPS} steps from one seed, on the CPU only
+and on the simulated GPU with the kernel bridge. TensorFlow's GPU device, its memory allocator, the
+placement of operations, Keras and the training are real; the kernels are TensorFlow's own for the
+CPU. Nothing here was compared with a real GPU, whose kernels round differently.
 
-- **agree**: bit-equal means that every loss, every weight after training and every prediction is
-  equal to the last bit. Other rows give the largest difference, relative to the largest value of
-  its array (such as a weight). It must not be above {TOLERANCE:g}.
-- Two kinds of rows cannot be bit-equal. On a GPU Keras uses **cuDNN's** LSTM and GRU, which the
-  bridge computes in another order than Keras's loop on a CPU. Rows marked **auto** are compiled as
-  Keras does by default, with XLA wherever there is a GPU. Here the GPU has no XLA (no `--xla`) and
-  runs these functions op by op, and grappler simplifies them less than on a CPU. All other rows
-  have `jit_compile=False`. For rows marked auto only the losses are compared: weights whose true
-  gradient is zero, such as the bias of an attention's keys, differ freely as soon as one bit does,
-  because Adam scales rounding errors up.
+- **✓**: every loss, every weight after training and every prediction is equal to the last bit. On a
+  GPU Keras uses **cuDNN's** LSTM and GRU, which the bridge computes in another order than a CPU:
+  those cells give the largest difference, relative to the largest value of its array, and it must
+  not be above {TOLERANCE:g}.
+- **auto**: compiled as Keras does by default; the others have `jit_compile=False`. The GPU has no
+  XLA here (no `--xla`) and runs these functions op by op. Only their losses are compared: weights
+  whose true gradient is zero differ as soon as one bit does, because Adam scales rounding errors
+  up.
+- **Figures**: the peak on the GPU / on the CPU in MiB, the most that TensorFlow's allocator had in
+  use, less what was in use before. It includes no CUDA context and no cuDNN workspace, but scratch
+  memory of the CPU's kernels, up to some 30 MiB in the gradients of convolutions.
 - **CPU's defaults**: the CPU side runs with `TF_ENABLE_ONEDNN_OPTS=0` and without grappler's
-  remapper and layout optimizer, which fuse operations into kernels that the GPU lacks. This
-  column is the relative difference between the GPU's last loss and that of a CPU with all its
-  defaults, for one row of each model. It shows the effect of rounding alone on this training.
+  remapper and layout optimizer. This column is the relative difference between the GPU's last loss
+  with {OPTIMIZERS[0]} and that of a CPU with its defaults: the effect of rounding on this training.
   Models with batch norm on images of a few pixels are chaotic, with or without a GPU; they have no
-  row marked auto.
-- **peak**: the most memory that TensorFlow's allocator had in use while the model was built and
-  trained, less the memory in use before, from `tf.config.experimental.get_memory_info`. It includes
-  no CUDA context and no cuDNN workspace, but scratch memory of the CPU's kernels, up
-  to some 30 MiB in the gradients of convolutions. The CPU side uses the same allocator
-  (`TF_CPU_ALLOCATOR_USE_BFC=true`), which there also serves the scratch of Eigen's products.
-- A row also fails unless every float variable and the model's output are on `GPU:0`, more nodes of
-  the graphs were placed there than elsewhere, and the GPU's memory held at least the variables.
+  *auto*.
+- A model also fails unless every float variable and the output are on `GPU:0`, more nodes of the
+  graphs were placed there than elsewhere, and the GPU's memory held at least the variables.
 
 """
+_COLUMNS = (*OPTIMIZERS, f"{OPTIMIZERS[0]}, auto")
 _HEAD = (
-    "|  | model | optimizer | last loss | agree | CPU's defaults | peak on the card, MiB "
-    "| on the CPU | variables |",
-    "|---|---|---|---:|---|---:|---:|---:|---:|",
+    f"| model | {' | '.join(_COLUMNS)} | CPU's defaults |",
+    f"|---|{'---|' * len(_COLUMNS)}---:|",
 )
 
 
@@ -104,35 +97,29 @@ def simulated_machine() -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows, followed by the errors."""
+    """A line for each model, followed by the errors."""
+    by_model: dict[str, list[Row]] = {}
+    for row in rows:
+        by_model.setdefault(row.training.model.name, []).append(row)
     problems = [f"- {row.training.name}: {error}" for row in rows for error in row.errors]
-    return "\n".join([*_HEAD, *map(_line, rows), *([""] if problems else []), *problems])
+    lines = (_line(name, each) for name, each in by_model.items())
+    return "\n".join([*_HEAD, *lines, *([""] if problems else []), *problems])
 
 
-def _line(row: Row) -> str:
-    facts = row.on_card.facts
-    cells = (
-        "✓" if row.agrees else "✗",
-        row.training.model.name,
-        row.training.optimizer + ", auto" * row.training.as_keras_does,
-        f"{facts['loss']:.6f}" if facts else "–",
-        _agreement_in_words(row),
-        _default_in_words(row),
-        _peak_mib(row.on_card),
-        _peak_mib(row.on_cpu),
-        f"{facts['variables_bytes'] / MIB:.2f}" if facts else "–",
-    )
-    return f"| {' | '.join(cells)} |"
+def _line(model: str, rows: Sequence[Row]) -> str:
+    trained = {row.training.column: _cell(row) for row in rows}
+    default = next(filter(None, map(_default_in_words, rows)), "")
+    return f"| {' | '.join((model, *(trained.get(name, '') for name in _COLUMNS), default))} |"
 
 
-def _agreement_in_words(row: Row) -> str:
-    found = row.agreement
+def _cell(row: Row) -> str:
+    mark = "✓" if row.agrees else "✗"
     if row.errors:
-        return "–"
-    if found.problem is not None:
-        return found.problem
-    words = "bit-equal" if found.difference == 0 else f"to {found.difference:.1e}"
-    return f"losses {words}" if row.training.as_keras_does else words
+        return mark
+    found = row.agreement
+    words = found.problem or (f"to {found.difference:.1e}" if found.difference else "")
+    peaks = f"{mark} {_peak_mib(row.on_card)} / {_peak_mib(row.on_cpu)}"
+    return f"{peaks}, {words}" if words else peaks
 
 
 def _default_in_words(row: Row) -> str:

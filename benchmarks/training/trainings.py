@@ -1,4 +1,4 @@
-"""All trainings: the rows of ``docs/trained-models.md``."""
+"""All trainings: the cells of ``docs/trained-models.md``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEPS = 4
 
 
 class Training(NamedTuple):
-    """A row: a model, an optimizer, and how ``compile`` was called.
+    """A cell: a model, an optimizer, and how ``compile`` was called.
 
     Keras's default, ``jit_compile="auto"``, means XLA for most models if there is a GPU. The
     simulated GPU has no XLA and runs such functions op by op, with fewer of grappler's passes than
@@ -28,9 +28,14 @@ class Training(NamedTuple):
         return not (self.as_keras_does or self.model.on_cudnn)
 
     @property
+    def column(self) -> str:
+        """Its column of the page: the optimizer, and whether XLA is left to Keras."""
+        return f"{self.optimizer}{', auto' * self.as_keras_does}"
+
+    @property
     def name(self) -> str:
-        """The row in words."""
-        return f"{self.model.name} / {self.optimizer}{', auto' * self.as_keras_does}"
+        """The training in words."""
+        return f"{self.model.name} / {self.column}"
 
 
 def _trainings() -> dict[str, Training]:

@@ -2,12 +2,14 @@
 
 With a real GPU the simulated one is run as well, and the table shows both, so that whatever
 differs can be seen; and those of framework_checks.py too, where the Python has PyTorch or JAX.
+`make matrix` reads what ``--json`` prints.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +21,13 @@ from typing import TypeAlias
 from gpuconf.machine.cards import read_inventory
 from tests.acceptance import framework_checks
 from tests.acceptance.checks import ALL, Row
+from tests.acceptance.matrix_page import plain
 from tests.acceptance.stage import Stage, real_stage, simulated_stage
 
 MakeStage: TypeAlias = Callable[[], AbstractContextManager[Stage]]
 Table: TypeAlias = tuple[str, bool]
 
+_WIDEST = 80  # of what a check saw; the tests show it whole
 _TITLE = """\
 # The acceptance on a real GPU
 
@@ -103,7 +107,14 @@ def as_markdown(titles: list[str], columns: list[list[Row]]) -> str:
 
 
 def _line(*cells: str) -> str:
-    return f"| {' | '.join(cell.replace('|', '/').replace(chr(10), ' ') for cell in cells)} |"
+    return f"| {' | '.join(plain(cell, _WIDEST) for cell in cells)} |"
+
+
+def _print_found(make_stage: MakeStage) -> int:
+    with make_stage() as stage:
+        rows = run_all(stage)
+        print(json.dumps({"about": describe(stage), "rows": rows}))
+    return 0 if all(row.is_good for row in rows) else 1
 
 
 def main() -> int:
@@ -112,8 +123,11 @@ def main() -> int:
     parser.add_argument("--card", choices=("simulated", "real"), default="simulated")
     parser.add_argument("--python", default=sys.executable, help="the Python that has TensorFlow")
     parser.add_argument("--write", type=Path, help="also write the table to this Markdown file")
+    parser.add_argument("--json", action="store_true", help="the rows on the simulated GPU")
     options = parser.parse_args()
     stages: list[MakeStage] = [partial(simulated_stage, options.python)]
+    if options.json:
+        return _print_found(stages[0])
     if options.card == "real":
         stages.insert(0, partial(real_stage, options.python))
     found = [table_of(stages, run_all)]

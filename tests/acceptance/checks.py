@@ -43,7 +43,7 @@ def without_us_the_second_dies(stage: Stage) -> list[Row]:
     return [
         Row("no limit: a first script that needs 256 MiB takes", "the GPU", f"{taken} MiB",
             first[0].code == 0 and free_after < 2048 * MIB),
-        Row("no limit: a second script next to it", "dies", _brief(second.last_error, stage),
+        Row("no limit: a second script next to it", "fails", _brief(second.last_error, stage),
             second.code != 0 and second.result is None),
     ]  # fmt: skip
 

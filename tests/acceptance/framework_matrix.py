@@ -40,12 +40,12 @@ NEWER_PYTHON, ITS_ENVIRONMENT = "3.12", ".venv-py312"
 THIS_PYTHON = ".".join(platform.python_version_tuple()[:2])
 HEAD = "# What holds on which PyTorch and JAX"
 _ABOUT = """
-Written by `make matrix` too: each column is a check of `tests/acceptance/framework_checks.py`, run
+Written by `make matrix` too: each row is a check of `tests/acceptance/framework_checks.py`, run
 by the CUDA wheels of the package index on two simulated GPUs of 11264 MiB. *Keras*: whether a
 variable of this Python's Keras lies on the GPU. Below a table: what failed, and why a version
 could not be run.
 """
-_COLUMNS = {
+CHECKS = {
     "without_us_the_second_dies": "without gpuconf the second fails",
     "two_halves_run": "with it two halves run, caps exact",
     "growth_stops_at_the_cap": "growth, two caps, own out of memory",
@@ -55,7 +55,7 @@ _KERAS_ROW = "half-card: Keras runs on it"
 
 
 class Line(NamedTuple):
-    """What came of one version: its line of the table, and what to explain below."""
+    """What came of one version: its column of the table, and what to explain below."""
 
     cells: tuple[str, ...]
     remarks: tuple[str, ...] = ()
@@ -122,15 +122,16 @@ def _failed(rows: Iterable[Row]) -> list[Row]:
 
 
 def _not_run(version: str, why: str) -> Line:
-    return Line((version, *["—"] * (1 + len(_COLUMNS))), (f"{version}: not run: {plain(why)}",))
+    return Line((version, *["—"] * (1 + len(CHECKS))), (f"{version}: not run: {plain(why)}",))
 
 
 def table_of(framework: str, lines: Iterable[Line]) -> str:
-    """One framework's section."""
+    """One framework's section: a column for each version."""
     lines = list(lines)
     title = f"## {TITLES[framework]}, {datetime.date.today()}: Python {platform.python_version()}"
-    head = [TITLES[framework], "Keras", *_COLUMNS.values()]
-    rows = [head, ["---"] * len(head), *(line.cells for line in lines)]
+    labels = [TITLES[framework], "Keras", *CHECKS.values()]
+    versions, *checks = zip(labels, *(line.cells for line in lines), strict=True)
+    rows = [versions, ["---"] * len(versions), *checks]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     remarks = "\n".join(f"- {remark}" for line in lines for remark in line.remarks)
     return f"{title}\n\n{table}\n" + (f"\n{remarks}\n" if remarks else "")

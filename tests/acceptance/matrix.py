@@ -5,13 +5,17 @@ First all are requested the private names that gpuconf leans on, then each runs 
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.acceptance.matrix_page import WRITTEN, replace_part
+from tests.acceptance.checks import Row
+from tests.acceptance.matrix_page import WRITTEN, plain, replace_part
 
 ROOT = Path(__file__).resolve().parents[2]
 # Name of the environment -> what it gets besides gpuconf itself.
@@ -28,13 +32,12 @@ CONTRACT = ROOT / "tests" / "support" / "keras_api" / "contract_program.py"
 HEAD = """# What holds on which TensorFlow
 
 Written by `make matrix`: every row is a check of `tests/acceptance/checks.py`, run by real
-TensorFlow on the simulated GPU. Above each table: whether every private name of
-`gpuconf/support/keras_api/contract.py` is there.
+TensorFlow on the simulated GPU. *Seen* is what the newest version showed. Below the table is what
+failed, and what another version showed. *Private names* are those of
+`gpuconf/support/keras_api/contract.py`.
 """
-
-
-# The lines between a table's head and its rows, and of a row that is not as expected.
-RULE, CROSS = "| --- |", "✗"
+TICK, CROSS = "✓", "✗"
+_WIDEST = 80  # of what a check saw; the tests show it whole
 _NO_WHEEL_SINCE = {
     "tensorflow==2.15.1": (3, 12),
     **{f"tensorflow=={version}": (3, 13) for version in ("2.16.2", "2.17.1", "2.18.1", "2.19.1")},
@@ -87,30 +90,75 @@ def contract_of(name: str, command: Sequence[str]) -> str:
     return done.stdout.strip()
 
 
-def table_of(name: str, command: Sequence[str], contract: str) -> tuple[str, int]:
-    """The table that ``command`` prints, and its exit code; its stderr is shown as it comes."""
+class Found(NamedTuple):
+    """What the acceptance found in one environment: date, libraries and GPU; a row for a check."""
+
+    about: str
+    rows: tuple[Row, ...]
+
+    @property
+    def version(self) -> str:
+        """Of TensorFlow."""
+        match = re.search(r"tensorflow ([\d.]+)", self.about)
+        return match[1] if match else self.about
+
+
+def found_by(name: str, command: Sequence[str]) -> Found:
+    """What ``command`` prints as JSON; its stderr is shown as it comes."""
     print(f"{name}:", file=sys.stderr, flush=True)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if RULE not in done.stdout:
-        raise MatrixError(f"{name} printed no table (exit code {done.returncode}), see above")
-    title, _, table = done.stdout.partition("\n")
-    return f"## {title}\n\nPrivate names: {contract}\n{table}", done.returncode
+    try:
+        printed = json.loads(done.stdout)
+    except ValueError:
+        why = f"{name} printed no rows (exit code {done.returncode}), see above"
+        raise MatrixError(why) from None
+    return Found(printed["about"], tuple(Row(*row) for row in printed["rows"]))
+
+
+def page_of(found: Mapping[str, Found], contracts: Mapping[str, str]) -> str:
+    """Our part of the page: the environments, then one table with a column for each of them."""
+    newest = list(found.values())[-1]
+    lines = [HEAD, f"On a {newest.about.rpartition('; ')[2]}:", ""]
+    for name, each in found.items():
+        lines.append(f"- {each.about.rpartition('; ')[0]}; private names: {contracts[name]}")
+    head = ["what", "expected", *(each.version for each in found.values()), "seen"]
+    lines += ["", _line(head), _line(["---"] * len(head))]
+    for same in zip(*(each.rows for each in found.values()), strict=True):
+        marks = (TICK if row.is_good else CROSS for row in same)
+        seen = plain(same[-1].seen, _WIDEST)
+        lines.append(_line([same[-1].what, same[-1].expected, *marks, seen]))
+    return "\n".join([*lines, "", *_differing(list(found.values()))]).rstrip() + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(plain(cell) for cell in cells)} |"
+
+
+def _differing(found: Sequence[Found]) -> Iterator[str]:
+    """What versions saw that the newest did not, or what failed."""
+    for same in zip(*(each.rows for each in found), strict=True):
+        versions: dict[str, list[str]] = {}
+        for each, row in zip(found, same, strict=True):
+            if not row.is_good or row != same[-1]:
+                versions.setdefault(plain(row.seen), []).append(each.version)
+        for seen, those in versions.items():
+            yield f"- {', '.join(those)}: {same[-1].what}: {seen}"
 
 
 def write_page(
     commands: Mapping[str, Sequence[str]], written: Path, contracts: Mapping[str, str]
 ) -> int:
-    """Write the page once every environment has printed its table; 1 if a check failed."""
-    tables = [table_of(name, command, contracts[name]) for name, command in commands.items()]
-    page = "\n".join([HEAD, *(table for table, _ in tables)])
+    """Write the page once every environment has printed its rows; 1 if a check failed."""
+    found = {name: found_by(name, command) for name, command in commands.items()}
+    page = page_of(found, contracts)
     replace_part(page, written)
     print(page)
-    return max(code for _, code in tables)
+    return 0 if all(row.is_good for each in found.values() for row in each.rows) else 1
 
 
 def main() -> int:
     """Run all, print and write the tables; exit 1 if one is missing or a check failed."""
-    acceptance = [sys.executable, "-m", "tests.acceptance", "--python"]
+    acceptance = [sys.executable, "-m", "tests.acceptance", "--json", "--python"]
     try:
         pythons = {name: str(python_of(name, given)) for name, given in ENVIRONMENTS.items()}
         contracts = {n: contract_of(n, [python, str(CONTRACT)]) for n, python in pythons.items()}

@@ -18,9 +18,10 @@ def part_of(page: str, head: str) -> str:
     return next((part for part in parts_of(page) if part.splitlines()[0] == head), "")
 
 
-def plain(text: str) -> str:
+def plain(text: str, width: int = 240) -> str:
     """The beginning of a text, in one line that breaks no table."""
-    return re.sub(r"\s+", " ", text).replace("|", "/")[:240]
+    line = re.sub(r"\s+", " ", text).replace("|", "/")
+    return line if len(line) <= width else f"{line[: width - 1].rstrip()}…"
 
 
 def replace_part(part: str, written: Path) -> None:

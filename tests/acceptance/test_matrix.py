@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,46 +12,62 @@ import pytest
 
 from gpuconf.simcard.bridge import TRIED_VERSIONS
 from tests.acceptance import framework_matrix, matrix, xla_matrix
+from tests.acceptance.checks import Row
 from tests.acceptance.framework_checks import TITLES
 from tests.acceptance.matrix_page import WRITTEN, part_of, parts_of
 from tests.frameworks.installed import GATE
 
-GOOD = [sys.executable, "-c", "print('today\\n\\n| what |\\n| --- |\\n| ✓ |')"]
-FAILED_CHECK = [sys.executable, "-c", "print('today\\n\\n| --- |\\n| ✗ |'); raise SystemExit(1)"]
+ABOUT = "today: tensorflow 2.0.1; simulated GPU"
+
+
+def printing(*rows: Row, about: str = ABOUT) -> list[str]:
+    """A command that prints these rows as the acceptance does."""
+    text = json.dumps({"about": about, "rows": rows})
+    return [sys.executable, "-c", f"print({text!r})"]
+
+
+GOOD = printing(Row("a limit", "4 MiB", "4 MiB", is_good=True))
+FAILED_CHECK = printing(Row("a limit", "4 MiB", "9 MiB", is_good=False))
 ALL_THERE = dict.fromkeys(("one", "two"), "all 9 names are there")
 TENSORFLOWS = "# What holds on which TensorFlow"
 CRASH = [sys.executable, "-c", "import sys; sys.exit('the GPU fell out')"]
 
 
 def test_the_committed_page_is_whole() -> None:
-    """docs/matrix.md as it is committed: a table for each environment, and no row failed.
+    """docs/matrix.md as it is committed: a column for each environment, and no row failed.
 
     It runs nothing: `make matrix` does, and writes the page.  Every version that the kernel bridge
-    says it was tried with has a table, and no other has one.
+    says it was tried with has a column, and no other has one.
     """
     page = part_of(WRITTEN.read_text(encoding="utf-8"), TENSORFLOWS)
-    _, *sections = page.split("\n## ")
-    assert len(sections) == len(matrix.ENVIRONMENTS)
-    assert set(re.findall(r"\n## .*, tensorflow (\d+\.\d+)", page)) == set(TRIED_VERSIONS)
-    for section, packages in zip(sections, matrix.ENVIRONMENTS.values(), strict=True):
-        assert packages[0].replace("==", " ") in section.partition("\n")[0]
-        assert re.search(r"\nPrivate names: all \d+ names are there\n", section)
-        assert section.count(f"\n{matrix.RULE}") == 1
-        assert section.count("| ✓ |") > 10
-        assert matrix.CROSS not in section
+    about = re.findall(r"\n- \d{4}-\d\d-\d\d: .*", page)
+    assert len(about) == len(matrix.ENVIRONMENTS)
+    for line, packages in zip(about, matrix.ENVIRONMENTS.values(), strict=True):
+        assert packages[0].replace("==", " ") in line
+        assert re.search(r"; private names: all \d+ names are there$", line)
+    head, _, *rows = (line.split(" | ") for line in page.splitlines() if line.startswith("| "))
+    versions = [re.search(r"\d+\.\d+", cell) for cell in head[2:-1]]
+    assert {match[0] for match in versions if match is not None} == set(TRIED_VERSIONS)
+    assert len(rows) > 30
+    assert all(row[2:-1] == [matrix.TICK] * len(about) for row in rows)
+    assert matrix.CROSS not in page
 
 
 def test_the_part_about_other_frameworks_is_whole() -> None:
-    """A line for each version, those of the gate among them; what failed is explained."""
+    """A column for each version, those of the gate among them; what failed is explained."""
     part = part_of(WRITTEN.read_text(encoding="utf-8"), framework_matrix.HEAD)
     _, *sections = part.split("\n## ")
     assert len(sections) == len(TITLES)
     for section, (name, versions) in zip(sections, framework_matrix.VERSIONS.items(), strict=True):
         assert section.startswith(TITLES[name])
-        assert re.findall(r"\n\| (\d\S+) \|", section) == list(versions)
-        assert re.search(rf"\n\| {re.escape(GATE[name])} \|( ✓ \|)+\n", section)
-        for version in re.findall(r"\n\| (\S+) \|.*[✗—].*", section):
-            assert f"\n- {version}: " in section
+        rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+        rows = [[cell.strip("| ") for cell in row] for row in rows]
+        assert [row[0] for row in rows[2:]] == ["Keras", *framework_matrix.CHECKS.values()]
+        _, *columns = zip(*rows, strict=True)
+        assert [column[0] for column in columns] == list(versions)
+        assert {*columns[versions.index(GATE[name])][2:]} == {"✓"}
+        for version, *cells in columns:
+            assert set(cells) <= {"---", "✓"} or f"\n- {version}: " in section
 
 
 def test_the_part_about_xla_is_whole() -> None:
@@ -97,23 +114,41 @@ def test_each_writer_leaves_the_others_part(tmp_path: Path) -> None:
     assert matrix.write_page({"one": GOOD, "two": GOOD}, page, ALL_THERE) == 0
     tensorflow, others = parts_of(page.read_text(encoding="utf-8"))
     assert tensorflow.startswith(TENSORFLOWS)
-    assert tensorflow.count("## today") == 2
+    assert tensorflow.count("\n- today: tensorflow 2.0.1; private names: all 9") == 2
+    assert "\n| a limit | 4 MiB | ✓ | ✓ | 4 MiB |" in tensorflow
     assert others.startswith(framework_matrix.HEAD)
     assert re.findall("## .*", others) == ["## PyTorch"]
 
 
 def test_a_failed_check_is_shown(tmp_path: Path) -> None:
-    """And is exit code 1."""
+    """With what was seen, below the table; and is exit code 1."""
     page = tmp_path / "page.md"
-    assert matrix.write_page({"one": GOOD, "two": FAILED_CHECK}, page, ALL_THERE) == 1
-    assert matrix.CROSS in page.read_text(encoding="utf-8")
+    assert matrix.write_page({"one": FAILED_CHECK, "two": GOOD}, page, ALL_THERE) == 1
+    text = page.read_text(encoding="utf-8")
+    assert "\n| a limit | 4 MiB | ✗ | ✓ | 4 MiB |\n" in text
+    assert text.endswith("\n- 2.0.1: a limit: 9 MiB\n")
+
+
+def test_what_only_some_versions_saw_is_shown(tmp_path: Path) -> None:
+    """Below the table, where the newest saw something else; versions that agree are together."""
+    seen = Row("a limit", "4 MiB", "4.1 MiB", is_good=True)
+    commands = {
+        "one": printing(seen, about="today: tensorflow 1.9.9; GPU"),
+        "two": printing(seen, about="today: tensorflow 2.0.0; GPU"),
+        "three": GOOD,
+    }
+    page = tmp_path / "page.md"
+    assert matrix.write_page(commands, page, dict.fromkeys(commands, "all there")) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "\n| what | expected | 1.9.9 | 2.0.0 | 2.0.1 | seen |\n" in text
+    assert text.endswith("\n- 1.9.9, 2.0.0: a limit: 4.1 MiB\n")
 
 
 def test_a_crash_leaves_the_page_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """An environment without a table: it is named, its stderr shown, and nothing written."""
+    """An environment without rows: it is named, its stderr shown, and nothing written."""
     page = tmp_path / "page.md"
     page.write_text("the good page")
-    with pytest.raises(matrix.MatrixError, match=r"two printed no table \(exit code 1\)"):
+    with pytest.raises(matrix.MatrixError, match=r"two printed no rows \(exit code 1\)"):
         matrix.write_page({"one": GOOD, "two": CRASH}, page, ALL_THERE)
     assert page.read_text() == "the good page"
     assert "two:\nthe GPU fell out" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""Pages that are made from the code: the commands' reference, and a page for each cause."""
+"""Pages that are made from the code: the commands' reference on the site, a page for each cause."""
 
 from __future__ import annotations
 
@@ -31,7 +31,19 @@ def test_every_cause_has_a_page() -> None:
     for cause in CAUSES:
         text = pages[cause].read_text("utf-8")
         assert text.startswith(f"{HEADING(cause)}\n"), cause
-        assert "\n## What to change\n" in text, f"docs/causes/{cause}.md is only begun"
+        assert f"In reports and JSON: `{cause}`." in text, f"docs/causes/{cause}.md is only begun"
+
+
+def test_the_lines_that_a_page_shows_are_its_causes() -> None:
+    """`gpuconf explain` of what "What you see" shows; a dump's figures alone mean fragmentation."""
+    shown = {}
+    for cause in CAUSES:
+        text = (ROOT / "docs" / "causes" / f"{cause}.md").read_text("utf-8")
+        lines = text.partition("\n## What you see\n\n```\n")[2].partition("\n```\n")[0]
+        assert lines, cause
+        shown[cause] = explain(lines).cause
+    expected = {cause: cause for cause in CAUSES} | {"fragmentation": "oom-device-tensor"}
+    assert shown == expected
 
 
 def test_a_report_ends_with_the_command_that_shows_the_page(tmp_path: Path) -> None:
@@ -54,7 +66,7 @@ def test_every_line_is_on_its_page() -> None:
 
 def test_every_command_is_in_the_reference() -> None:
     """With its options: `--json` of doctor for one."""
-    text = MADE[Path("docs", "reference", "commands.md")]
+    text = docs_module("command_pages").made_part()
     assert [name for name in COMMANDS if f"\n## `gpuconf {name}`\n" not in text] == []
     doctor = text.partition("## `gpuconf doctor`")[2].partition("\n## ")[0]
     assert "| `--json` |" in doctor

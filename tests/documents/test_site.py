@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.support.command_line import COMMANDS
 from tests.commands.cli.commands import ROOT
 
 # What a page loads by itself when it is opened; links are followed by readers alone.
@@ -61,6 +62,16 @@ def test_marks_are_for_readers(site: Path) -> None:
     assert "formatCopyText(text, '\\\\$ |> ', true, true, true, false," in copied
     page = (site / "how-a-limit-is-planned.html").read_text("utf-8")
     assert '<p class="mark">On a simulated GPU of 11264 MiB with 1945 MiB in use</p>' in page
+
+
+@pytest.mark.slow
+def test_the_help_of_every_command_is_shown(site: Path) -> None:
+    """The page in git has none of it; the site adds it, so a change of --help needs no commit."""
+    page = (site / "reference" / "commands.html").read_text("utf-8")
+    assert [name for name in COMMANDS if f'id="gpuconf-{name}"' not in page] == []
+    written = (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8")
+    assert "--processes" in page
+    assert "--processes" not in written
 
 
 @pytest.mark.slow

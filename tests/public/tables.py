@@ -30,9 +30,17 @@ def summary(facts: Facts) -> str:
 
 
 def report(scripts: list[Script], results: pathlib.Path) -> str:
-    """Both tables, and what they add up to."""
+    """The table, and what it adds up to."""
     found = {script: facts for script in scripts if (facts := facts_of(script, results))}
-    return "\n\n".join([rehearsals(found), estimates(found)])
+    lines = [
+        "| script | true peak, MiB | fits on, MiB | does not fit on | estimated, MiB | error |",
+        "|---|---:|---|---|---:|---:|",
+        *(f"| {' | '.join(cells(script, facts))} |" for script, facts in found.items()),
+        "",
+        verdicts(found),
+        *estimates(found),
+    ]
+    return "\n".join(lines)
 
 
 def facts_of(script: Script, results: pathlib.Path) -> Facts:
@@ -42,31 +50,30 @@ def facts_of(script: Script, results: pathlib.Path) -> Facts:
     return facts
 
 
-def rehearsals(found: dict[Script, Facts]) -> str:
-    """Verdicts beside runs to the end."""
-    lines = [
-        "| script | how it trains | true peak, MiB | GPU above | verdict | GPU below | verdict |",
-        "|---|---|---:|---:|---|---:|---|",
-    ]
-    for script, facts in found.items():
-        cells = [script.name, script.shape, mib(facts["run"].get("peak_bytes"))]
-        for side in SIDES:
-            cells += [card(facts, side), shown_verdict(facts, side)]
-        lines.append(f"| {' | '.join(cells)} |")
+def cells(script: Script, facts: Facts) -> list[str]:
+    """A script's row: the peak of its run to the end, both rehearsals, the estimate."""
+    rehearsed = [shown_verdict(facts, side) for side in SIDES]
+    guess, error = "", ""
+    if is_estimated(script, facts):
+        found = estimated(facts)
+        guess, error = mib(found), "refused" if found is None else f"{error_of(facts):+.1%}"
+    return [script.name, mib(facts["run"].get("peak_bytes")), *rehearsed, guess, error]
+
+
+def verdicts(found: dict[Script, Facts]) -> str:
+    """How many verdicts agree with the runs to the end."""
     judged = [
         (verdict(facts, side), right)
         for facts in found.values()
         for side, (_, right) in SIDES.items()
         if is_confirmed(facts, side)
     ]
-    verdicts = [(answer, right) for answer, right in judged if answer in ("fits", "does not fit")]
-    wrong = sum(answer != right for answer, right in verdicts)
-    lines += [
-        "",
-        f"{len(verdicts) - wrong} of {len(judged)} rehearsals had the correct verdict, "
-        f"{wrong} a wrong one, {len(judged) - len(verdicts)} none.",
-    ]
-    return "\n".join(lines)
+    given = [(answer, right) for answer, right in judged if answer in ("fits", "does not fit")]
+    wrong = sum(answer != right for answer, right in given)
+    return (
+        f"{len(given) - wrong} of {len(judged)} rehearsals had the correct verdict, "
+        f"{wrong} a wrong one, {len(judged) - len(given)} none."
+    )
 
 
 def card(facts: Facts, side: str) -> str:
@@ -79,11 +86,12 @@ def card(facts: Facts, side: str) -> str:
 
 
 def shown_verdict(facts: Facts, side: str) -> str:
-    """A verdict, in bold where the run to the end says otherwise."""
+    """The GPU, and the verdict in bold if the run to the end says otherwise."""
+    size = card(facts, side)
     if "rehearse" not in facts or not is_confirmed(facts, side):
-        return ""
+        return f"{size} (not judged)" if size else ""
     answer = verdict(facts, side)
-    return answer if answer == SIDES[side][1] else f"**{answer}**"
+    return size if answer == SIDES[side][1] else f"{size} **{answer}**"
 
 
 def verdict(facts: Facts, side: str) -> str:
@@ -98,22 +106,21 @@ def is_confirmed(facts: Facts, side: str) -> bool:
     return "rehearse" in facts and facts.get(side, {}).get("ended") == SIDES[side][0]
 
 
-def estimates(found: dict[Script, Facts]) -> str:
-    """Estimated peaks beside measured ones."""
-    lines = ["| script | true peak, MiB | estimated, MiB | error |", "|---|---:|---:|---:|"]
-    errors: list[float] = []
-    asked = 0
-    for script, facts in found.items():
-        if script.is_notebook or "estimate" not in facts:
-            continue
-        asked += 1
-        peak, guess = facts["run"]["peak_bytes"], estimated(facts)
-        error = "not addressed" if guess is None else f"{guess / peak - 1:+.1%}"
-        lines.append(f"| {script.name} | {mib(peak)} | {mib(guess)} | {error} |")
-        errors += [] if guess is None else [abs(guess / peak - 1)]
-    if errors:
-        lines += ["", f"{len(errors)} of {asked} scripts addressed; {spread(errors)}"]
-    return "\n".join(lines)
+def estimates(found: dict[Script, Facts]) -> list[str]:
+    """How far the estimated peaks are from the measured ones."""
+    asked = [facts for script, facts in found.items() if is_estimated(script, facts)]
+    errors = [abs(error_of(facts)) for facts in asked if estimated(facts) is not None]
+    return [f"{len(errors)} of {len(asked)} scripts addressed; {spread(errors)}"] if errors else []
+
+
+def is_estimated(script: Script, facts: Facts) -> bool:
+    """Whether `estimate` was given the script; notebooks it does not read."""
+    return not script.is_notebook and "estimate" in facts
+
+
+def error_of(facts: Facts) -> float:
+    """By how much the estimate is off, as a share of the peak."""
+    return float((estimated(facts) or 0) / facts["run"]["peak_bytes"] - 1)
 
 
 def spread(errors: list[float]) -> str:

@@ -78,11 +78,11 @@ class StepRunner:
     """Compile or run traced steps; a context manager that ends the child on exit.
 
     A compiled step is compiled for ``target`` and not run.  Any other step runs without its
-    kernels: TensorFlow allocates as on a GPU, with or without ``allow_growth``, and nothing is computed.  cuDNN
-    gets ``workspace_bytes`` for each convolution in addition to its tensors.  With ``must_compile``, a
-    step that XLA cannot compile is an error.  ``progress`` gets a line before each compilation or
-    run and more lines during it, since XLA may take minutes for a deep network.  The timeout is 10
-    minutes, or the value of GPUCONF_XLA_TIMEOUT.
+    kernels: TensorFlow allocates as on a GPU, with or without ``allow_growth``, and nothing is
+    computed.  cuDNN gets ``workspace_bytes`` for each convolution in addition to its tensors.  With
+    ``must_compile``, a step that XLA cannot compile is an error.  ``progress`` gets a line before
+    each compilation or run and more lines during it, since XLA may take minutes for a deep network.
+    The timeout is 10 minutes, or the value of GPUCONF_XLA_TIMEOUT.
 
     Raises UsageError if that value is not a duration, or if the workspace is larger than the
     target's memory.
