@@ -32,8 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     jit.add_argument("--no-jit", dest="jit", action="store_false", default=None,
         help="estimate it op by op")  # fmt: skip
     add("--card", type=card_size_argument, metavar="SIZE",
-        help="assume a GPU with this much memory and no other program on it: sets the limit, "
-        "unless one is given, and what XLA compiles for (default: this machine's GPU; without one, "
+        help="assume a GPU with this much memory and no other program on it: decides the limit, "
+        "unless --limit does, and what XLA compiles for (default: this machine's GPU; without one, "
         "XLA assumes 24GiB)")  # fmt: skip
     add("--input-shape", type=_shape, action="append", metavar="SHAPE",
         help="shape of one sample, such as 224,224,3, if the model leaves it open; repeat for each "

@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from gpuconf.commands.estimate.memory_estimate import LayerRow, Moment
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
+    COMPILED,
+    DATA,
     GRADIENT,
     OPTIMIZER_STATE,
     ROUNDING,
@@ -23,6 +25,7 @@ _COLUMNS = {
     ACTIVATION: "activations_bytes",
     TEMPORARY: "temporaries_bytes",
 }
+_OF_NO_LAYER = (DATA, COMPILED)
 
 
 def layer_rows(step: Step, memory: StepMemory) -> tuple[LayerRow, ...]:
@@ -33,7 +36,7 @@ def layer_rows(step: Step, memory: StepMemory) -> tuple[LayerRow, ...]:
         columns[variable.layer][column] += variable.size_bytes
     for number in memory.live:
         piece = step.pieces[number]
-        layer = step.operations[piece.first].layer if piece.kind in _COLUMNS else None
+        layer = None if piece.kind in _OF_NO_LAYER else step.operations[piece.first].layer
         columns[layer][_COLUMNS.get(piece.kind, "other_bytes")] += piece.size_bytes
     for share in step.shares:  # parts of the block, which is counted whole above
         if share.layer is not None:

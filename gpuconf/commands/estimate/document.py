@@ -105,14 +105,12 @@ class EstimateDocument(NamedTuple):
     """Where memory use peaks."""
     workspace_bytes: Bytes
     """Allowance at the peak for the workspace of libraries such as cuDNN."""
-    constant_bytes: Bytes
-    """Constants of the graph at the peak."""
     rounding_bytes: Bytes
     """At the peak, the difference between the allocator's chunks and the requested sizes."""
     layers: tuple[LayerRow, ...]
     """Memory at the peak by layer, the largest first; the rows add up to the traced peak."""
     phases: tuple[Phase, ...]
-    """Memory by batch size: the resident bytes plus the largest of these, before rounding."""
+    """Memory by batch size, to which the resident bytes are added, before rounding."""
     advice: tuple[Advice, ...]
     """Changes, and their effect according to a trace."""
     card: CardDocument
@@ -141,7 +139,6 @@ def document_of(
         setting=estimate.setting,
         peak=PeakDocument(*estimate.peak, bytes_by_kind=peak_kinds(estimate)),
         workspace_bytes=estimate.workspace_bytes,
-        constant_bytes=estimate.constant_bytes,
         rounding_bytes=estimate.rounding_bytes,
         layers=estimate.layers,
         phases=estimate.phases,

@@ -25,7 +25,7 @@ from gpuconf.commands.estimate.phases import phases_of
 from gpuconf.commands.estimate.replay import Limit, memory_of
 from gpuconf.commands.estimate.runner.runner import StepRunner, TooLargeError
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
-from gpuconf.commands.estimate.step import CONSTANT, WORKSPACE, Step, StepMemory
+from gpuconf.commands.estimate.step import WORKSPACE, Step, StepMemory
 from gpuconf.commands.estimate.subject import Subject, check_backend
 from gpuconf.commands.estimate.traced_steps import Progress, TracedSteps
 from gpuconf.support.keras_api.families import family_on_any_backend
@@ -202,8 +202,7 @@ def _estimate_of(step: Step, other: Step | None, memory: StepMemory) -> MemoryEs
         layers=rows,
         phases=phases_of(step, memory, other) if other is not None else (),
         timeline=timeline(step, memory),
-        workspace_bytes=_live_bytes(step, memory, WORKSPACE),
-        constant_bytes=_live_bytes(step, memory, CONSTANT),
+        workspace_bytes=_workspace_bytes(step, memory),
         rounding_bytes=max(0, memory.step_bytes - asked),
         notes=(*step.notes, *_on_beginning(memory)),
         tier=TRACED if step.memory is None else SIMULATED_CARD,
@@ -237,6 +236,6 @@ def bytes_of(name: str, size: int | str | None) -> int | None:
     return None if size is None else memory_size(name, size, hint=f'{name}="6GiB"')
 
 
-def _live_bytes(step: Step, memory: StepMemory, kind: str) -> int:
+def _workspace_bytes(step: Step, memory: StepMemory) -> int:
     live = (step.pieces[number] for number in memory.live)
-    return sum(piece.size_bytes for piece in live if piece.kind == kind)
+    return sum(piece.size_bytes for piece in live if piece.kind == WORKSPACE)

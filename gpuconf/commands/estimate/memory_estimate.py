@@ -47,9 +47,10 @@ class LayerRow(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """The part of the step that needs the most memory for a range of batch sizes.
+    """The memory at the peak by batch size: ``base + per_sample * batch``.
 
-    Its memory is ``base + per_sample * batch``: requested bytes, without the resident ones.
+    These are requested bytes, without the resident ones.  They follow from two batch sizes, of
+    which one is twice the other.
     """
 
     base_bytes: int
@@ -57,7 +58,7 @@ class Phase(NamedTuple):
     per_sample_bytes: Annotated[float, FieldRule(minimum=0)]
     """Memory for each sample of the batch."""
     first_batch: FromOne
-    """The batch size at which this phase begins; it ends where the next one begins."""
+    """The smaller of the two batch sizes; elsewhere the formula is a guess."""
     operation: str
     """The operation's name in the graph."""
     layer: str | None
@@ -132,7 +133,6 @@ class MemoryEstimate(NamedTuple):
     phases: tuple[Phase, ...]
     timeline: tuple[Moment, ...]
     workspace_bytes: int = 0
-    constant_bytes: int = 0
     rounding_bytes: int = 0
     limit_bytes: int | None = None
     largest_batch: int | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gpuconf.basics.units import sized
 from gpuconf.commands.estimate.budget import Budget
-from gpuconf.commands.estimate.compile_target import target_of
+from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
 from gpuconf.errors import UsageError
-from gpuconf.machine.cards import Inventory, read_inventory
+from gpuconf.machine.cards import Gpu, Inventory, read_inventory
 from gpuconf.machine.cards.system_memory import CONTEXT_BYTES, system_memory_bytes
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
@@ -28,20 +29,31 @@ def limit_and_budget(
 ) -> tuple[int | None, Budget]:
     """Return the bytes that TensorFlow or JAX may use, None for no limit, and their source.
 
-    ``card_bytes`` is the memory of a GPU that is not present; without a limit or a profile, the
-    limit is what the framework takes of it by default.  ``read`` returns the machine's GPUs, by
+    ``card_bytes`` is the memory of a GPU that is not present and that no other program uses.  A
+    profile is planned for it; without a limit or a profile, the limit is what the framework takes
+    of it by default.  ``read`` returns the machine's GPUs, by
     default from NVML, with the leases of others if the profile sets a limit.
 
     Raises UsageError if a profile gives no limit here or nothing is left of the GPU, and the
     errors of a plan.
     """
     if profile is not None:
-        return limit_of_plan(plan_within(load_profile(profile), read=read), backend)
+        if card_bytes is None:
+            return limit_of_plan(plan_within(load_profile(profile), read=read), backend)
+        plan = plan_within(load_profile(profile), read=partial(_empty_card, card_bytes))
+        limit_bytes, budget = limit_of_plan(plan, backend)
+        source = f"profile {profile}, an empty GPU of {sized(card_bytes)}"
+        return limit_bytes, budget._replace(source=source, gpu=None)
     inventory = (read or read_inventory)()
     if limit_bytes is None and card_bytes is not None:
         return _of_empty_card(card_bytes, target_of(inventory).compute_capability[0], backend)
     gpu = next(iter(inventory.gpus), None)
     return limit_bytes, Budget("--limit" if limit_bytes is not None else None, gpu=gpu)
+
+
+def _empty_card(card_bytes: int) -> Inventory:
+    gpu = Gpu(0, total_bytes=card_bytes, free_bytes=card_bytes, used_bytes=0)
+    return Inventory((gpu._replace(compute_capability=CompileTarget().compute_capability),))
 
 
 def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
@@ -114,7 +126,7 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
 
 def _nothing_left(card: str, why: str) -> UsageError:
     return UsageError(
-        f"nothing is left of a GPU of {card}: {why}",
+        f"a {card} GPU has no memory left: {why}",
         hint="give a larger --card, or the limit itself: --limit 6GiB",
     )
 

@@ -12,7 +12,6 @@ from gpuconf.commands.estimate.step import (
     ARRAYS,
     BUILDING,
     COMPILED,
-    CONSTANT,
     DATA,
     FIRST_STEP,
     GRADIENT,
@@ -36,13 +35,12 @@ PASSING = {
     TEMPORARY: "temporaries",
     COMPILED: "activations, gradients, temporaries: one block, laid out by XLA",
     DATA: "the batch itself",
-    CONSTANT: "constants",
-    WORKSPACE: "workspace, an allowance",
+    WORKSPACE: "workspace inside operations",
 }
 _LAST = {
     BUILDING: "more while the model is built than in a step",
     FIRST_STEP: "more in the first step than in later ones",
-    ROUNDING: "rounding, by the allocator",
+    ROUNDING: "rounding by the allocator, and constants",
 }
 
 

@@ -17,7 +17,8 @@ def phases_of(one: Step, memory: StepMemory, other: Step) -> tuple[Phase, ...]:
     per_sample = (large - small) / (other.batch_size - one.batch_size)
     at = one.operations[memory.peak]
     base = round(small - per_sample * one.batch_size)
-    return (Phase(base, max(0.0, per_sample), 1, at.name, at.layer, at.part),)
+    first_batch = min(one.batch_size, other.batch_size)
+    return (Phase(base, max(0.0, per_sample), first_batch, at.name, at.layer, at.part),)
 
 
 def most_live_bytes(step: Step) -> int:

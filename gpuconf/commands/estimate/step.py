@@ -20,7 +20,7 @@ Part = Annotated[str, FieldRule(enum=(FORWARD, BACKWARD, UPDATE, WHOLE))]
 WEIGHTS, OPTIMIZER_STATE, OTHER_STATE = "weights", "optimizer state", "other state"
 ARRAYS = "arrays of fit()"  # copied to the GPU whole
 ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
-DATA, CONSTANT, WORKSPACE = "data", "constant", "workspace"
+DATA, WORKSPACE = "data", "workspace"
 COMPILED = "compiled step"  # activations, gradients and temporaries in one block, laid out by XLA
 ROUNDING = "rounding"  # in the allocator: chunks larger than requested
 BUILDING = "building"  # random values while a weight is created, beyond a step's memory

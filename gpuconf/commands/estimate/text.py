@@ -62,14 +62,12 @@ def _lines(
     yield Line(modeled(estimate), "dim")
     yield from _peak(estimate)
     if estimate.phases:
-        yield from _headed(
-            "the peak at other batch sizes: resident memory plus the largest of these"
-        )
+        yield from _headed("the peak at batch sizes near this one: resident memory plus")
         yield from phase_lines(estimate)
     yield from _layers(estimate, width, verbose=verbose)
     yield from _budget(estimate, budget)
     if estimate.advice:
-        yield from _headed("what would save memory, each traced again")
+        yield from _headed("what would save memory, each tried")
         for advice in estimate.advice:
             yield from _advice(advice)
     if estimate.notes:
@@ -149,20 +147,19 @@ def place_in_words(place: Peak | Phase) -> str:
 
 
 def phase_lines(estimate: MemoryEstimate) -> Iterator[Line]:
-    """Formulas for the peak at other batch sizes, if the estimate has phases."""
-    phases = estimate.phases
-    lasts = [phase.first_batch - 1 for phase in phases[1:]]
-    spans = [
-        f"batch {phase.first_batch}-{last}" if last > phase.first_batch else f"batch {last}"
-        for phase, last in zip(phases, lasts, strict=False)
-    ]
-    spans.append(f"batch {phases[-1].first_batch} and up")
-    formulas = [_formula(phase) for phase in phases]
-    wide = max(map(len, spans)), max(len(base) for base, _ in formulas)
-    for phase, span, (base, slope) in zip(phases, spans, formulas, strict=True):
-        text = f"  {span.ljust(wide[0])}  {base.rjust(wide[1])} MiB + {slope} MiB × batch"
-        yield Line(f"{text}  {place_in_words(phase)}", hang=wide[0] + 4)
-    yield from _at_this_batch(estimate)
+    """The formula for the peak at other batch sizes, and what it gives for this one."""
+    (phase,) = estimate.phases
+    base, slope = _formula(phase)
+    span = f"(from batch {phase.first_batch} and {2 * phase.first_batch})"
+    yield Line(f"  {base} MiB + {slope} MiB × batch  {span}", hang=4)
+    batch = estimate.batch_size
+    asked = estimate.resident_bytes + phase.base_bytes + phase.per_sample_bytes * batch
+    size = estimate.peak_bytes - estimate.building_bytes - estimate.first_step_bytes
+    yield Line(
+        f"  here {mib_figure(estimate.resident_bytes)} {_signed(base)} + {slope} × {batch} = "
+        f"{mib_figure(asked)} MiB requested; {mib_figure(size)} MiB with rounding",
+        hang=4,
+    )
 
 
 def _formula(phase: Phase) -> tuple[str, str]:
@@ -172,24 +169,6 @@ def _formula(phase: Phase) -> tuple[str, str]:
 
 def _signed(figure: str) -> str:
     return f"- {figure[1:]}" if figure.startswith("-") else f"+ {figure}"
-
-
-def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
-    """The formula evaluated at this batch size, and the allocator's figure for it."""
-    batch = estimate.batch_size
-    phase = max(
-        (phase for phase in estimate.phases if phase.first_batch <= batch),
-        key=lambda phase: phase.first_batch,
-        default=estimate.phases[0],
-    )
-    base, slope = _formula(phase)
-    asked = estimate.resident_bytes + phase.base_bytes + phase.per_sample_bytes * batch
-    size = estimate.peak_bytes - estimate.building_bytes - estimate.first_step_bytes
-    yield Line(
-        f"  here {mib_figure(estimate.resident_bytes)} {_signed(base)} + {slope} × {batch} = "
-        f"{mib_figure(asked)} MiB requested; {mib_figure(size)} MiB with rounding",
-        hang=4,
-    )
 
 
 def _layers(estimate: MemoryEstimate, width: int | None, *, verbose: bool) -> Iterator[Line]:
