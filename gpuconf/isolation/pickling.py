@@ -21,7 +21,13 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         if isinstance(value, types.CodeType):
             make, parts = self.dispatch_table[types.CodeType](value)
             return _with_file, (make, parts, value.co_filename)
-        return super().reducer_override(value)
+        reduced = super().reducer_override(value)
+        has_slots = isinstance(value, type) and vars(value).get("__slots__")
+        if has_slots and isinstance(reduced, tuple):
+            make, parts, *_ = reduced
+            if make.__name__ == "_make_skeleton_class":  # cloudpickle would make it without slots
+                parts[3]["__slots__"] = value.__slots__
+        return reduced
 
 
 def _with_file(make: Any, parts: Any, file: str) -> types.CodeType:
