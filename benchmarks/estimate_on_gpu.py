@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.estimate.accuracy_table import Row, summaries, summary_lines
 from benchmarks.estimate.cases import Case, only_models, tuned_cases
 from benchmarks.estimate.estimates import estimate_group
-from benchmarks.estimate.measurements import Measurements, Truth
+from benchmarks.estimate.measurements import Measurements
 from benchmarks.machine import machine
 from benchmarks.stages import Stage, open_stage
 from gpuconf.basics.units import MIB
@@ -52,7 +52,7 @@ def rows_of(
             if may_measure or kept.has(case, stage):
                 jit = stage.name.endswith("-xla")
                 estimate = estimate_group([case], os.environ, jit=jit)[case.name]
-                measured = {stage.name: Truth((kept.measure(case, stage),))}
+                measured = {stage.name: kept.measure(case, stage)}
                 yield stage.name, Row(case, measured, estimate)
 
 
@@ -61,7 +61,7 @@ def _line(stage: str, row: Row) -> str:
     path = "XLA" if stage.endswith("-xla") else "op by op"
     if row.troubles:
         return f"| {row.case.name} | {path} | {'; '.join(row.troubles)} | | | |"
-    (found,), estimate, error = row.measured[stage].runs, row.estimate, row.error(stage)
+    found, estimate, error = row.measured[stage], row.estimate, row.error(stage)
     assert estimate is not None
     sizes = (found.first_step_peak_bytes, found.peak_bytes, estimate.one_region_bytes)
     cells = " | ".join(f"{(size or 0) / MIB:.1f}" for size in sizes)
