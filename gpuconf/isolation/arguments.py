@@ -15,8 +15,7 @@ import cloudpickle
 
 from gpuconf.errors import UsageError
 from gpuconf.isolation.model_file import ModelFile, file_of, keras_of, load_model
-from gpuconf.isolation.pickling import Pickler, refusal_of
-from gpuconf.isolation.values import write_value
+from gpuconf.isolation.pickling import Pickler, refusal_of, write_value
 
 _SPAWNED_MAIN = "__mp_main__"  # the script's name in a spawned worker of multiprocessing
 

@@ -20,7 +20,7 @@ from gpuconf.basics.state_note import STATE_VARIABLE, encode, read_note
 from gpuconf.errors import IsolatedProcessError
 from gpuconf.isolation.arguments import write_call
 from gpuconf.isolation.child import ANSWERED, Setup
-from gpuconf.isolation.displays import show
+from gpuconf.isolation.notebook import show
 from gpuconf.isolation.results import read_answer
 from gpuconf.support.children.family import MarkedFamily
 from gpuconf.support.children.run import memory_file

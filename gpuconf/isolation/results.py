@@ -16,8 +16,7 @@ from typing import Any
 
 from gpuconf.errors import IsolatedProcessError, OriginalTraceback, UsageError
 from gpuconf.isolation.model_file import ModelFile, file_of, keras_of
-from gpuconf.isolation.pickling import Pickler, pickled
-from gpuconf.isolation.values import read_value, write_value
+from gpuconf.isolation.pickling import Pickler, pickled, read_value, write_value
 
 _OWN_FOLDER = os.path.dirname(__file__)
 

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import gpuconf
-from gpuconf.isolation.pickling import Pickler
-from gpuconf.isolation.values import read_value, write_value
+from gpuconf.isolation.pickling import Pickler, read_value, write_value
 from gpuconf.support.children.run import memory_file
 from tests.programs.card_clients import wait_until
 from tests.programs.processes import (
