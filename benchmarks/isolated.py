@@ -43,7 +43,7 @@ def train(units: int) -> None:
 
 def search_optuna(trial: Trial) -> None:
     """Every number of units, the smallest first."""
-    import optuna
+    import optuna  # type: ignore[import-not-found,unused-ignore]
 
     study = optuna.create_study()
     for number in range(1, TRIALS + 1):
@@ -53,7 +53,7 @@ def search_optuna(trial: Trial) -> None:
 
 def search_keras_tuner(trial: Trial) -> None:
     """The same by Keras Tuner, which imports Keras into this process."""
-    import keras_tuner
+    import keras_tuner  # type: ignore[import-not-found,unused-ignore]
 
     class Search(keras_tuner.GridSearch):  # type: ignore[misc,unused-ignore]  # no types
         def run_trial(self, trial_of_search: Any, *_: Any) -> Any:

@@ -376,6 +376,8 @@ def test_an_exception_that_cannot_be_rebuilt() -> None:
     assert "raise MadeDifferentlyError(part=1)" in str(caught.value.__cause__)
     with pytest.raises(gpuconf.IsolatedProcessError, match=r"TwoPartsError: a 1"):
         gpuconf.isolated(with_a_lock)()
+    with pytest.raises(gpuconf.IsolatedProcessError, match=r"cannot be unpickled here: TypeError"):
+        gpuconf.isolated(lambda: MadeDifferentlyError(part=1))()
 
 
 @pytest.mark.parametrize(
