@@ -59,9 +59,9 @@ def read_answer(descriptor: int) -> Any:
     """
     try:
         result, failure = read_value(descriptor)
-    except Exception as error:
-        message = f"the result cannot be unpickled here: {type(error).__name__}: {error}"
-        raise IsolatedProcessError(message, hint=_RESULTS) from error
+    except Exception as why:
+        said = f"the result cannot be unpickled here: {type(why).__name__}: {why}"
+        raise IsolatedProcessError(said, hint=_RESULTS) from why
     if failure is None:
         return result
     content, message, text = failure
