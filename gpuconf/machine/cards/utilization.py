@@ -34,13 +34,14 @@ def _with_utilization(nvml: ModuleType, gpu: Gpu) -> Gpu:
         return gpu
     gpu = gpu._replace(busy_percent=rates.gpu)
     by_pid = _busy_processes(nvml, handle)
-    is_contradiction = rates.gpu > 0 and not by_pid  # the GPU is busy, and no process is
-    if gpu.processes is None or by_pid is None or is_contradiction:
+    if gpu.processes is None or by_pid is None:
         return gpu
-    processes = [
-        each._replace(busy_percent=by_pid.get(each.pid, 0)) for each in gpu.processes or ()
-    ]
-    return gpu._replace(processes=None if gpu.processes is None else tuple(processes))
+    # Otherwise somebody computes whom the list does not show, such as a server for several of it.
+    is_whole = by_pid.keys() <= {each.pid for each in gpu.processes} and (by_pid or not rates.gpu)
+    if not is_whole:
+        return gpu
+    processes = (each._replace(busy_percent=by_pid.get(each.pid, 0)) for each in gpu.processes)
+    return gpu._replace(processes=tuple(processes))
 
 
 def _busy_processes(nvml: ModuleType, handle: Any) -> dict[int, int] | None:

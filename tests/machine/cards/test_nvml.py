@@ -298,6 +298,7 @@ def test_an_old_binding_is_used_as_far_as_it_goes() -> None:
 
 
 COMPUTES = (standin.Process(7, used_bytes=GIB, busy=35), standin.Process(8, used_bytes=GIB))
+UNLISTED = standin.Process(9, "server", busy=5)
 BUSY_CARD = standin.Card(standin.uuid(0), busy=40, processes=COMPUTES)
 
 
@@ -307,6 +308,7 @@ BUSY_CARD = standin.Card(standin.uuid(0), busy=40, processes=COMPUTES)
         (BUSY_CARD, 40, [35, 0]),
         (BUSY_CARD._replace(busy=0, processes=COMPUTES[1:]), 0, [0]),
         (BUSY_CARD._replace(busy=40, processes=COMPUTES[1:]), 40, [None]),  # somebody else
+        (BUSY_CARD._replace(processes=(*COMPUTES, UNLISTED)), 40, [None, None]),
         (BUSY_CARD._replace(processes=(COMPUTES[0]._replace(busy=2**31 - 1),)), 40, [None]),
         (BUSY_CARD._replace(busy_process_code=standin.NOT_SUPPORTED), 40, [None, None]),
         (BUSY_CARD._replace(busy=-1), None, [None, None]),
