@@ -36,7 +36,7 @@ def _with_utilization(nvml: ModuleType, gpu: Gpu) -> Gpu:
     by_pid = _busy_processes(nvml, handle)
     if gpu.processes is None or by_pid is None:
         return gpu
-    # Otherwise somebody computes whom the list does not show, such as a server for several of it.
+    # Otherwise a process computes that the list lacks, such as a server for several of them.
     is_whole = by_pid.keys() <= {each.pid for each in gpu.processes} and (by_pid or not rates.gpu)
     if not is_whole:
         return gpu
