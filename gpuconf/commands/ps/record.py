@@ -103,8 +103,11 @@ def _path(*, may_make: bool) -> str:
 
 
 def _opener(path: str, flags: int) -> int:
-    """Open a file of the record; any user may create files in its folder."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    """Open a file of the record, which names other users' programs, for its owner only.
+
+    Any user may create files in its folder.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid()):
         return descriptor

@@ -100,6 +100,7 @@ def test_a_full_record_is_put_aside(record: Path) -> None:
     *_, last = Path(f"{record}.old").read_text().splitlines()
     write_record(holdings())
     assert record.read_text() == f"{last}\n"
+    assert record.stat().st_mode & 0o777 == 0o600  # others' programs are in it
     assert json.loads(last) == plain(holdings())
 
 
