@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.estimate.accuracy_table import Row, summaries, summary_lines
 from benchmarks.estimate.cases import Case, only_models, tuned_cases
 from benchmarks.estimate.estimates import estimate_group
-from benchmarks.estimate.measurements import Measurements, Truth
+from benchmarks.estimate.measurements import Measurements
 from benchmarks.machine import machine
 from benchmarks.stages import Stage, open_stage
 from gpuconf.basics.units import MIB
@@ -53,7 +53,7 @@ def rows_of(
             if may_measure or kept.has(case, stage):
                 jit = stage.name.endswith("-xla")
                 estimate = estimate_group([case], os.environ, jit=jit)[case.name]
-                measured = {stage.name: Truth((kept.measure(case, stage),))}
+                measured = {stage.name: kept.measure(case, stage)}
                 yield stage.name, Row(case, measured, estimate)
 
 
@@ -63,7 +63,7 @@ def _line(stage: str, row: Row) -> str:
     name = f"{row.case.name}{' / XLA' * is_compiled}"
     if row.troubles:
         return f"| {name} | {'; '.join(row.troubles)} | | |"
-    (found,), estimate, error = row.measured[stage].runs, row.estimate, row.error(stage)
+    found, estimate, error = row.measured[stage], row.estimate, row.error(stage)
     assert estimate is not None
     peak = _mib(found.peak_bytes)
     if is_compiled:

@@ -17,8 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,26 +62,14 @@ def make_backgrounds() -> list[Any]:
     return scenes
 
 
-def make_images(folder: Path, numbers: range) -> int:
-    """Make these images; return their size in bytes."""
-    for name in range(CLASSES):
-        (folder / f"class{name}").mkdir(parents=True, exist_ok=True)
-    backgrounds = make_backgrounds()
-    for number in numbers:
-        make_image(folder, number, backgrounds)
-    return sum(
-        (folder / f"class{number % CLASSES}" / f"{number:06}.jpg").stat().st_size
-        for number in numbers
-    )
-
-
 def make_folder(folder: Path, count: int) -> int:
-    """``count`` images in class folders, made on all processors."""
-    workers = os.cpu_count() or 1
-    step = -(-count // workers)
-    parts = [range(first, min(first + step, count)) for first in range(0, count, step)]
-    with ProcessPoolExecutor(workers) as pool:
-        return sum(pool.map(partial(make_images, folder), parts))
+    """Make ``count`` images in class folders; return their size in bytes."""
+    for name in range(CLASSES):
+        (folder / f"class{name}").mkdir(parents=True)
+    backgrounds = make_backgrounds()
+    for number in range(count):
+        make_image(folder, number, backgrounds)
+    return sum(file.stat().st_size for file in folder.glob("*/*.jpg"))
 
 
 def gpuconf_images(folder: Path, **options: Any) -> Iterator[Any]:
@@ -140,37 +126,17 @@ def read_by_cv2(path: Path) -> Any:
     return cv2.cvtColor(cv2.resize(image, (SIDE, SIDE)), cv2.COLOR_BGR2RGB)
 
 
-def read_by_pillow(path: Path) -> Any:
-    """As in most scripts."""
-    import numpy as np
-    from PIL import Image
-
-    with Image.open(path) as image:
-        return np.asarray(image.convert("RGB").resize((SIDE, SIDE)))
-
-
-def generator(folder: Path, read: Callable[[Path], Any]) -> Iterator[Any]:
-    """A Python generator of batches, in one thread."""
+def cv2_generator(folder: Path) -> Iterator[Any]:
+    """A Python generator of batches by OpenCV, in one thread."""
+    import cv2  # type: ignore[import-not-found,unused-ignore]
     import numpy as np
 
+    cv2.setNumThreads(1)
     files = in_class_folders(folder)
     for first in range(0, len(files), BATCH):
         part = files[first : first + BATCH]
-        images = np.stack([read(path) for path, _ in part]).astype(np.float32)
+        images = np.stack([read_by_cv2(path) for path, _ in part]).astype(np.float32)
         yield images, np.array([label for _, label in part])
-
-
-def cv2_generator(folder: Path) -> Iterator[Any]:
-    """OpenCV, limited to one thread."""
-    import cv2  # type: ignore[import-not-found,unused-ignore]
-
-    cv2.setNumThreads(1)
-    return generator(folder, read_by_cv2)
-
-
-def pillow_generator(folder: Path) -> Iterator[Any]:
-    """Pillow, one thread."""
-    return generator(folder, read_by_pillow)
 
 
 def everything(folder: Path) -> Iterator[Any]:
@@ -190,7 +156,6 @@ CONTESTANTS: dict[str, Callable[[Path], Iterator[Any]]] = {
     "gpuconf.images.sequence (Pillow)": gpuconf_sequence,
     KERAS: keras_folder,
     "cv2 generator, one thread": cv2_generator,
-    "Pillow generator, one thread": pillow_generator,
     HOLDS_ALL: everything,
 }
 _IN_TENSORFLOW = [
@@ -289,7 +254,6 @@ def compare(counts: list[int], rounds: int, images: Path) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="200 and 1,000 images, one round")
     parser.add_argument("--rounds", type=int, default=3, help="default: 3")
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 20_000])
     parser.add_argument("--one", choices=CONTESTANTS, help="measure this one here, print JSON")
@@ -298,9 +262,8 @@ def main() -> None:
     if options.one is not None:
         print(json.dumps(measure(options.one, options.folder)))
         return
-    counts, rounds = ([200, 1000], 1) if options.quick else (options.counts, options.rounds)
     with tempfile.TemporaryDirectory(prefix="gpuconf-streaming-") as images:
-        compare(counts, rounds, Path(images))
+        compare(options.counts, options.rounds, Path(images))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@
 
 Every round starts each program once, in turn, so that noise on the machine affects all alike.  Each
 row is compared with another one in the same round: the columns are the medians of these
-differences, the middle half of those in CPU time, the difference of the minima, and the median of
-the ratios in CPU time.  Wall time is the user's waiting time; CPU time (user and system) is
-steadier on a busy machine.
+differences, and the middle half of those in CPU time.  Wall time is the user's waiting time; CPU
+time (user and system) is steadier on a busy machine.
 
 NVML is the real nvidia-ml-py over the simulated GPU's library, or over the real driver if there
 is a GPU, whose nvmlInit takes longer.  `python -X importtime -c "import gpuconf.auto"` shows the
@@ -109,7 +108,7 @@ def run_rounds(rows: Sequence[Row], rounds: int) -> Costs:
 def print_table(rows: Sequence[Row], rounds: int) -> Costs:
     """Measure and print all rows; return their costs."""
     costs = run_rounds(rows, rounds)
-    print(f"{'ms':48}{'runs':>5}{'wall':>10}{'CPU':>10}{'middle half':>24}{'least':>10}  ratio")
+    print(f"{'ms':48}{'runs':>5}{'wall':>10}{'CPU':>10}{'middle half':>24}")
     for row in rows:
         runs = costs[row.name]
         others = costs[row.over] if row.over else dict.fromkeys(runs, Cost(0, 0))
@@ -117,22 +116,13 @@ def print_table(rows: Sequence[Row], rounds: int) -> Costs:
         wall_ms, cpu_ms = (1e3 * statistics.median(figures) for figures in zip(*added, strict=True))
         all_ms = [1e3 * each.cpu_s for each in added]
         low_ms, _, high_ms = statistics.quantiles(all_ms * (2 if len(all_ms) == 1 else 1), n=4)
-        least_ms = 1e3 * (_least(runs) - _least(others))
         figures = f"{len(runs):5}{wall_ms:10.2f}{cpu_ms:10.2f}"
-        figures += f"{f'{low_ms:.2f} to {high_ms:.2f}':>24}{least_ms:10.2f}"
-        if row.over:
-            ratio = statistics.median(a.cpu_s / b.cpu_s for a, b in _pairs(runs, others))
-            figures += f"  {ratio:.3f} of {row.over}"
-        print(f"{row.name:48}{figures}")
+        print(f"{row.name:48}{figures}{f'{low_ms:.2f} to {high_ms:.2f}':>24}")
     return costs
 
 
 def _pairs(one: Mapping[int, Cost], other: Mapping[int, Cost]) -> list[tuple[Cost, Cost]]:
     return [(one[number], other[number]) for number in one]
-
-
-def _least(runs: Mapping[int, Cost]) -> float:
-    return min(each.cpu_s for each in runs.values())
 
 
 def print_shares(costs: Costs) -> None:
@@ -152,8 +142,8 @@ def python_row(name: str, code: str, environ: Mapping[str, str], **options: Any)
     return row._replace(**options)
 
 
-def import_rows(environ: Mapping[str, str], folder: Path, options: argparse.Namespace) -> list[Row]:
-    """`import gpuconf.auto` by profile; with ``--before``, also with another version of gpuconf."""
+def import_rows(environ: Mapping[str, str], folder: Path) -> list[Row]:
+    """`import gpuconf.auto` by profile."""
     auto = "import gpuconf.auto"
     own = str(folder / "own.yaml")
     ours = [
@@ -164,12 +154,7 @@ def import_rows(environ: Mapping[str, str], folder: Path, options: argparse.Name
     ]
     rows = [python_row(BARE, "pass", environ)]
     for name, code, profile in ours:
-        chosen = {**environ, "GPUCONF_PROFILE": profile}
-        rows.append(python_row(name, code, chosen))
-        if options.before:
-            paths = [os.path.abspath(options.before), chosen["PYTHONPATH"]]
-            chosen["PYTHONPATH"] = os.pathsep.join(paths)
-            rows.append(python_row(f"before: {name}", code, chosen))
+        rows.append(python_row(name, code, {**environ, "GPUCONF_PROFILE": profile}))
     cpu_only = {**environ, "GPUCONF_PROFILE": "cpu-only"}
     return [
         *rows,
@@ -182,7 +167,7 @@ def import_rows(environ: Mapping[str, str], folder: Path, options: argparse.Name
     ]
 
 
-def command_rows(environ: Mapping[str, str], _folder: Path, _: argparse.Namespace) -> list[Row]:
+def command_rows(environ: Mapping[str, str], _folder: Path) -> list[Row]:
     """Each command, as its console script runs it with the most common profile."""
     chosen = {**environ, "GPUCONF_PROFILE": "shared-desktop"}
     return [python_row(BARE, "pass", chosen)] + [
@@ -194,7 +179,7 @@ def command_rows(environ: Mapping[str, str], _folder: Path, _: argparse.Namespac
 class Subject(NamedTuple):
     """A table: its rows, and the packages that matter for it."""
 
-    rows: Callable[[Mapping[str, str], Path, argparse.Namespace], list[Row]]
+    rows: Callable[[Mapping[str, str], Path], list[Row]]
     packages: tuple[str, ...]
 
 
@@ -227,8 +212,6 @@ def main() -> None:
     )
     parser.add_argument("subject", choices=SUBJECTS)
     parser.add_argument("--rounds", type=int, default=40, help="default: 40")
-    parser.add_argument("--only", metavar="WORD", default="", help="rows whose name has this word")
-    parser.add_argument("--before", metavar="CHECKOUT", help="import: another version of gpuconf")
     options = parser.parse_args()
     subject: Subject = SUBJECTS[options.subject]
     print(machine(*subject.packages))
@@ -236,13 +219,8 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         environment(Path(folder)) as (environ, nvml),
     ):
-        rows = subject.rows(environ, Path(folder), options)
-        chosen = [row for row in rows if options.only in row.name]
-        needed = {row.over for row in chosen} | {row.name for row in chosen}
-        needed |= {row.over for row in rows if row.name in needed}
-        rows = [row for row in rows if row.name in needed]
         print(f"NVML: {nvml}; {options.rounds} rounds", flush=True)
-        costs = print_table(rows, options.rounds)
+        costs = print_table(subject.rows(environ, Path(folder)), options.rounds)
         if options.subject == "import":
             print_shares(costs)
 

@@ -27,9 +27,6 @@ def main() -> int:
     options = parser.parse_args()
     options.words = list(filter(None, options.models.split(",")))
     names = options.names[options.stage]
-    if getattr(options, "list", False):
-        print(*(case.name for case in peaks.chosen_cases(options)), sep="\n")
-        return 0
     print(machine("tensorflow", "keras", "gpuconf"), "", sep="\n", flush=True)
     with ExitStack() as stack:
         stages = [open_stage(name, os.environ, stack) for name in names]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from benchmarks.estimate.cases import Case
 from benchmarks.estimate.estimates import Estimate
-from benchmarks.estimate.measurements import Truth
+from benchmarks.estimate.measurements import Measured
 from gpuconf.basics.units import MIB
 
 # If an estimate is too low by more than this share, a program can run out of memory: it is roughly
@@ -21,7 +21,7 @@ class Row(NamedTuple):
     """A case, with its measurement on each requested stage and its estimate."""
 
     case: Case
-    measured: dict[str, Truth]
+    measured: dict[str, Measured]
     estimate: Estimate | None = None
 
     def error(self, stage: str) -> float | None:
@@ -58,7 +58,7 @@ class Summary(NamedTuple):
 
 
 def head(stages: Sequence[str]) -> str:
-    """The table's first line; ~ is the spread of several runs."""
+    """The table's first line."""
     columns = "".join(f"{f'on {stage}':>15}" for stage in stages)
     errors = "".join(f"{f'of {stage}':>9}" for stage in stages)
     return f"{'MiB at the peak':62}{columns}{'estimated':>10}{errors}{'in':>8}"
@@ -66,7 +66,7 @@ def head(stages: Sequence[str]) -> str:
 
 def line(row: Row, stages: Sequence[str]) -> str:
     """A case on one line; a dash means unknown."""
-    columns = "".join(f"{_truth(row.measured.get(stage)):>15}" for stage in stages)
+    columns = "".join(f"{_mib(row.measured[stage].peak_bytes):>15}" for stage in stages)
     errors = "".join(f"{_percent(row.error(stage)):>9}" for stage in stages)
     found = row.estimate or Estimate("")
     took = "–" if found.took_s is None else f"{found.took_s:.1f} s"
@@ -122,14 +122,6 @@ def summary_lines(made: Sequence[Summary]) -> list[str]:
 def trouble_lines(rows: Sequence[Row]) -> list[str]:
     """The errors, one per line."""
     return [trouble[:_ERROR_WIDTH] for row in rows for trouble in row.troubles]
-
-
-def _truth(truth: Truth | None) -> str:
-    """The median, and the spread if there were several runs."""
-    if truth is None or truth.peak_bytes is None:
-        return _mib(None)
-    apart = f" ~{truth.spread:.0%}" if len(truth.runs) > 1 else ""
-    return _mib(truth.peak_bytes) + apart
 
 
 def _mib(size_bytes: int | None) -> str:

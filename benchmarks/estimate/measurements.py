@@ -27,6 +27,8 @@ class Measured(NamedTuple):
     ``peak_bytes`` is the process's peak after two steps, ``first_step_peak_bytes`` after one,
     ``built_peak_bytes`` before them; ``resident_bytes`` are those in use after the second.  All are
     None if there was an ``error``.  ``wall_s`` is the child's lifetime, ``step_s`` its last step.
+    The order in which TensorFlow's CPU device runs a graph's nodes varies, even with one thread:
+    VGG16 at batch 4 uses between 738 and 1069 MiB.
     """
 
     case: str
@@ -45,42 +47,11 @@ class Measured(NamedTuple):
     step_s: float | None = None
     wall_s: float | None = None
     error: str | None = None
-    run: int = 0
 
     @property
-    def key(self) -> tuple[str, str, str, str, int]:
+    def key(self) -> tuple[str, str, str, str]:
         """The key in the file."""
-        return self.case, self.stage, self.tensorflow, self.keras, self.run
-
-
-class Truth(NamedTuple):
-    """The memory of a case on a stage, measured once or several times.
-
-    The order in which TensorFlow's CPU device runs a graph's nodes varies, even with one thread:
-    VGG16 at batch 4 uses between 738 and 1069 MiB.
-    """
-
-    runs: tuple[Measured, ...]
-
-    @property
-    def _peaks(self) -> list[int]:
-        return sorted(run.peak_bytes for run in self.runs if run.peak_bytes is not None)
-
-    @property
-    def peak_bytes(self) -> int | None:
-        """The median of the runs' peaks, the lower one of two; None if no run succeeded."""
-        return self._peaks[(len(self._peaks) - 1) // 2] if self._peaks else None
-
-    @property
-    def spread(self) -> float:
-        """The range of the peaks, as a share of the median."""
-        peak = self.peak_bytes
-        return (self._peaks[-1] - self._peaks[0]) / peak if peak else 0.0
-
-    @property
-    def error(self) -> str | None:
-        """The error of a run."""
-        return next((run.error for run in self.runs if run.error), None)
+        return self.case, self.stage, self.tensorflow, self.keras
 
 
 class Measurements:
@@ -89,7 +60,7 @@ class Measurements:
     def __init__(self, file: Path | None = None) -> None:
         """Read the file."""
         self._file = file
-        self._known: dict[tuple[str, str, str, str, int], Measured] = {}
+        self._known: dict[tuple[str, str, str, str], Measured] = {}
         lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
         for peak in map(_peak_of, lines):
             if peak is not None:
@@ -99,23 +70,10 @@ class Measurements:
         """Whether the file has the case's peak on the stage."""
         return _bare(case, stage.name).key in self._known
 
-    def measure(
-        self, case: Case, stage: Stage, *, run: int = 0, timeout_s: float = TIMEOUT_S
-    ) -> Measured:
+    def measure(self, case: Case, stage: Stage, *, timeout_s: float = TIMEOUT_S) -> Measured:
         """The case's peak on the stage: read from the file, or measured now and stored."""
-        known = self._known.get(_bare(case, stage.name)._replace(run=run).key)
-        if known is not None:
-            return known
-        return self._keep(measure_case(case, stage, timeout_s=timeout_s)._replace(run=run))
-
-    def measure_often(
-        self, case: Case, stage: Stage, *, runs: int, timeout_s: float = TIMEOUT_S
-    ) -> Truth:
-        """Repeat the measurement ``runs`` times."""
-        numbers = range(runs)
-        return Truth(
-            tuple(self.measure(case, stage, run=each, timeout_s=timeout_s) for each in numbers)
-        )
+        known = self._known.get(_bare(case, stage.name).key)
+        return known or self._keep(measure_case(case, stage, timeout_s=timeout_s))
 
     def _keep(self, peak: Measured) -> Measured:
         self._known[peak.key] = peak

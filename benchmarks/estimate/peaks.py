@@ -39,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--unseen", metavar="HALF", choices=("learn", "held"), help="unseen models: learn or held"
     )
     parser.add_argument("--stage", choices=STAGES, default="card", help="default: card")
-    parser.add_argument("--runs", metavar="N", type=int, default=1, help="of a case; the median")
     parser.add_argument("--timeout", metavar="S", type=float, default=TIMEOUT_S, help="a case's")
-    parser.add_argument("--list", action="store_true", help="print the names of the cases only")
 
 
 def chosen_cases(options: argparse.Namespace) -> list[Case]:
@@ -58,10 +56,7 @@ def rows_of(options: argparse.Namespace, stages: Sequence[Stage]) -> Iterator[Ro
         estimates = estimate_group(group, os.environ, jit=jit)
         for case in group:
             found = {
-                each.name: kept.measure_often(
-                    case, each, runs=options.runs, timeout_s=options.timeout
-                )
-                for each in stages
+                each.name: kept.measure(case, each, timeout_s=options.timeout) for each in stages
             }
             yield Row(case, found, estimates.get(case.name))
 

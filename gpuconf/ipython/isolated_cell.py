@@ -11,7 +11,7 @@ from gpuconf.basics.terminal import show_no_traceback
 from gpuconf.commands.run.request import add_set, changes_of
 from gpuconf.errors import GpuconfError, OriginalTraceback, UsageError
 from gpuconf.isolation import isolated
-from gpuconf.isolation.cell import names_read, run_cell
+from gpuconf.isolation.notebook import names_read, run_cell
 from gpuconf.support.command_line import CommandParser
 
 # IPython's own, which the process has too or cannot have.

@@ -15,8 +15,7 @@ import cloudpickle
 
 from gpuconf.errors import UsageError
 from gpuconf.isolation.model_file import ModelFile, file_of, keras_of, load_model
-from gpuconf.isolation.pickling import Pickler, refusal_of
-from gpuconf.isolation.values import write_value
+from gpuconf.isolation.pickling import Pickler, refusal_of, write_value
 
 _SPAWNED_MAIN = "__mp_main__"  # the script's name in a spawned worker of multiprocessing
 
@@ -61,7 +60,7 @@ class _ArgumentPickler(Pickler):
         reduced = super().reducer_override(value)
         if isinstance(reduced, tuple) and _is_defined_in_main(value):
             make, parts, *others = reduced
-            return (_made_in_main, (value.__name__, make, parts), *others)
+            return (_made_in_main, (value.__qualname__, make, parts), *others)
         return reduced
 
 
@@ -102,12 +101,23 @@ def _is_defined_in_main(value: Any) -> bool:
     is_definition = isinstance(value, (type, types.FunctionType))
     if not is_definition or value.__module__ not in ("__main__", _SPAWNED_MAIN):
         return False
-    return getattr(sys.modules["__main__"], value.__name__, None) is value
+    try:
+        return attrgetter(value.__qualname__)(sys.modules["__main__"]) is value
+    except AttributeError:
+        return False
 
 
 def _made_in_main(name: str, make: Callable[..., Any], parts: Sequence[Any]) -> Any:
+    """Make a definition where pickle looks for it; a class may be inside others, not made yet."""
     value = make(*parts)
-    setattr(sys.modules["__main__"], name, value)
+    value.__qualname__ = name
+    place: Any = sys.modules["__main__"]
+    *outer, last = name.split(".")
+    for each in outer:
+        if not hasattr(place, each):
+            setattr(place, each, types.SimpleNamespace())
+        place = getattr(place, each)
+    setattr(place, last, value)
     return value
 
 

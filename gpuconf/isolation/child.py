@@ -18,9 +18,9 @@ from importlib.machinery import ModuleSpec
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from gpuconf.isolation.displays import forward_displays, show_figures
+from gpuconf.isolation.notebook import forward_displays, show_figures
+from gpuconf.isolation.pickling import read_value
 from gpuconf.isolation.results import write_error, write_result
-from gpuconf.isolation.values import read_value
 from gpuconf.session.configure import configure
 from gpuconf.support.children.signals import end_with_parent
 

@@ -20,7 +20,7 @@ from gpuconf.basics.state_note import STATE_VARIABLE, encode, read_note
 from gpuconf.errors import IsolatedProcessError
 from gpuconf.isolation.arguments import write_call
 from gpuconf.isolation.child import ANSWERED, Setup
-from gpuconf.isolation.displays import show
+from gpuconf.isolation.notebook import show
 from gpuconf.isolation.results import read_answer
 from gpuconf.support.children.family import MarkedFamily
 from gpuconf.support.children.run import memory_file
@@ -30,6 +30,8 @@ _POLL_S = 0.1
 _INTERRUPT_S = 20.0  # for the function's clean-up after Ctrl-C
 _EXIT_S = 10.0  # for exit functions after the answer
 _TAIL_CHARACTERS = 4000  # of stderr
+# Modules in the working directory do not replace those that the process imports; new in 3.11.
+_SAFE_PATH = ["-P"] if sys.version_info >= (3, 11) else []
 
 
 def run_call(
@@ -66,7 +68,7 @@ def run_call(
 def _start(family: MarkedFamily, *descriptors: int) -> subprocess.Popen[bytes]:
     words = map(str, (os.getpid(), *descriptors))
     return family.start(
-        [sys.executable, "-m", "gpuconf.isolation.child", *words],
+        [sys.executable, *_SAFE_PATH, "-m", "gpuconf.isolation.child", *words],
         _environment(),
         stdin=subprocess.DEVNULL,
         stdout=None if _is_terminal(sys.stdout, 1) else subprocess.PIPE,

@@ -16,10 +16,10 @@ from typing import Any
 
 from gpuconf.errors import IsolatedProcessError, OriginalTraceback, UsageError
 from gpuconf.isolation.model_file import ModelFile, file_of, keras_of
-from gpuconf.isolation.pickling import Pickler, pickled
-from gpuconf.isolation.values import read_value, write_value
+from gpuconf.isolation.pickling import Pickler, pickled, read_value, write_value
 
 _OWN_FOLDER = os.path.dirname(__file__)
+_RESULTS = "return numbers, NumPy arrays or a Keras model, or save the result to a file"
 
 
 def write_result(descriptor: int, result: Any) -> None:
@@ -32,7 +32,7 @@ def write_result(descriptor: int, result: Any) -> None:
     except Exception as error:
         raise UsageError(
             f"the result, of type {type(result).__name__}, cannot be sent to the caller: {error}",
-            hint="return numbers, NumPy arrays or a Keras model, or save the result to a file",
+            hint=_RESULTS,
         ) from error
 
 
@@ -54,10 +54,14 @@ def write_error(descriptor: int, error: BaseException) -> None:
 def read_answer(descriptor: int) -> Any:
     """Return what the function returned, or raise what it raised.
 
-    The cause of the exception has the lines of the function.  Raises IsolatedProcessError for an
-    exception that cannot be unpickled here.
+    The cause of the exception has the lines of the function.  Raises IsolatedProcessError for a
+    result or an exception that cannot be unpickled here.
     """
-    result, failure = read_value(descriptor)
+    try:
+        result, failure = read_value(descriptor)
+    except Exception as why:
+        said = f"the result cannot be unpickled here: {type(why).__name__}: {why}"
+        raise IsolatedProcessError(said, hint=_RESULTS) from why
     if failure is None:
         return result
     content, message, text = failure

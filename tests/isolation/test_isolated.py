@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import gpuconf
-from gpuconf.isolation.pickling import Pickler
-from gpuconf.isolation.values import read_value, write_value
+from gpuconf.isolation.pickling import Pickler, read_value, write_value
 from gpuconf.support.children.run import memory_file
 from tests.programs.card_clients import wait_until
 from tests.programs.processes import (
@@ -116,6 +115,32 @@ def test_classes_of_a_script_are_its_own_again(tmp_path: Path) -> None:
         "print(isinstance(made, Point), made.x)\n"
     )
     assert run_python(program, tmp_path) == "True 8\n"
+
+
+def test_classes_with_slots_and_inside_others(tmp_path: Path) -> None:
+    """Both ways, and pickled in the function; a class with slots there has no other attributes."""
+    program = (
+        "import gpuconf, pickle\n"
+        "class Outer:\n"
+        "    class Point:\n"
+        "        __slots__ = ('x',)\n"
+        "        def __init__(self, x): self.x = x\n"
+        "@gpuconf.isolated\n"
+        "def twice(point):\n"
+        "    again = pickle.loads(pickle.dumps(point))\n"
+        "    return type(again)(again.x * 2), hasattr(again, '__dict__')\n"
+        "made, has_dict = twice(Outer.Point(4))\n"
+        "print(isinstance(made, Outer.Point), made.x, has_dict)\n"
+        "print(isinstance(gpuconf.isolated(lambda: (Outer(), Outer.Point(1)))()[0], Outer))\n"
+    )
+    assert run_python(program, tmp_path) == "True 8 False\nTrue\n"
+
+
+def test_modules_of_the_working_directory(tmp_path: Path) -> None:
+    """They do not replace what the process itself imports; Python 3.10 has no option for that."""
+    write_package(tmp_path, {"data/pickle.py": "raise SystemExit('the wrong module')\n"})
+    program = "import gpuconf, os\nos.chdir('data')\nprint(gpuconf.isolated(lambda: 3)())\n"
+    assert sys.version_info < (3, 11) or run_python(program, tmp_path) == "3\n"
 
 
 TRIALS = """
@@ -351,6 +376,8 @@ def test_an_exception_that_cannot_be_rebuilt() -> None:
     assert "raise MadeDifferentlyError(part=1)" in str(caught.value.__cause__)
     with pytest.raises(gpuconf.IsolatedProcessError, match=r"TwoPartsError: a 1"):
         gpuconf.isolated(with_a_lock)()
+    with pytest.raises(gpuconf.IsolatedProcessError, match=r"cannot be unpickled here: TypeError"):
+        gpuconf.isolated(lambda: MadeDifferentlyError(part=1))()
 
 
 @pytest.mark.parametrize(

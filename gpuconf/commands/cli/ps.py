@@ -6,6 +6,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
+from gpuconf.basics.units import parse_duration
 from gpuconf.commands.cli.output import Output
 from gpuconf.support.command_line import seconds_argument
 
@@ -20,8 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Set this command's description and add its arguments."""
     parser.description = (
         "Show each GPU as a bar, and who uses its memory: your processes, with what they use and "
-        "have reserved, a total for each other user, and the programs that are waiting. Changes "
-        "nothing, and never waits."
+        "have reserved, a total for each other user, and the programs that are waiting. BUSY is "
+        "the part of the last seconds in which they computed, where the driver reports it. Never "
+        "waits. gpuconf never ends a program that it did not start."
     )
     add = parser.add_argument
     add(
@@ -30,13 +32,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show each process of every user, as far as the driver and /proc allow",
     )
-    add(
+    once = parser.add_mutually_exclusive_group()
+    once.add_argument(
         "--watch",
         nargs="?",
         const=_INTERVAL_S,
         type=_interval,
         metavar="SECONDS",
         help=f"redraw every SECONDS (default: {_INTERVAL_S:g}) until Ctrl-C",
+    )
+    once.add_argument(
+        "--record",
+        action="store_true",
+        help="print nothing, and append who is busy to a file in the folder of leases; for a timer",
+    )
+    once.add_argument(
+        "--idle",
+        type=_duration,
+        metavar="TIME",
+        help="show only processes, of every user, that the record shows idle for TIME (30min, 2h)",
     )
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)
@@ -49,6 +63,15 @@ def _interval(text: str) -> float:
     return seconds
 
 
+def _duration(text: str) -> float:
+    try:
+        if parse_duration(text) > 0:
+            return parse_duration(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30min or 2h")
+
+
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print once, or redraw until Ctrl-C, which then exits 0."""
     # Imported here so that other commands do not pay for it.
@@ -56,12 +79,21 @@ def run(options: argparse.Namespace, output: Output) -> int:
     from gpuconf.support.reporting.lines import Line
     from gpuconf.support.reporting.memory_bars import GLYPHS, BarLayout
 
+    if options.record:
+        from gpuconf.commands.ps.gathering import read_holdings
+        from gpuconf.commands.ps.record import write_record
+
+        write_record(read_holdings())
+        return 0
+
     is_ascii = not output.can_write(GLYPHS)
     if options.watch is None:
         if output.as_json:
             output.document(holdings_for(options))
         else:
-            output.lines(lines_of(holdings_for(options), BarLayout(output.width, is_ascii)))
+            nobody = None if options.idle is None else "the record shows no process as idle so long"
+            layout = BarLayout(output.width, is_ascii)
+            output.lines(lines_of(holdings_for(options), layout, nobody))
         return 0
 
     from gpuconf.commands.cli.live import check_terminal, watch
@@ -83,4 +115,8 @@ def holdings_for(options: argparse.Namespace) -> Holdings:
     from gpuconf.commands.ps.gathering import read_holdings, summed_up
 
     everybody = read_holdings()
+    if options.idle is not None:
+        from gpuconf.commands.ps.record import only_idle
+
+        return only_idle(everybody, options.idle)
     return everybody if options.all_users else summed_up(everybody)

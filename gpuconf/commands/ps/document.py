@@ -7,6 +7,8 @@ from typing import Annotated, NamedTuple
 from gpuconf.basics.display import shown_in_notebooks
 from gpuconf.basics.json_shape import Bytes, Count, FieldRule, FromOne, json_shape
 
+Percent = Annotated[int, FieldRule(minimum=0, maximum=100)]
+
 
 class Holding(NamedTuple):
     """A process with a lease or memory on a GPU.  Unknown is None."""
@@ -37,6 +39,10 @@ class Holding(NamedTuple):
     """Whether its use is estimated, alone or with that of others (``estimated_bytes``)."""
     most_bytes: Bytes | None = None
     """Its memory limit and its context, which may be more than is reserved; None if unknown."""
+    busy_percent: Percent | None = None
+    """The part of the last seconds in which it computed on the GPU; None if not reported."""
+    idle_since: str | None = None
+    """With --idle, since when it has not computed, as far as the record goes; ISO 8601."""
 
 
 class UserHoldings(NamedTuple):
@@ -96,6 +102,8 @@ class CardHoldings(NamedTuple):
     """This user's processes on it, or all users' with --all-users."""
     others: tuple[UserHoldings, ...] = ()
     """A total for each other user; empty with --all-users."""
+    busy_percent: Percent | None = None
+    """The part of the last second in which any process computed on it; None if not reported."""
 
 
 class LinePlace(NamedTuple):

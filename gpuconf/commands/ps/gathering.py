@@ -17,8 +17,9 @@ from gpuconf.commands.ps.document import (
     UserHoldings,
     WaitingProcess,
 )
-from gpuconf.machine.cards import CardLease, Gpu, GpuProcess, Inventory, read_inventory
+from gpuconf.machine.cards import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.machine.cards.holders import Process, holders_of, read_processes
+from gpuconf.machine.cards.utilization import read_inventory_and_utilization
 from gpuconf.machine.leases.files import is_locked
 from gpuconf.machine.leases.folder import (
     NoLedgerError,
@@ -46,7 +47,7 @@ def read_holdings() -> Holdings:
     """
     state, found = _read_ledger()
     reader = this_process()
-    inventory = read_inventory()
+    inventory = read_inventory_and_utilization()
     known = read_processes(inventory, in_container=is_container())
     inventory = with_leases(inventory, found, reader, known)
     cards = [_card(label, gpu, known) for label, gpu in _devices(inventory)]
@@ -132,15 +133,25 @@ def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
         unlisted_bytes=_unlisted_bytes(gpu),
         estimated_bytes=sum(lease.used_bytes or 0 for lease in gpu.estimated) or None,
         processes=tuple(processes),
+        busy_percent=gpu.busy_percent,
     )
 
 
 def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
     """Yield the leases, then the processes that use memory without one."""
     for lease in gpu.leases:
-        yield _leased(lease._replace(used_bytes=None) if lease in gpu.estimated else lease)
+        holding = _leased(lease._replace(used_bytes=None) if lease in gpu.estimated else lease)
+        yield holding._replace(busy_percent=_busy_percent(gpu, lease.pids))
     for listed, process in holders_of(gpu._replace(processes=gpu.unleased), known) or ():
         yield _unleased(listed, process)
+
+
+def _busy_percent(gpu: Gpu, pids: tuple[int, ...] | None) -> int | None:
+    """Return how busy these processes are together; None if it is unknown."""
+    if pids is None or gpu.processes is None or gpu.busy_percent is None:
+        return None
+    busy = _sum([each.busy_percent for each in gpu.processes if each.pid in pids])
+    return None if busy is None else min(busy, 100)
 
 
 def _leased(lease: CardLease) -> Holding:
@@ -169,6 +180,7 @@ def _unleased(listed: GpuProcess, process: Process) -> Holding:
         used_bytes=listed.used_bytes,
         since=_moment(process.started),
         kind=listed.kind,
+        busy_percent=listed.busy_percent,
         is_ours=process.is_ours,
         pids=(listed.pid,),
     )

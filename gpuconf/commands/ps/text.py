@@ -30,12 +30,12 @@ _ESTIMATED = (
 _ALL_USERS = "`gpuconf ps --all-users` lists each process of other users"
 
 
-def lines_of(holdings: Holdings, layout: BarLayout) -> list[Line]:
-    """Return the whole report."""
+def lines_of(holdings: Holdings, layout: BarLayout, nobody: str | None = None) -> list[Line]:
+    """Return the whole report; ``nobody`` is the text that replaces an empty table."""
     blocks: list[Iterable[Line]] = [
         problem_lines(holdings),
         bar_lines(list(map(bar_row, holdings.cards)), _PARTS, MEANINGS, layout),
-        _processes(holdings, layout.width),
+        _processes(holdings, layout.width, nobody),
         _line(holdings, layout.width),
         remark_lines(holdings),
     ]
@@ -72,7 +72,8 @@ def bar_row(card: CardHoldings) -> BarRow:
         )
     elif card.index is not None and not card.lists_processes:
         remarks.append("the driver does not say which processes use memory")
-    return BarRow(card.label, name, card.bar, ("; ".join(remarks),) if remarks else ())
+    below = ("; ".join(remarks),) if remarks else ()
+    return BarRow(card.label, name, card.bar, below, _busy(card.busy_percent))
 
 
 # The columns of both tables, each with the options of its Column.
@@ -86,10 +87,15 @@ _COLUMNS: dict[str, dict[str, Any]] = {
     "RESERVED": {"is_right": True},
     "AT MOST": {"is_right": True, "rank": 3},
     "IN USE": {"is_right": True},
+    "BUSY": {"is_right": True, "rank": 4},
+    "IDLE SINCE": {},
     "AT LEAST": {"is_right": True},
     "SINCE": {"rank": 1},
 }
-_HELD = ("GPU", "PID", "USER", "PROGRAM", "PROFILE", "RESERVED", "AT MOST", "IN USE", "SINCE")
+_HELD = (
+    *("GPU", "PID", "USER", "PROGRAM", "PROFILE"),
+    *("RESERVED", "AT MOST", "IN USE", "BUSY", "SINCE", "IDLE SINCE"),
+)
 _WAITING = ("GPU", "PLACE", "PID", "USER", "PROGRAM", "PROFILE", "AT LEAST", "SINCE")
 
 
@@ -100,7 +106,7 @@ def _table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> list[Column
     ]
 
 
-def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
+def _processes(holdings: Holdings, width: int | None, nobody: str | None) -> Iterable[Line]:
     """Return the table of processes, or the text that replaces it if it is empty."""
     today = holdings.made_at[:10]
     rows, styles = [], []
@@ -109,7 +115,7 @@ def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
         rows += [_user(each, card) for each in card.others]
         styles += [""] * len(card.processes) + ["dim"] * len(card.others)
     if not rows:
-        return [Line(_nobody(holdings), hang=0)] if holdings.cards else []
+        return [Line(nobody or _nobody(holdings), hang=0)] if holdings.cards else []
     return column_lines(_table(_HELD, rows), width, styles)
 
 
@@ -135,8 +141,15 @@ def _process(each: Holding, card: CardHoldings, today: str) -> tuple[str, ...]:
         # Without a row that may take more than is reserved, the column is not shown.
         sized(most) if most > (each.lease_bytes or 0) else "",
         _used(each),
+        _busy(each.busy_percent),
         _since(each.since, today),
+        "" if each.idle_since is None else _since(each.idle_since, today),
     )
+
+
+def _busy(percent: int | None) -> str:
+    """Return the cell of BUSY, a column that is not shown where the driver reports nothing."""
+    return "" if percent is None else f"{percent} %"
 
 
 def _used(each: Holding) -> str:
@@ -155,6 +168,8 @@ def _user(each: UserHoldings, card: CardHoldings) -> tuple[str, ...]:
         _NONE if each.lease_bytes is None else sized(each.lease_bytes),
         "",
         _UNKNOWN if each.used_bytes is None else sized(each.used_bytes),
+        "",
+        "",
         "",
     )
 

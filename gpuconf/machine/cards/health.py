@@ -1,7 +1,7 @@
 """A GPU's health as NVML reports it; only `gpuconf doctor` reads it, `import gpuconf.auto` never.
 
-This and `gpuconf.machine.cards.nvml` are the only modules that call the binding.  Here too, a value
-that a GPU or driver does not report is None.
+This, `gpuconf.machine.cards.nvml` and `utilization` are the only modules that call the binding.
+Here too, a value that a GPU or driver does not report is None.
 """
 
 from __future__ import annotations

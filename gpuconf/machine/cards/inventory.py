@@ -32,6 +32,7 @@ class GpuProcess(NamedTuple):
     used_bytes: int | None = None
     name: str | None = None
     kind: str = "compute"  # or "graphics"
+    busy_percent: int | None = None  # the part of the time in which its kernels were running
 
 
 class CardLease(NamedTuple):
@@ -154,7 +155,8 @@ class Gpu(NamedTuple):
     ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for
     this GPU ahead of the current one.  ``caps`` are limits of the kernel and of an administrator.
     ``share`` is what a scheduler has assigned of it.  With ``is_unified`` the GPU uses the host's
-    memory: total and free are the host's, and what is in use is unknown.
+    memory: total and free are the host's, and what is in use is unknown.  ``busy_percent`` is the
+    part of the last second in which kernels were running; only `gpuconf ps` reads it.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is unused here
@@ -177,6 +179,7 @@ class Gpu(NamedTuple):
     caps: tuple[Cap, ...] = ()
     share: Share | None = None
     is_unified: bool = False
+    busy_percent: int | None = None
 
     @property
     def identity(self) -> object:

@@ -22,13 +22,14 @@ _WIDTH_OF_A_FILE = 120
 class BarRow(NamedTuple):
     """A GPU: its name, and the sizes of its parts; None if they are unknown.
 
-    ``below`` has lines to print under its row.
+    ``below`` has lines to print under its row.  ``busy`` is how busy it is, empty if unknown.
     """
 
     label: str
     name: str
     parts_bytes: tuple[int, ...] | None
     below: tuple[str, ...] = ()
+    busy: str = ""
 
 
 class BarLayout(NamedTuple):
@@ -55,11 +56,12 @@ def bar_lines(
         return
     rows = [row._replace(name=_short(row.name, layout)) for row in rows]
     name_width = max(len(row.name) for row in rows)
-    numbers_width = (len(parts) + 1) * _NUMBER_WIDTH
+    columns = ["total", *parts, *(["busy"] if any(row.busy for row in rows) else [])]
+    numbers_width = len(columns) * _NUMBER_WIDTH
     room = (layout.width or _WIDTH_OF_A_FILE) - _INDENT - name_width - 2 - numbers_width
     bar_width = min(room, _LONGEST_BAR)
     is_tall = bar_width < _SHORTEST_BAR
-    numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *parts))
+    numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in columns)
     head = f"{'GPU':<5}{'NAME':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
     yield Line("GPU  NAME" if is_tall else head, "bold", None)
     for row in rows:
@@ -82,7 +84,8 @@ def _row(row: BarRow, name_width: int, bar_width: int, layout: BarLayout) -> Lin
     begin = f"{row.label:<{_INDENT}}{row.name:<{name_width}}  "
     if row.parts_bytes is None:
         return Line(begin.rstrip(), hang=None)
-    numbers = "".join(f"{figure:>{_NUMBER_WIDTH}}" for figure in _figures(row.parts_bytes))
+    figures = [*map(str, _figures(row.parts_bytes)), *([row.busy] if row.busy else [])]
+    numbers = "".join(f"{figure:>{_NUMBER_WIDTH}}" for figure in figures)
     return line_of((begin, ""), *_bar(row.parts_bytes, bar_width, layout), (numbers, ""))
 
 
@@ -92,7 +95,8 @@ def _tall_row(row: BarRow, parts: Sequence[str], layout: BarLayout) -> Iterator[
         width = max((layout.width or 0) - _INDENT, _SHORTEST_BAR)
         yield line_of((" " * _INDENT, ""), *_bar(row.parts_bytes, width, layout))
         total, *figures = _figures(row.parts_bytes)
-        shown = (f"{name} {size}" for name, size in zip(parts, figures, strict=True))
+        shown = [f"{name} {size}" for name, size in zip(parts, figures, strict=True)]
+        shown += [f"busy {row.busy}"] if row.busy else []
         yield Line(f"{' ' * _INDENT}{total} MiB: {', '.join(shown)}", hang=_INDENT)
 
 

@@ -57,6 +57,20 @@ def test_a_limit_above_the_reservation_has_a_column() -> None:
     assert "AT MOST" not in text(rows, 70)[0]
 
 
+def test_who_is_busy_has_a_column_where_the_driver_says_so() -> None:
+    """For a GPU and for a process; an unknown one is empty, and 0 is not unknown."""
+    rows = holdings_of(OURS._replace(busy_percent=37), ANNAS._replace(busy_percent=0))
+    head, ours, annas = text(rows)
+    assert "   IN USE  BUSY  SINCE" in head
+    assert " 2048 MiB  37 %  14:02" in ours
+    assert "    1 MiB   0 %  21 Nov" in annas
+    busy = rows._replace(cards=(rows.cards[0]._replace(busy_percent=5), CARD))
+    lines = [line.text for line in lines_of(busy, BarLayout(120))]
+    assert [line[-8:] for line in lines[:2]] == ["    BUSY", "     5 %"]
+    assert lines[2].endswith("    4096")
+    assert "free 4096, busy 5 %" in "\n".join(each.text for each in lines_of(busy, BarLayout(50)))
+
+
 def test_others_are_summed_up() -> None:
     """By user; a process whose owner is not known is nobody's, and what is unknown has no sum."""
     bens = ANNAS._replace(pid=9, user="ben", lease_bytes=None, used_bytes=None)

@@ -25,12 +25,16 @@ NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, GPU_IS_LOST, MISMATCH = 3, 4, 9
 
 
 class Process(NamedTuple):
-    """A process on a GPU; ``used_bytes`` -1 is unknown, an empty ``name`` hidden."""
+    """A process on a GPU; ``used_bytes`` -1 is unknown, an empty ``name`` hidden.
+
+    ``busy`` in percent is -1 for a process of which the driver has no sample.
+    """
 
     pid: int
     kind: str = "compute"  # or graphics, or mps
     used_bytes: int = -1
     name: str = ""
+    busy: int = -1
 
 
 class Instance(NamedTuple):
@@ -68,6 +72,8 @@ class Card(NamedTuple):
     remap_failed: int = 0
     compute_mode: int = 0
     recovery: int = 0
+    busy: int = -1  # percent; -1: not supported
+    busy_process_code: int = 0
     processes: tuple[Process, ...] = ()
     instances: tuple[Instance, ...] = ()
 
@@ -227,10 +233,15 @@ def _describe(machine: Machine, log: Path | None, call_log: Path | None) -> str:
     for place, card in enumerate(machine.cards):
         lines += ["gpu", f"bus 00000000:{place + 1:02X}:00.0"]
         lines += _facts(card)
-        lines += [f"process {' '.join(map(str, process))}" for process in card.processes]
+        lines += [_process(each) for each in card.processes]
         for instance in card.instances:
             lines += ["instance", f"major {card.major}", *_facts(instance)]
     return "\n".join(lines) + "\n"
+
+
+def _process(process: Process) -> str:
+    pid, kind, used_bytes, name, busy = process
+    return f"process {pid} {kind} {used_bytes} {busy} {name}"
 
 
 def _facts(device: Card | Instance) -> list[str]:

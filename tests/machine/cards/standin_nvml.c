@@ -29,6 +29,7 @@ typedef struct {
     unsigned pid;
     char kind[16];
     unsigned long long used_bytes;
+    int busy;  /* percent; -1: no sample */
     char name[256];  /* empty: hidden from this user */
 } process;
 
@@ -38,6 +39,7 @@ typedef struct {
     unsigned long long total, reserved, used;
     int major, minor, display;
     int handle_code, any_code, memory_code, process_code, display_code;
+    int busy, busy_process_code;
     int ecc_mode, retirement_pending, remap_pending, remap_failed, compute_mode, recovery;
     unsigned long long ecc_errors;
     int process_count;
@@ -83,11 +85,11 @@ static void set_of_machine(const char *key, const char *value) {
     set_text(key, value, "log", machine.log, sizeof machine.log);
 }
 
-/* "process PID KIND BYTES NAME", BYTES -1 where unknown, NAME missing where hidden. */
+/* "process PID KIND BYTES BUSY NAME", BYTES -1 where unknown, NAME missing where hidden. */
 static void add_process(device *d, const char *value) {
     process *p = &d->processes[d->process_count++];
     long long used_bytes = 0;
-    sscanf(value, "%u %15s %lld %255[^\n]", &p->pid, p->kind, &used_bytes, p->name);
+    sscanf(value, "%u %15s %lld %d %255[^\n]", &p->pid, p->kind, &used_bytes, &p->busy, p->name);
     p->used_bytes = used_bytes < 0 ? NOT_AVAILABLE : (unsigned long long)used_bytes;
 }
 
@@ -116,6 +118,8 @@ static void set_of_device(device *d, const char *key, const char *value) {
     set_number(key, value, "remap_failed", &d->remap_failed);
     set_number(key, value, "compute_mode", &d->compute_mode);
     set_number(key, value, "recovery", &d->recovery);
+    set_number(key, value, "busy", &d->busy);
+    set_number(key, value, "busy_process_code", &d->busy_process_code);
     if (strcmp(key, "process") == 0) add_process(d, value);
 }
 
@@ -123,7 +127,7 @@ static device *add_device(int is_instance) {
     device *d = &machine.devices[machine.device_count++];
     memset(d, 0, sizeof *d);
     d->is_instance = is_instance;
-    d->mig_mode = -1;
+    d->mig_mode = d->busy = -1;
     for (int i = 0; i < machine.device_count - 1; i++)
         if (!machine.devices[i].is_instance) d->parent = i;
     return d;
@@ -341,6 +345,38 @@ int nvmlDeviceGetPciInfo_v3(device *d, pci_info *info) {
     TRY(check(d));
     memset(info, 0, sizeof *info);
     return give_text(d->bus, info->bus_id, sizeof info->bus_id);
+}
+
+/* How busy it is, and who keeps it so. */
+
+int nvmlDeviceGetUtilizationRates(device *d, unsigned rates[2]) {
+    TRY(check(d));
+    rates[0] = rates[1] = (unsigned)d->busy;
+    return d->busy < 0 ? NOT_SUPPORTED : SUCCESS;
+}
+
+typedef struct {
+    unsigned pid;
+    unsigned long long timestamp;
+    unsigned sm, memory, encoder, decoder;
+} process_sample;
+
+int nvmlDeviceGetProcessUtilization(device *d, process_sample *samples, unsigned *count,
+                                    unsigned long long since) {
+    unsigned found = 0;
+    TRY(check(d));
+    TRY(d->busy < 0 ? NOT_SUPPORTED : d->busy_process_code);
+    for (int i = 0; i < d->process_count; i++) {
+        if (d->processes[i].busy < 0) continue;
+        if (samples && found < *count)
+            samples[found] = (process_sample){
+                .pid = d->processes[i].pid, .timestamp = since + 1,
+                .sm = (unsigned)d->processes[i].busy};
+        found++;
+    }
+    unsigned room = samples ? *count : 0;
+    *count = found;
+    return found == 0 ? NOT_FOUND : found > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
 /* Its troubles.  ecc_mode -1 is a card without ECC. */

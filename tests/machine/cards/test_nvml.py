@@ -297,6 +297,40 @@ def test_an_old_binding_is_used_as_far_as_it_goes() -> None:
     assert inventory == Inventory((Gpu(0, name="Tesla P100"),), driver_version="410.48")
 
 
+COMPUTES = (standin.Process(7, used_bytes=GIB, busy=35), standin.Process(8, used_bytes=GIB))
+UNLISTED = standin.Process(9, "server", busy=5)
+BUSY_CARD = standin.Card(standin.uuid(0), busy=40, processes=COMPUTES)
+
+
+@pytest.mark.parametrize(
+    ("card", "busy", "of_processes"),
+    [
+        (BUSY_CARD, 40, [35, 0]),
+        (BUSY_CARD._replace(busy=0, processes=COMPUTES[1:]), 0, [0]),
+        (BUSY_CARD._replace(busy=40, processes=COMPUTES[1:]), 40, [None]),  # somebody else
+        (BUSY_CARD._replace(processes=(*COMPUTES, UNLISTED)), 40, [None, None]),
+        (BUSY_CARD._replace(processes=(COMPUTES[0]._replace(busy=2**31 - 1),)), 40, [None]),
+        (BUSY_CARD._replace(busy_process_code=standin.NOT_SUPPORTED), 40, [None, None]),
+        (BUSY_CARD._replace(busy=-1), None, [None, None]),
+        (BUSY_CARD._replace(handle_code=standin.NO_PERMISSION), None, None),
+        (BUSY_CARD._replace(process_code=standin.NOT_SUPPORTED), 40, None),
+    ],
+)
+def test_how_busy_a_gpu_and_its_processes_are(
+    card: standin.Card, busy: int | None, of_processes: list[int | None] | None, nvml: Nvml
+) -> None:
+    """As the driver says; a process without a sample is idle, unless that contradicts the GPU."""
+    program = _PROGRAM.replace(
+        "inventory = read_inventory(processes={processes})",
+        "from gpuconf.machine.cards.utilization import read_inventory_and_utilization as read\n"
+        "inventory = read()",
+    )
+    (gpu,) = pickle.loads(_run(nvml(standin.Machine((card,))), program)).gpus
+    assert gpu.busy_percent == busy
+    found = None if gpu.processes is None else [each.busy_percent for each in gpu.processes]
+    assert found == of_processes
+
+
 def test_importing_hardware_does_not_import_the_binding() -> None:
     """nvidia-ml-py, dataclasses, pathlib and logging stay out until the GPUs are requested."""
     program = """

@@ -1,11 +1,11 @@
-"""The code of a notebook's cell, as a function of the variables that it reads."""
+"""A notebook's part of a call: a cell as a function of its variables, and what it displays."""
 
 from __future__ import annotations
 
 import ast
 import symtable
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gpuconf.errors import UsageError
@@ -57,3 +57,32 @@ def run_cell(source: str, file: str, outputs: Sequence[str], /, **inputs: Any) -
     if missing:
         raise UsageError(f"-o {','.join(outputs)}: the cell has not set {', '.join(missing)}")
     return {name: variables[name] for name in outputs}
+
+
+def forward_displays(send: Callable[[Any], object]) -> None:
+    """Pass what this process displays to ``send``, as arguments of :func:`show`."""
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    class Forwarding(DisplayPublisher):
+        def publish(self, data: Any, metadata: Any = None, *_: Any, **options: Any) -> None:
+            send((data, metadata, options))
+
+    config = Config({"HistoryManager": {"enabled": False}})
+    InteractiveShell.instance(config=config, display_pub_class=Forwarding)
+
+
+def show_figures() -> None:
+    """Display the figures that are still open, as IPython does at the end of a cell."""
+    inline = sys.modules.get("matplotlib_inline.backend_inline")
+    if inline is not None:
+        inline.flush_figures()
+
+
+def show(shown: Any) -> None:
+    """Display here what the other process has displayed."""
+    from IPython.display import publish_display_data
+
+    data, metadata, options = shown
+    publish_display_data(data, metadata, **options)  # type: ignore[no-untyped-call]
