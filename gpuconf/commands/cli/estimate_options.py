@@ -9,6 +9,7 @@ from gpuconf.errors import UsageError
 from gpuconf.support.command_line import card_size_argument, positive, size_argument
 
 _OF_TENSORFLOW = {
+    "here": "the run is TensorFlow's",
     "plot": "a compiled step is one block of memory, of which there is no course to draw",
     "workspace-limit": "the cap is TensorFlow's",
 }
@@ -49,6 +50,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--workspace-limit", type=size_argument, metavar="SIZE",
         help="count this much workspace of cuDNN for each convolution (default: the profile's "
         "cudnn_workspace_limit; else none)")  # fmt: skip
+    add("--here", action="store_true",
+        help="run the step on this machine's GPU, with its kernels: the figures then include the "
+        "workspaces of cuDNN and cuBLAS")  # fmt: skip
     add("--advice", action="store_true",
         help="show what each change would save (default: only if it does not fit)")  # fmt: skip
     add("--plot", metavar="FILE",
@@ -65,6 +69,11 @@ def check_options(options: argparse.Namespace) -> None:
         raise UsageError(
             f"what follows -- is for a script, and {options.target} is not one",
             hint="gpuconf estimate train.py -- --epochs 3",
+        )
+    if options.here and options.card is not None:
+        raise UsageError(
+            "--card assumes a GPU, and --here measures on this machine's",
+            hint="leave one of them out",
         )
     if options.card == 0:
         raise UsageError("--card 0B: a GPU has memory", hint="--card 8GiB")
@@ -110,6 +119,7 @@ def step_options(options: argparse.Namespace) -> dict[str, Any]:
         "training": not options.inference,
         "jit": options.jit,
         "card": options.card,
+        "here": options.here,
         "mixed_precision": options.mixed_precision,
         "input_shape": shapes[0] if shapes is not None and len(shapes) == 1 else shapes,
         **allocator_options(

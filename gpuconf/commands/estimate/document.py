@@ -13,10 +13,9 @@ from gpuconf.commands.estimate.memory_estimate import (
     MemoryEstimate,
     Moment,
     Phase,
-    Tier,
 )
 from gpuconf.commands.estimate.peak_sum import peak_kinds
-from gpuconf.commands.estimate.step import Part, TraceSetting
+from gpuconf.commands.estimate.step import Part, Tier, TraceSetting
 from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 from gpuconf.support.reporting.thinning import thinned
 

@@ -16,8 +16,6 @@ from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.commands.estimate.largest_batch import largest_batch
 from gpuconf.commands.estimate.memory_estimate import (
-    SIMULATED_CARD,
-    TRACED,
     MemoryEstimate,
     Peak,
 )
@@ -51,6 +49,7 @@ def estimate(
     workspace_limit: int | str | None = None,
     phases: bool = False,
     advise: bool | None = False,
+    here: bool = False,
     progress: Progress | None = None,
 ) -> MemoryEstimate:
     """Estimate the GPU memory used by one step of ``fit`` or ``predict``.
@@ -101,6 +100,7 @@ def estimate(
         allow_growth=allow_growth,
         workspace_bytes=most_workspace,
         must_compile=bool(jit),
+        is_here=here,
         progress=progress,
     ) as runner:
         subject = Subject(model, family, choice, runner, input_shape, data, whole)
@@ -205,7 +205,7 @@ def _estimate_of(step: Step, other: Step | None, memory: StepMemory) -> MemoryEs
         workspace_bytes=_workspace_bytes(step, memory),
         rounding_bytes=max(0, memory.step_bytes - asked),
         notes=(*step.notes, *_on_beginning(memory)),
-        tier=TRACED if step.memory is None else SIMULATED_CARD,
+        tier=step.tier,
         building_bytes=_more_at_first(memory) if _is_built_at_peak(memory) else 0,
         first_step_bytes=0 if _is_built_at_peak(memory) else _more_at_first(memory),
     )

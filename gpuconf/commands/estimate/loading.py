@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpuconf.commands.estimate.collecting import made_to_stay
 from gpuconf.commands.estimate.jax.compiling import check_compiler
+from gpuconf.commands.estimate.runner.environment import hide_gpus
 from gpuconf.commands.estimate.subject import check_backend
 from gpuconf.commands.estimate.targets.restoring import RestoredModel, restore
 from gpuconf.commands.estimate.targets.saved_models import FROM_CODE, read_saved_model
@@ -33,7 +34,7 @@ _ALONE = {
 def stay_off_the_gpu(environ: MutableMapping[str, str] = os.environ) -> None:
     """Hide all GPUs from this process, unless a framework is already imported."""
     if not {"tensorflow", "jax"} & set(sys.modules):
-        environ.update(_ALONE)
+        hide_gpus(environ, _ALONE)
 
 
 def backend_wanted(environ: Mapping[str, str] = os.environ) -> str:

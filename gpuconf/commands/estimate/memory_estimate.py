@@ -6,12 +6,8 @@ from typing import Annotated, NamedTuple
 
 from gpuconf.basics.display import shown_in_notebooks
 from gpuconf.basics.json_shape import Bytes, FieldRule, FromOne, json_shape
-from gpuconf.commands.estimate.step import Part, TraceSetting
+from gpuconf.commands.estimate.step import TRACED, Part, Tier, TraceSetting
 from gpuconf.support.reporting.text import text_of
-
-# How a number was determined.
-TRACED, SIMULATED_CARD = "traced", "simulated-card"
-Tier = Annotated[str, FieldRule(enum=(TRACED, SIMULATED_CARD))]
 
 
 @json_shape(computed=("total_bytes",))
@@ -118,10 +114,11 @@ class MemoryEstimate(NamedTuple):
     ``peak_bytes`` is the peak during a step.  ``resident_bytes`` stays allocated between steps
     (weights, optimizer state, metrics).  ``largest_batch`` is the largest that fits
     ``limit_bytes``; None without a limit, 0 if not even one sample fits.  ``tier`` is how the
-    number was determined: traced, or run on a simulated GPU.  Other memory on the GPU, such as the
-    CUDA context, is not included.  If the peak does not occur in every step, ``building_bytes`` is
-    the additional memory in use while the model is built, or ``first_step_bytes`` that of the first
-    step, in which optimizer state no longer shares its zeros.
+    number was determined: traced, or run on a simulated GPU or on this machine's.  Other memory on
+    the GPU, such as the CUDA context, is not included.  If the peak does not occur in every step,
+    ``building_bytes`` is the additional memory in use while the model is built, or
+    ``first_step_bytes`` that of the first step, in which algorithms are tried and optimizer state
+    no longer shares its zeros.
     """
 
     batch_size: int

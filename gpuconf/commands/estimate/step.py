@@ -13,6 +13,9 @@ from typing import Annotated, NamedTuple
 
 from gpuconf.basics.json_shape import FieldRule, json_shape
 
+# Where a step ran.
+TRACED, SIMULATED_CARD, GPU = "traced", "simulated-card", "GPU"
+Tier = Annotated[str, FieldRule(enum=(TRACED, SIMULATED_CARD, GPU))]
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 WHOLE = "whole"  # a step that XLA compiled into one
 Part = Annotated[str, FieldRule(enum=(FORWARD, BACKWARD, UPDATE, WHOLE))]
@@ -121,7 +124,8 @@ class Step(NamedTuple):
     ``layers`` maps paths to layer classes.  ``notes`` describe assumptions and omissions.
     ``shares`` divide the block of a compiled step among layers.  ``late`` are the numbers of
     variables that get their own memory only in the first step, when all pieces exist.  ``memory``
-    is what a run of the step took; a step without is replayed.
+    is what a run of the step took; a step without is replayed.  ``tier`` is where it ran, if at
+    all.
     """
 
     batch_size: int
@@ -135,6 +139,7 @@ class Step(NamedTuple):
     late: tuple[int, ...] = ()
     is_compiled: bool = False
     memory: StepMemory | None = None
+    tier: str = TRACED
 
     @property
     def resident_bytes(self) -> int:

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from gpuconf.basics.units import MIB, mib_figure, sized
 from gpuconf.commands.estimate.budget import Budget, card_lines, limit_lines
 from gpuconf.commands.estimate.memory_estimate import (
-    SIMULATED_CARD,
-    TRACED,
     Advice,
     LayerRow,
     MemoryEstimate,
@@ -18,7 +16,15 @@ from gpuconf.commands.estimate.memory_estimate import (
 )
 from gpuconf.commands.estimate.peak_sum import peak_figures, peak_sum
 from gpuconf.commands.estimate.phases import MOST_BATCH
-from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE, WHOLE
+from gpuconf.commands.estimate.step import (
+    BACKWARD,
+    FORWARD,
+    GPU,
+    SIMULATED_CARD,
+    TRACED,
+    UPDATE,
+    WHOLE,
+)
 from gpuconf.support.reporting.lines import Line, broken
 from gpuconf.support.reporting.picture import shortened
 from gpuconf.support.reporting.text import text_of
@@ -26,6 +32,7 @@ from gpuconf.support.reporting.text import text_of
 _TIERS = {
     TRACED: "compiled, nothing was run",
     SIMULATED_CARD: "one step run without its kernels, on a simulated GPU",
+    GPU: "one step run on this machine's GPU, with the workspaces that it took",
 }
 PARTS = {
     FORWARD: "the forward pass",

@@ -1,21 +1,38 @@
-"""The environment of an estimate's child process on a simulated GPU, without a profile."""
+"""The environment of an estimate's child process, which has a GPU and no profile."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 from gpuconf.basics.environment import before_gpuconf
 
 # These refer to a real GPU, or to features that a simulated one lacks.
-_OF_REAL_CARDS = ("CUDA_VISIBLE_DEVICES", "TF_GPU_ALLOCATOR", "TF_XLA_FLAGS")
-_MADE = {
-    "GPUCONF_DISABLE": "1",  # no other process shares the GPU
+_OF_REAL_GPUS = ("CUDA_VISIBLE_DEVICES", "TF_GPU_ALLOCATOR", "TF_XLA_FLAGS")
+_CHILD = {
+    "GPUCONF_DISABLE": "1",  # the limit is not part of what a step needs
     "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's warnings do not concern the user
-    "GPUCONF_SIMCARD_KERNELS": "skip",
 }
+_own: dict[str, str | None] = {}  # values that this process had before it hid its GPUs
+
+
+def hide_gpus(environ: MutableMapping[str, str], values: Mapping[str, str]) -> None:
+    """Set ``values``, and remember those that they replace."""
+    _own.update((name, environ.get(name)) for name in values if name not in _own)
+    environ.update(values)
+
+
+def environ_with_gpus(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a process that measures on this machine's GPU."""
+    found = {**environ, **{name: value for name, value in _own.items() if value is not None}}
+    unset = [name for name, value in _own.items() if value is None]
+    return {
+        **before_gpuconf({name: found[name] for name in found if name not in unset}),
+        **_CHILD,
+    }
 
 
 def environ_for_simulation(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a process that measures memory on a simulated GPU."""
+    """Return the variables of a process that measures on a simulated GPU, kernels skipped."""
     kept = before_gpuconf(environ)
-    return {**{name: kept[name] for name in kept if name not in _OF_REAL_CARDS}, **_MADE}
+    base = {name: kept[name] for name in kept if name not in _OF_REAL_GPUS}
+    return {**base, **_CHILD, "GPUCONF_SIMCARD_KERNELS": "skip"}

@@ -34,12 +34,16 @@ class Tensor(NamedTuple):
 
 
 class ExportedStep(NamedTuple):
-    """The graph's interface: the batch, the variables behind handles, captured constants."""
+    """The graph's interface: the batch, the variables behind handles, captured constants.
+
+    ``is_compiled`` is whether XLA compiles it.
+    """
 
     data: tuple[Tensor, ...]
     variables: tuple[Tensor, ...]
     constants: tuple[Tensor, ...]
     outputs: tuple[str, ...]
+    is_compiled: bool
 
 
 class CapturedVariable(NamedTuple):
@@ -75,6 +79,7 @@ def export(
         variables=tuple(_exported(each) for each in variables),
         constants=tuple(constants),
         outputs=tuple(tensor.name for tensor in graph.outputs if tensor is not None),
+        is_compiled=is_compiled,
     )
     given = {tensor.name.partition(":")[0] for tensor in graph.inputs}
     definition = graph.as_graph_def()
@@ -94,7 +99,8 @@ def read_step(folder: Path) -> ExportedStep:
         name: tuple(Tensor(each[0], tuple(each[1]), *each[2:]) for each in facts[name])
         for name in ("data", "variables", "constants")
     }
-    return ExportedStep(**groups, outputs=tuple(facts["outputs"]))
+    outputs = tuple(facts["outputs"])
+    return ExportedStep(**groups, outputs=outputs, is_compiled=facts["is_compiled"])
 
 
 def _exported(captured: CapturedVariable) -> Tensor:

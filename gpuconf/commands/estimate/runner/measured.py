@@ -13,7 +13,9 @@ from gpuconf.commands.estimate.step import (
     BACKWARD,
     DATA,
     FORWARD,
+    GPU,
     GRADIENT,
+    SIMULATED_CARD,
     TEMPORARY,
     UPDATE,
     WORKSPACE,
@@ -45,17 +47,20 @@ def measured_step(
     layers: LayersByName,
     batch_size: int,
     runner: StepRunner,
+    *,
+    is_compiled: bool,
 ) -> Step:
     """Run a traced graph, and return the :class:`Step` with what it took."""
-    run = runner.run(graph, captured)
+    run = runner.run(graph, captured, is_compiled=is_compiled)
     operations = tuple(_operations(run.events, layers, parts_by_name(graph)))
     variables = tuple(each.variable for each in captured)
     last = max(0, len(operations) - 1)
     data = [Piece(size_bytes, 0, last, DATA) for size_bytes in _data_bytes(graph)]
     pieces = (*data, *_pieces(run.events, operations))
     memory = _memory(run, variables_bytes=sum(each.size_bytes for each in variables), pieces=pieces)
-    notes = tuple(_notes(graph, runner))
-    return Step(batch_size, variables, operations, pieces, notes=notes, memory=memory)
+    notes = () if runner.is_here else tuple(_notes(graph, runner))
+    tier = GPU if runner.is_here else SIMULATED_CARD
+    return Step(batch_size, variables, operations, pieces, notes=notes, memory=memory, tier=tier)
 
 
 def _operations(

@@ -3,7 +3,8 @@
 It imports TensorFlow once, mostly on a simulated GPU.  Each line of stdin is ``compile FOLDER`` or
 ``run FOLDER``, with an exported step in the folder.  A fork of this process does the work there.
 The answer is a line on stdout: ``done``, or ``failed`` with the reason in the folder's
-``error.txt``.
+``error.txt``.  With the option ``once``, this process does one piece of work and ends without an
+answer.
 
 A compiling fork is ended once XLA has written the buffer assignment, since XLA would then generate
 code that never runs.  A running fork makes the variables as Keras does, runs the step, and writes
@@ -29,6 +30,7 @@ from gpuconf.support.children.signals import end_with_parent, signal_name
 from gpuconf.support.keras_api.graphs import define_functions
 
 COMPILE, RUN = "compile", "run"
+ONCE = "once"  # the option to do one piece of work in this process, which then ends
 DUMPED = "dumped"
 ERROR = "error.txt"
 PEAKS, PROFILE = "peaks.json", "profile"
@@ -57,7 +59,8 @@ def main() -> None:
     for line in sys.stdin:
         work, _, name = line.rstrip("\n").partition(" ")
         folder = Path(name)
-        worker = os.fork()
+        # On a real GPU, TensorFlow may have started CUDA, which does not survive a fork.
+        worker = 0 if ONCE in sys.argv else os.fork()
         if worker == 0:
             _work(tf, folder, _compile if work == COMPILE else _run)
         is_done = watched if work == COMPILE else _has_run
@@ -136,7 +139,7 @@ def _compile(tf: Any, folder: Path, step: ExportedStep) -> None:
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
     with tf.device(_GPU):
         variables = [_unwritten_variable(tf, each) for each in step.variables]
-    compiled = _function(tf, folder, step, variables, is_compiled=True)
+    compiled = _function(tf, folder, step, variables)
     specs = [tf.TensorSpec(each.shape, each.dtype) for each in step.data]
     try:
         compiled.experimental_get_compiler_ir(*specs)(stage="optimized_hlo")
@@ -153,7 +156,7 @@ def _run(tf: Any, folder: Path, step: ExportedStep) -> None:
         variables = _made_variables(tf, step.variables)
         data = [_empty(tf, each) for each in step.data]
     built_bytes = memory.get_memory_info(_GPU)["peak"]
-    function = _function(tf, folder, step, variables, is_compiled=False)
+    function = _function(tf, folder, step, variables)
     peaks = []
     for number in range(_STEPS):
         is_last = number == _STEPS - 1
@@ -170,9 +173,7 @@ def _run(tf: Any, folder: Path, step: ExportedStep) -> None:
     (folder / PEAKS).write_text(json.dumps([built_bytes, peaks]), encoding="utf-8")
 
 
-def _function(
-    tf: Any, folder: Path, step: ExportedStep, variables: list[Any], *, is_compiled: bool
-) -> Any:
+def _function(tf: Any, folder: Path, step: ExportedStep, variables: list[Any]) -> Any:
     """The step as a ``tf.function`` of its batch."""
     definition = tf.compat.v1.GraphDef()
     definition.ParseFromString((folder / GRAPH).read_bytes())
@@ -198,7 +199,7 @@ def _function(
             definition, input_map=given, return_elements=list(step.outputs), name=""
         )
 
-    return tf.function(gpuconf_step, jit_compile=is_compiled or None, autograph=False)
+    return tf.function(gpuconf_step, jit_compile=step.is_compiled or None, autograph=False)
 
 
 def _made_variables(tf: Any, tensors: tuple[Tensor, ...]) -> list[Any]:

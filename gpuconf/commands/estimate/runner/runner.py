@@ -19,11 +19,16 @@ from typing import Any, NamedTuple
 
 from gpuconf.basics.units import MIB, parse_duration, short_duration, sized
 from gpuconf.commands.estimate.compile_target import CompileTarget
-from gpuconf.commands.estimate.runner.environment import environ_for_simulation
+from gpuconf.commands.estimate.runner.environment import (
+    environ_for_simulation,
+    environ_with_gpus,
+)
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable, export
 from gpuconf.commands.estimate.runner.program import (
     COMPILE,
     ERROR,
+    ONCE,
+    PEAKS,
     PROFILE,
     RUN,
     MeasuredPeaks,
@@ -84,6 +89,8 @@ class StepRunner:
     each compilation or run and more lines during it, since XLA may take minutes for a deep network.
     The timeout is 10 minutes, or the value of GPUCONF_XLA_TIMEOUT.
 
+    If ``is_here``, every step runs on this machine's first GPU, with its kernels.
+
     Raises UsageError if that value is not a duration, or if the workspace is larger than the
     target's memory.
     """
@@ -95,6 +102,7 @@ class StepRunner:
         allow_growth: bool = True,
         workspace_bytes: int | None = None,
         must_compile: bool = False,
+        is_here: bool = False,
         environ: Mapping[str, str] = os.environ,
         progress: Callable[[str], None] | None = None,
     ) -> None:
@@ -108,6 +116,7 @@ class StepRunner:
                 hint="--workspace-limit 256MiB; --card gives the GPU another size",
             )
         self._must_compile = must_compile
+        self.is_here = is_here
         self._environ = environ
         self._progress = progress
         self._timeout_s = _timeout(environ)
@@ -160,7 +169,9 @@ class StepRunner:
             self._end_child()
         if self._child is None:
             self._compiles = is_compiled
-            self._child = self._start(self._card_environment())
+            environ = self._environment_here() if self.is_here else self._card_environment()
+            growth = {"TF_FORCE_GPU_ALLOW_GROWTH": str(self._allow_growth).lower()}
+            self._child = self._start({**environ, **growth})
         return self._child
 
     def compile(self, graph: Any, variables: Iterable[CapturedVariable]) -> Assignment:
@@ -170,18 +181,21 @@ class StepRunner:
         the errors of `start`.
         """
         self._report("compiling that step with XLA")
-        with self._done(graph, variables, is_compiled=True) as folder:
+        with self._done(COMPILE, graph, variables, is_compiled=True) as folder:
             text, module = assignments(folder)[-1], "\n".join(modules(folder))
             return read_assignment(text, module, workspace_bytes=self.workspace_bytes)
 
-    def run(self, graph: Any, variables: Iterable[CapturedVariable]) -> MeasuredRun:
-        """Run a traced step and return what it took.
+    def run(
+        self, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
+    ) -> MeasuredRun:
+        """Run a traced step, with ``is_compiled`` compiled by XLA, and return what it took.
 
         Raises BackendError if the step cannot run alone, fails or takes too long, and the errors of
         `start`.
         """
-        self._report("running that step without its kernels")
-        with self._done(graph, variables, is_compiled=False) as folder:
+        where = "on this machine's GPU" if self.is_here else "without its kernels"
+        self._report(f"running that step {where}")
+        with self._done(RUN, graph, variables, is_compiled=is_compiled) as folder:
             files = list((folder / PROFILE).rglob("*.xplane.pb"))
             events = [each for file in files for each in read_events(file.read_bytes(), _EVENTS)]
             of_gpu = (each for each in events if each.stats.get("allocator_name") == _ALLOCATOR)
@@ -189,9 +203,9 @@ class StepRunner:
 
     @contextmanager
     def _done(
-        self, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
+        self, work: str, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
     ) -> Iterator[Path]:
-        """Let the child do the work; the folder with its results, which exists until the end."""
+        """Let the child do the ``work``; yield the folder with its results, removed at the end."""
         child = self._ready(is_compiled=is_compiled)
         folder = self._folder / str(self._count)
         self._count += 1
@@ -202,15 +216,18 @@ class StepRunner:
             raise _unwritten(self._folder, error.strerror) from error
         assert child.stdin is not None
         try:
-            child.stdin.write(f"{COMPILE if is_compiled else RUN} {folder}\n".encode())
+            child.stdin.write(f"{work} {folder}\n".encode())
             child.stdin.flush()
             answer = self._answer(child)
         except OSError:
             answer = b""
-        if answer != b"done":
+        is_done = (folder / PEAKS).is_file() if self.is_here else answer == b"done"
+        if not is_done:
             raise self._refused(child, folder)
         yield folder
         shutil.rmtree(folder, ignore_errors=True)  # tens of MB for a deep network
+        if self.is_here:
+            self._end_child()
 
     def _ready(self, *, is_compiled: bool) -> subprocess.Popen[bytes]:
         """The child, once it is ready for steps."""
@@ -274,8 +291,17 @@ class StepRunner:
         base = environ_for_simulation(self._environ)
         if not self._compiles:
             base["GPUCONF_SIMCARD_WORKSPACE"] = str(self.workspace_bytes)
-        base["TF_FORCE_GPU_ALLOW_GROWTH"] = str(self._allow_growth).lower()
         return card.environment(base, xla=self.support)
+
+    def _environment_here(self) -> dict[str, str]:
+        """The environment in which TensorFlow sees this machine's first GPU alone."""
+        if not self.target.is_here:
+            raise BackendError(
+                "this machine has no NVIDIA GPU to measure on", hint="gpuconf doctor"
+            )
+        found = environ_with_gpus(self._environ)
+        visible = found.get("CUDA_VISIBLE_DEVICES", "0")
+        return {**found, "CUDA_VISIBLE_DEVICES": visible.partition(",")[0]}
 
     def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         folder = tempfile.TemporaryDirectory(prefix="gpuconf-xla-")
@@ -283,7 +309,7 @@ class StepRunner:
         family = self._context.enter_context(AdoptingFamily())
         with open(self._folder / "stderr", "wb") as stderr:
             child = family.start(
-                [sys.executable, "-m", _PROGRAM],
+                [sys.executable, "-m", _PROGRAM, *([ONCE] if self.is_here else [])],
                 {**environ, "TMPDIR": str(self._folder)},  # a killed worker leaves its files
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -299,7 +325,7 @@ class StepRunner:
             return _unwritten(self._folder, os.strerror(errno.ENOSPC))
         if self._compiles and (refusal := refused_by_xla(reason)) is not None:
             return BackendError(refusal, hint=f"{hint_of_refusal(refusal)}, as --no-jit does here")
-        if not self._compiles and reason.startswith(_OUT_OF_MEMORY):
+        if reason.startswith(_OUT_OF_MEMORY):
             return TooLargeError(
                 f"the step needs more than the {sized(self.target.total_bytes)} of the GPU",
                 hint="a smaller --batch-size, or --card 80GiB for a larger GPU",

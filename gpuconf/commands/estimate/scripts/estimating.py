@@ -55,6 +55,7 @@ def _of_function(
     workspace_limit: int | str | None = None,
     jit: bool | None = None,
     card: int | str | None = None,
+    here: bool = False,
     **options: Any,
 ) -> MemoryEstimate:
     refused = [name for name in _OF_A_MODEL if options.pop(name) is not None]
@@ -71,6 +72,7 @@ def _of_function(
         allow_growth=options["allow_growth"],
         workspace_bytes=bytes_of("workspace_limit", workspace_limit),
         must_compile=bool(jit),
+        is_here=here,
         progress=options.get("progress"),
     ) as runner:
         wants_compiling = step.is_compiled if jit is None else jit

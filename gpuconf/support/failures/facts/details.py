@@ -191,7 +191,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"limit of this process on .{1,160} is \d{1,9} MiB \(profile ([^)\s]{1,80})\)")),
     ("still_free", re.compile(r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU are free")),
     ("gpuconf_hint", re.compile(
-        r"hint: (.{0,200}(?:would start now, limited to|runs without gpuconf: restart it).{0,120})")),
+        r"hint: (.{0,200}(?:would start now, limited|runs without gpuconf: restart).{0,120})")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
     ("undefined_symbol", re.compile(
