@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gpuconf.commands.estimate.keras_models.data import inputs_of
+from gpuconf.commands.estimate.largest_batch import Limit
 from gpuconf.commands.estimate.memory_estimate import Advice, MemoryEstimate
-from gpuconf.commands.estimate.replay import Limit, fits, memory_of
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import Step
 from gpuconf.commands.estimate.subject import Subject
@@ -44,8 +44,6 @@ def advice_for(
     steps: TracedSteps,
     estimate: MemoryEstimate,
     limit: Limit | None,
-    *,
-    allow_growth: bool,
 ) -> tuple[Advice, ...]:
     """Return the changes that save memory, the best first; changes that fail are left out."""
     found, peak_bytes = [], estimate.peak_bytes
@@ -55,9 +53,9 @@ def advice_for(
             step = change.trace()
         except GpuconfError:
             continue  # not possible for this model
-        peak = memory_of(step, allow_growth=allow_growth).peak_bytes
+        peak = step.memory.peak_bytes
         if peak_bytes - peak > _SMALLEST_SHARE * peak_bytes:
-            suits = None if limit is None else fits(step, limit)
+            suits = None if limit is None else limit.fits(step)
             found.append(Advice(change.what, change.how, peak, peak_bytes - peak, suits))
     return tuple(sorted(found, key=lambda advice: advice.peak_bytes))
 

@@ -14,13 +14,12 @@ from gpuconf.commands.estimate.advice import advice_for
 from gpuconf.commands.estimate.collecting import no_collecting
 from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, policy_named
-from gpuconf.commands.estimate.largest_batch import largest_batch
+from gpuconf.commands.estimate.largest_batch import Limit, largest_batch
 from gpuconf.commands.estimate.memory_estimate import (
     MemoryEstimate,
     Peak,
 )
 from gpuconf.commands.estimate.phases import phases_of
-from gpuconf.commands.estimate.replay import Limit, memory_of
 from gpuconf.commands.estimate.runner.runner import StepRunner, TooLargeError
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import WORKSPACE, Step, StepMemory
@@ -107,7 +106,6 @@ def estimate(
         estimated = estimate_subject(
             *(subject, wanted),
             limit=limit,
-            allow_growth=allow_growth,
             phases=phases,
             advise=advise,
             progress=progress,
@@ -137,7 +135,6 @@ def estimate_subject(
     batch_size: int,
     *,
     limit: int | str | None,
-    allow_growth: bool,
     phases: bool,
     advise: bool | None,
     progress: Progress | None = None,
@@ -145,10 +142,9 @@ def estimate_subject(
     """Estimate anything that can be traced at any batch size; options as for `estimate`."""
     limit_bytes = bytes_of("limit", limit)
     steps = TracedSteps(subject, progress)
-    estimated = _estimated(steps, batch_size, limit_bytes, allow_growth, phases=phases)
+    estimated = _estimated(steps, batch_size, limit_bytes, phases=phases)
     if advise or (advise is None and estimated.fits is False):
-        allocator = _safe_limit(limit_bytes, allow_growth)
-        found = advice_for(steps, estimated, allocator, allow_growth=allow_growth)
+        found = advice_for(steps, estimated, _safe_limit(limit_bytes))
         estimated = estimated._replace(advice=found)
     return estimated
 
@@ -157,7 +153,6 @@ def _estimated(
     steps: TracedSteps,
     batch_size: int,
     limit_bytes: int | None,
-    allow_growth: bool,
     *,
     phases: bool,
 ) -> MemoryEstimate:
@@ -166,11 +161,11 @@ def _estimated(
     other = None
     if (phases or limit_bytes is not None) and not steps.subject.is_of_one_batch_size:
         other = _other_step(steps, batch_size)
-    estimated = _estimate_of(step, other, memory_of(step, allow_growth=allow_growth))
-    allocator = _safe_limit(limit_bytes, allow_growth)
-    if allocator is None:
+    estimated = _estimate_of(step, other)
+    limit = _safe_limit(limit_bytes)
+    if limit is None:
         return estimated
-    largest = largest_batch(steps.trace, step, other, allocator)
+    largest = largest_batch(steps.trace, step, other, limit)
     return estimated._replace(limit_bytes=limit_bytes, largest_batch=largest)
 
 
@@ -182,14 +177,15 @@ def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
         return steps.trace(batch_size // 2) if batch_size > 1 else None
 
 
-def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:
+def _safe_limit(limit_bytes: int | None) -> Limit | None:
     """Return the limit under which a batch must run to count as fitting."""
     if limit_bytes is None:
         return None
-    return Limit(limit_bytes, allow_growth, math.ceil(limit_bytes * _MARGIN))
+    return Limit(limit_bytes, math.ceil(limit_bytes * _MARGIN))
 
 
-def _estimate_of(step: Step, other: Step | None, memory: StepMemory) -> MemoryEstimate:
+def _estimate_of(step: Step, other: Step | None) -> MemoryEstimate:
+    memory = step.memory
     at = step.operations[memory.peak]
     rows = layer_rows(step, memory)
     asked = step.resident_bytes + sum(step.pieces[number].size_bytes for number in memory.live)
@@ -200,7 +196,7 @@ def _estimate_of(step: Step, other: Step | None, memory: StepMemory) -> MemoryEs
         setting=step.setting,
         peak=Peak(at.name, at.layer, at.part),
         layers=rows,
-        phases=phases_of(step, memory, other) if other is not None else (),
+        phases=phases_of(step, other) if other is not None else (),
         timeline=timeline(step, memory),
         workspace_bytes=_workspace_bytes(step, memory),
         rounding_bytes=max(0, memory.step_bytes - asked),

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from gpuconf.commands.estimate.phases import MOST_BATCH
-from gpuconf.commands.estimate.replay import Limit, fits, memory_of
 from gpuconf.commands.estimate.runner.runner import TooLargeError
 from gpuconf.commands.estimate.step import Step
 
 _TRIES = 8
 _CLOSE = 25  # the result may be too small by this part of it
+
+
+class Limit(NamedTuple):
+    """How much the allocator may take; a step fits if it leaves ``margin_bytes`` unused."""
+
+    size_bytes: int
+    margin_bytes: int = 0
+
+    def fits(self, step: Step) -> bool:
+        """Whether the step needs no more."""
+        return step.memory.peak_bytes <= self.size_bytes - self.margin_bytes
+
 
 Tracer = Callable[[int], Step]
 
@@ -23,7 +35,7 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
     and the result is up to 4 % below the largest.
     """
     if other is None:
-        return one.batch_size if fits(one, limit) else 0
+        return one.batch_size if limit.fits(one) else 0
     search = _Search(limit)
     search.add(one)
     search.add(other)
@@ -49,9 +61,8 @@ class _Search:
     def add(self, step: Step) -> None:
         """Record whether a step fits."""
         batch = step.batch_size
-        memory = memory_of(step, allow_growth=self._limit.allow_growth)
-        self._peaks[batch] = memory.peak_bytes
-        if not fits(step, self._limit):
+        self._peaks[batch] = step.memory.peak_bytes
+        if not self._limit.fits(step):
             self.bad = min(self.bad, batch)
         elif batch < self.bad:
             self.good = max(self.good, batch)

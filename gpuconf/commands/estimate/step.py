@@ -96,7 +96,7 @@ class TraceSetting(NamedTuple):
 
 
 class StepMemory(NamedTuple):
-    """The allocator's statistics of a step, from a run or a replay.
+    """The allocator's statistics of a step, from a run or a sum.
 
     ``in_use_bytes[k]`` is the peak during operation ``k`` of the last step, ``peak`` the position
     of its maximum, and ``live`` the numbers of the pieces that are live there.  ``built_bytes`` is
@@ -122,23 +122,20 @@ class Step(NamedTuple):
     """The result of a tracer; ``pieces`` are in the order of their allocation.
 
     ``layers`` maps paths to layer classes.  ``notes`` describe assumptions and omissions.
-    ``shares`` divide the block of a compiled step among layers.  ``late`` are the numbers of
-    variables that get their own memory only in the first step, when all pieces exist.  ``memory``
-    is what a run of the step took; a step without is replayed.  ``tier`` is where it ran, if at
-    all.
+    ``shares`` divide the block of a compiled step among layers.  ``memory`` is what
+    the step takes; ``tier`` is where it ran, if at all.
     """
 
     batch_size: int
     variables: tuple[Variable, ...]
     operations: tuple[Operation, ...]
     pieces: tuple[Piece, ...]
+    memory: StepMemory
     layers: Mapping[str, str] = MappingProxyType({})
     notes: tuple[str, ...] = ()
     setting: TraceSetting | None = None
     shares: tuple[Share, ...] = ()
-    late: tuple[int, ...] = ()
     is_compiled: bool = False
-    memory: StepMemory | None = None
     tier: str = TRACED
 
     @property

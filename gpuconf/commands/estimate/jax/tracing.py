@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gpuconf.machine.cards
@@ -11,7 +11,16 @@ from gpuconf.commands.estimate.jax.compiling import CompiledStep, compiled_step
 from gpuconf.commands.estimate.keras_models.data import Batch, Spec
 from gpuconf.commands.estimate.keras_models.layer_calls import LayerCalls, variables_of
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice
-from gpuconf.commands.estimate.step import COMPILED, DATA, WHOLE, Operation, Piece, Step
+from gpuconf.commands.estimate.step import (
+    COMPILED,
+    DATA,
+    WHOLE,
+    Operation,
+    Piece,
+    Step,
+    StepMemory,
+    Variable,
+)
 from gpuconf.errors import BackendError
 from gpuconf.support.keras_api import nests
 from gpuconf.support.keras_api.families import KerasFamily
@@ -20,6 +29,7 @@ from gpuconf.support.keras_api.variables import bytes_of
 # This step's batch, and the next one, which Keras moves to the GPU while the step runs
 # (JAXEpochIterator in keras/src/backend/jax/trainer.py).
 _BATCHES = 2
+_GRANULE_BYTES = 256  # kMinAllocationSize in xla/tsl/framework/bfc_allocator.h
 _NO_WORKSPACE = (
     "convolutions take a workspace that cuDNN chooses on the GPU: it is not in these figures"
 )
@@ -50,14 +60,27 @@ def trace(
         notes.append(_NEAREST.format(*described))
     if compiled.has_convolutions:
         notes.append(_NO_WORKSPACE)
+    pieces = tuple(_pieces(batch, compiled))
     return Step(
         batch_size,
         known.variables,
         (Operation(f"jit({name})", "XLA", WHOLE),),
-        tuple(_pieces(batch, compiled)),
+        pieces,
+        _memory(known.variables, pieces),
         {path: type(layer).__name__ for path, layer in calls.layers.items()},
         tuple(notes),
     )
+
+
+def _memory(variables: Sequence[Variable], pieces: Sequence[Piece]) -> StepMemory:
+    """What is live at once, in the multiples of 256 bytes that JAX's allocator gives out."""
+    resident = sum(_rounded(each.size_bytes) for each in variables)
+    peak = resident + sum(_rounded(each.size_bytes) for each in pieces)
+    return StepMemory(resident, peak, peak, resident, (peak,), 0, tuple(range(len(pieces))))
+
+
+def _rounded(size_bytes: int) -> int:
+    return -(-size_bytes // _GRANULE_BYTES) * _GRANULE_BYTES
 
 
 class _NoGraph:

@@ -47,11 +47,9 @@ def measured_step(
     layers: LayersByName,
     batch_size: int,
     runner: StepRunner,
-    *,
-    is_compiled: bool,
 ) -> Step:
     """Run a traced graph, and return the :class:`Step` with what it took."""
-    run = runner.run(graph, captured, is_compiled=is_compiled)
+    run = runner.run(graph, captured, is_compiled=False)
     operations = tuple(_operations(run.events, layers, parts_by_name(graph)))
     variables = tuple(each.variable for each in captured)
     last = max(0, len(operations) - 1)
@@ -60,7 +58,7 @@ def measured_step(
     memory = _memory(run, variables_bytes=sum(each.size_bytes for each in variables), pieces=pieces)
     notes = () if runner.is_here else tuple(_notes(graph, runner))
     tier = GPU if runner.is_here else SIMULATED_CARD
-    return Step(batch_size, variables, operations, pieces, notes=notes, memory=memory, tier=tier)
+    return Step(batch_size, variables, operations, pieces, memory, notes=notes, tier=tier)
 
 
 def _operations(

@@ -1,14 +1,12 @@
 """The child process of an estimate: ``python -m gpuconf.commands.estimate.runner.program``.
 
-It imports TensorFlow once, mostly on a simulated GPU.  Each line of stdin is ``compile FOLDER`` or
-``run FOLDER``, with an exported step in the folder.  A fork of this process does the work there.
-The answer is a line on stdout: ``done``, or ``failed`` with the reason in the folder's
-``error.txt``.  With the option ``once``, this process does one piece of work and ends without an
-answer.
+It imports TensorFlow once, mostly on a simulated GPU.  Each line of stdin names a folder with an
+exported step.  A fork of this process makes the variables as Keras does, runs the step, and writes
+the peaks that TensorFlow's allocator reports, and its profile of the last step.  XLA also writes
+there how a compiled step lays out its memory.
 
-A compiling fork is ended once XLA has written the buffer assignment, since XLA would then generate
-code that never runs.  A running fork makes the variables as Keras does, runs the step, and writes
-the peaks that TensorFlow's allocator reports, and its profile of the last step.
+The answer is a line on stdout: ``done``, or ``failed`` with the reason in the folder's
+``error.txt``.  With the option ``once``, this process runs one step and ends without an answer.
 """
 
 from __future__ import annotations
@@ -17,26 +15,21 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuconf.commands.estimate.collecting import made_to_stay
 from gpuconf.commands.estimate.runner.exporting import GRAPH, ExportedStep, Tensor, read_step
 from gpuconf.commands.estimate.step import OPTIMIZER_STATE, WEIGHTS
-from gpuconf.commands.estimate.xla.assignment import is_whole
 from gpuconf.support.children.signals import end_with_parent, signal_name
 from gpuconf.support.keras_api.graphs import define_functions
 
-COMPILE, RUN = "compile", "run"
-ONCE = "once"  # the option to do one piece of work in this process, which then ends
+ONCE = "once"  # the option to run one step in this process, which then ends
 DUMPED = "dumped"
 ERROR = "error.txt"
 PEAKS, PROFILE = "peaks.json", "profile"
 _NAME = "gpuconf_step"
 _GPU = "GPU:0"
-_POLL_S = 0.02
 _STEPS = 3  # the first takes more while algorithms are tried; the last is profiled
 
 
@@ -57,30 +50,12 @@ def main() -> None:
 
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
-        work, _, name = line.rstrip("\n").partition(" ")
-        folder = Path(name)
+        folder = Path(line.rstrip("\n"))
         # On a real GPU, TensorFlow may have started CUDA, which does not survive a fork.
         worker = 0 if ONCE in sys.argv else os.fork()
         if worker == 0:
-            _work(tf, folder, _compile if work == COMPILE else _run)
-        is_done = watched if work == COMPILE else _has_run
-        print("done" if is_done(worker, folder) else "failed", file=answers, flush=True)
-
-
-def watched(worker: int, folder: Path) -> bool:
-    """Whether the worker wrote an assignment; it has ended when this returns."""
-    while True:
-        ended, status = os.waitpid(worker, os.WNOHANG)
-        is_there = any(is_whole(text) for text in assignments(folder))
-        if ended:
-            if os.WIFSIGNALED(status) and not is_there:
-                _write_end(folder, status)
-            return is_there
-        if is_there:
-            os.kill(worker, signal.SIGKILL)
-            os.waitpid(worker, 0)
-            return True
-        time.sleep(_POLL_S)
+            _work(tf, folder)
+        print("done" if _has_run(worker, folder) else "failed", file=answers, flush=True)
 
 
 def _has_run(worker: int, folder: Path) -> bool:
@@ -122,11 +97,11 @@ def read_peaks(folder: Path) -> MeasuredPeaks:
     return MeasuredPeaks(built, tuple(steps))
 
 
-def _work(tf: Any, folder: Path, work: Callable[[Any, Path, ExportedStep], None]) -> None:
-    """Compile or run the step in ``folder``; never returns."""
+def _work(tf: Any, folder: Path) -> None:
+    """Run the step in ``folder``; never returns."""
     try:
         end_with_parent()
-        work(tf, folder, read_step(folder))
+        _run(tf, folder, read_step(folder))
     except BaseException as error:  # TensorFlow may raise anything; the parent reports it
         text = f"{type(error).__name__}: {error}"
         (folder / ERROR).write_text(text, encoding="utf-8")
@@ -134,22 +109,10 @@ def _work(tf: Any, folder: Path, work: Callable[[Any, Path, ExportedStep], None]
         os._exit(0)
 
 
-def _compile(tf: Any, folder: Path, step: ExportedStep) -> None:
-    flags = f"--xla_dump_to={folder / DUMPED} --xla_dump_hlo_module_re=.*{_NAME}.*"
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
-    with tf.device(_GPU):
-        variables = [_unwritten_variable(tf, each) for each in step.variables]
-    compiled = _function(tf, folder, step, variables)
-    specs = [tf.TensorSpec(each.shape, each.dtype) for each in step.data]
-    try:
-        compiled.experimental_get_compiler_ir(*specs)(stage="optimized_hlo")
-    except (ValueError, TypeError):  # TensorFlow before 2.17 accepts only tensors
-        with tf.device(_GPU):
-            data = [_empty(tf, each) for each in step.data]
-        compiled.experimental_get_compiler_ir(*data)(stage="optimized_hlo")
-
-
 def _run(tf: Any, folder: Path, step: ExportedStep) -> None:
+    if step.is_compiled:
+        flags = f"--xla_dump_to={folder / DUMPED} --xla_dump_hlo_module_re=.*{_NAME}.*"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
     tf.config.threading.set_inter_op_parallelism_threads(1)  # the same order in each run
     memory = tf.config.experimental
     with tf.device(_GPU):
@@ -234,10 +197,6 @@ def _constant(tf: Any, tensor: Tensor) -> Any:
     if tensor.values is None:
         return _empty(tf, tensor)
     return tf.constant(tensor.values, tensor.dtype, tensor.shape)
-
-
-def _unwritten_variable(tf: Any, tensor: Tensor) -> Any:
-    return tf.Variable(_empty(tf, tensor), shape=tensor.shape, dtype=tensor.dtype)
 
 
 if __name__ == "__main__":

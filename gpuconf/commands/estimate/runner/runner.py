@@ -1,4 +1,4 @@
-"""Compile or run traced steps in a child process, on a simulated GPU or on this machine's."""
+"""Run traced steps in a child process, on a simulated GPU or on this machine's."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ from gpuconf.commands.estimate.runner.environment import (
 )
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable, export
 from gpuconf.commands.estimate.runner.program import (
-    COMPILE,
     ERROR,
     ONCE,
     PEAKS,
     PROFILE,
-    RUN,
     MeasuredPeaks,
     assignments,
     ended_by,
@@ -38,7 +36,6 @@ from gpuconf.commands.estimate.runner.program import (
     read_peaks,
 )
 from gpuconf.commands.estimate.step import Step
-from gpuconf.commands.estimate.xla.assignment import Assignment, read_assignment
 from gpuconf.errors import BackendError, MissingDependencyError, UsageError
 from gpuconf.simcard import CardSpec, XlaSupport, simulated_card
 from gpuconf.simcard.compiling import check_platform
@@ -72,22 +69,25 @@ class TooLargeError(BackendError):
 class MeasuredRun(NamedTuple):
     """The result of a run: peaks, and the last step's allocations, from TensorFlow's profiler.
 
-    ``events`` are of the GPU's allocator, ordered by time.
+    ``events`` are of the GPU's allocator, ordered by time.  ``assignment`` and ``module`` are XLA's
+    texts about a compiled step.
     """
 
     peaks: MeasuredPeaks
     events: tuple[Event, ...]
+    assignment: str = ""
+    module: str = ""
 
 
 class StepRunner:
-    """Compile or run traced steps; a context manager that ends the child on exit.
+    """Runs traced steps; a context manager that ends the child on exit.
 
-    A compiled step is compiled for ``target`` and not run.  Any other step runs without its
-    kernels: TensorFlow allocates as on a GPU, with or without ``allow_growth``, and nothing is
-    computed.  cuDNN gets ``workspace_bytes`` for each convolution in addition to its tensors.  With
-    ``must_compile``, a step that XLA cannot compile is an error.  ``progress`` gets a line before
-    each compilation or run and more lines during it, since XLA may take minutes for a deep network.
-    The timeout is 10 minutes, or the value of GPUCONF_XLA_TIMEOUT.
+    A step runs without its kernels, on a GPU that looks like ``target``: TensorFlow allocates as on
+    a GPU, with or without ``allow_growth``, and nothing is computed.  Op by op, cuDNN gets
+    ``workspace_bytes`` for each convolution in addition to its tensors.  With ``must_compile``, a
+    step that XLA cannot compile is an error.  ``progress`` gets a line before each run and more
+    lines during it, since XLA may take minutes for a deep network.  The timeout is 10 minutes, or
+    the value of GPUCONF_XLA_TIMEOUT.
 
     If ``is_here``, every step runs on this machine's first GPU, with its kernels.
 
@@ -174,17 +174,6 @@ class StepRunner:
             self._child = self._start({**environ, **growth})
         return self._child
 
-    def compile(self, graph: Any, variables: Iterable[CapturedVariable]) -> Assignment:
-        """Compile a traced step and return its buffer assignment.
-
-        Raises BackendError if XLA refuses the step, takes too long or cannot compile here, and
-        the errors of `start`.
-        """
-        self._report("compiling that step with XLA")
-        with self._done(COMPILE, graph, variables, is_compiled=True) as folder:
-            text, module = assignments(folder)[-1], "\n".join(modules(folder))
-            return read_assignment(text, module, workspace_bytes=self.workspace_bytes)
-
     def run(
         self, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
     ) -> MeasuredRun:
@@ -194,18 +183,20 @@ class StepRunner:
         `start`.
         """
         where = "on this machine's GPU" if self.is_here else "without its kernels"
-        self._report(f"running that step {where}")
-        with self._done(RUN, graph, variables, is_compiled=is_compiled) as folder:
+        first = "compiling that step with XLA, and " if is_compiled else ""
+        self._report(f"{first}running it {where}" if first else f"running that step {where}")
+        with self._done(graph, variables, is_compiled=is_compiled) as folder:
             files = list((folder / PROFILE).rglob("*.xplane.pb"))
             events = [each for file in files for each in read_events(file.read_bytes(), _EVENTS)]
             of_gpu = (each for each in events if each.stats.get("allocator_name") == _ALLOCATOR)
-            return MeasuredRun(read_peaks(folder), tuple(of_gpu))
+            texts = (assignments(folder)[-1], "\n".join(modules(folder))) if is_compiled else ()
+            return MeasuredRun(read_peaks(folder), tuple(of_gpu), *texts)
 
     @contextmanager
     def _done(
-        self, work: str, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
+        self, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
     ) -> Iterator[Path]:
-        """Let the child do the ``work``; yield the folder with its results, removed at the end."""
+        """Let the child run the step; yield the folder with its results, removed at the end."""
         child = self._ready(is_compiled=is_compiled)
         folder = self._folder / str(self._count)
         self._count += 1
@@ -216,7 +207,7 @@ class StepRunner:
             raise _unwritten(self._folder, error.strerror) from error
         assert child.stdin is not None
         try:
-            child.stdin.write(f"{work} {folder}\n".encode())
+            child.stdin.write(f"{folder}\n".encode())
             child.stdin.flush()
             answer = self._answer(child)
         except OSError:
@@ -271,7 +262,7 @@ class StepRunner:
         self._context.close()
 
     def _card_environment(self) -> dict[str, str]:
-        """The environment of a simulated GPU: like the target for XLA, else an ample one."""
+        """The environment of a simulated GPU that looks like the target, with room for any step."""
         check_platform()
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:
@@ -284,13 +275,12 @@ class StepRunner:
         major, minor = self.target.compute_capability
         # TensorFlow keeps 8 bytes for each 256 of a region, and a region has everything here if
         # memory does not grow.
-        is_ample = self._allow_growth and not self._compiles
-        total_bytes = _AMPLE_BYTES if is_ample else self.target.total_bytes
+        total_bytes = _AMPLE_BYTES if self._allow_growth else self.target.total_bytes
         spec = CardSpec(total_bytes, compute_capability=f"{major}.{minor}")
         card = self._context.enter_context(simulated_card(spec))
         base = environ_for_simulation(self._environ)
-        if not self._compiles:
-            base["GPUCONF_SIMCARD_WORKSPACE"] = str(self.workspace_bytes)
+        base["GPUCONF_SIMCARD_WORKSPACE"] = str(self.workspace_bytes)
+        base["GPUCONF_SIMCARD_TOTAL"] = str(self.target.total_bytes)
         return card.environment(base, xla=self.support)
 
     def _environment_here(self) -> dict[str, str]:

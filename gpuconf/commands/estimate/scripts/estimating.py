@@ -56,6 +56,7 @@ def _of_function(
     jit: bool | None = None,
     card: int | str | None = None,
     here: bool = False,
+    allow_growth: bool = True,
     **options: Any,
 ) -> MemoryEstimate:
     refused = [name for name in _OF_A_MODEL if options.pop(name) is not None]
@@ -66,10 +67,9 @@ def _of_function(
             "its own step",
             hint="change it in the script, or name the function that makes the model",
         )
-    options = {"allow_growth": True, **options}
     with StepRunner(
         compile_target(card),
-        allow_growth=options["allow_growth"],
+        allow_growth=allow_growth,
         workspace_bytes=bytes_of("workspace_limit", workspace_limit),
         must_compile=bool(jit),
         is_here=here,

@@ -74,13 +74,10 @@ def step_of(
     layers = LayersByName(names, calls.spans)
     kinds = {path: type(layer).__name__ for path, layer in calls.layers.items()}
     given = (graph, captured, layers, batch_size, runner)
-    if runner.is_here or not is_compiled:
-        step = measured_step(*given, is_compiled=is_compiled)
-        return step._replace(layers=kinds, is_compiled=is_compiled)
-    step = compiled_step(*given, counts_unread=counts_unread)
-    kinds_of_variables = [each.variable.kind for each in captured]
-    late = tuple(n for n, kind in enumerate(kinds_of_variables) if kind == OPTIMIZER_STATE)
-    return step._replace(layers=kinds, late=late, is_compiled=True)
+    step = (
+        compiled_step(*given, counts_unread=counts_unread) if is_compiled else measured_step(*given)
+    )
+    return step._replace(layers=kinds, is_compiled=is_compiled)
 
 
 def _captured(graph: Any, known: KnownVariables) -> list[CapturedVariable]:

@@ -41,23 +41,20 @@ class Share(NamedTuple):
 class Assignment(NamedTuple):
     """Memory that one compiled step needs in addition to its arguments.
 
-    ``temp_bytes`` is one block.  ``output_bytes`` covers the results that are not written over a
-    variable, and their table.  ``shares`` lists the contents of the block when it is fullest, and
-    ``fullest`` is the operation at that time.  ``first_step_bytes`` is the most that the first
-    step needs while XLA tries algorithms, before the block is allocated.
+    ``temp_bytes`` is one block, of which ``workspace_bytes`` are added for convolutions.
+    ``output_bytes`` covers the results that are not written over a variable, and their table.
+    ``shares`` lists the contents of the block when it is fullest, and ``fullest`` is the operation
+    at that time.  ``first_step_bytes`` is the most that the first step needs while XLA tries
+    algorithms, before the block is allocated.
     """
 
     temp_bytes: int
+    workspace_bytes: int
     output_bytes: tuple[int, ...]
     shares: tuple[Share, ...]
     fullest: str
     first_step_bytes: int
     has_convolutions: bool
-
-
-def is_whole(text: str) -> bool:
-    """Whether the text is complete; it ends with the live ranges."""
-    return f"\n{_END}" in text and text.endswith("\n")
 
 
 def read_assignment(text: str, module: str = "", *, workspace_bytes: int = 0) -> Assignment:
@@ -73,6 +70,7 @@ def read_assignment(text: str, module: str = "", *, workspace_bytes: int = 0) ->
     shares, fullest = block.at_its_fullest(_Names(instructions, module))
     return Assignment(
         temp_bytes=temp_bytes + block.added_bytes,
+        workspace_bytes=block.added_bytes,
         output_bytes=tuple(outputs),
         shares=shares,
         fullest=fullest,

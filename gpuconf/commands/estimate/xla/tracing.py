@@ -8,18 +8,23 @@ from typing import Any
 from gpuconf.basics.units import sized
 from gpuconf.commands.estimate.keras_models.data import Spec
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable
+from gpuconf.commands.estimate.runner.program import MeasuredPeaks
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
     COMPILED,
     DATA,
+    GPU,
+    SIMULATED_CARD,
     WHOLE,
     Operation,
     Piece,
     Share,
     Step,
+    StepMemory,
+    Variable,
 )
 from gpuconf.commands.estimate.tensorflow.attribution import LayersByName
-from gpuconf.commands.estimate.xla.assignment import Assignment
+from gpuconf.commands.estimate.xla.assignment import Assignment, read_assignment
 from gpuconf.support.keras_api import graphs
 from gpuconf.support.keras_api.variables import bytes_of
 
@@ -35,24 +40,41 @@ def compiled_step(
     *,
     counts_unread: bool,
 ) -> Step:
-    """Compile a traced graph and return a :class:`Step` with XLA's assignment.
+    """Run a traced graph that XLA compiles, and return a :class:`Step` with XLA's assignment.
 
-    The ``captured`` variables exist before and after the step, which writes over them.  The
-    allocations and their order follow TensorFlow's trace of a run: the batch, the table of results,
-    the separate results, and the block.  All are freed at the end.  Inputs that no operation reads
-    are on the GPU too; they are included with ``counts_unread``.
+    The peaks are those of the run.  What is in memory at the peak follows from the assignment: the
+    batch, the table of results, the separate results, and the block.  Inputs that no operation
+    reads are on the GPU too; they are included with ``counts_unread``.
     """
-    found = runner.compile(graph, captured)
+    run = runner.run(graph, captured, is_compiled=True)
+    found = read_assignment(run.assignment, run.module, workspace_bytes=runner.workspace_bytes)
+    pieces = tuple(_pieces(_data(graph, counts_unread=counts_unread), found))
+    variables = tuple(each.variable for each in captured)
     name = f"jit({graph.name})"
     at = found.fullest
     return Step(
         batch_size,
-        tuple(each.variable for each in captured),
+        variables,
         (Operation(f"{name}, fullest at {at}" if at else name, "XLA", WHOLE, layers.of(at)),),
-        tuple(_pieces(_data(graph, counts_unread=counts_unread), found)),
+        pieces,
+        _memory(run.peaks, found.workspace_bytes, variables, pieces),
         notes=tuple(_notes(found, runner)),
         shares=tuple(_shares(found, layers)),
+        tier=GPU if runner.is_here else SIMULATED_CARD,
     )
+
+
+def _memory(
+    peaks: MeasuredPeaks,
+    workspace_bytes: int,
+    variables: Sequence[Variable],
+    pieces: Sequence[Piece],
+) -> StepMemory:
+    first, *later = (each + workspace_bytes for each in peaks.step_bytes)
+    resident_bytes = sum(each.size_bytes for each in variables)
+    everything = tuple(range(len(pieces)))
+    in_use = (max(later),)
+    return StepMemory(peaks.built_bytes, first, max(later), resident_bytes, in_use, 0, everything)
 
 
 def _data(graph: Any, *, counts_unread: bool) -> Iterator[Spec]:
@@ -77,7 +99,7 @@ def _shares(found: Assignment, layers: LayersByName) -> Iterator[Share]:
 
 
 def _notes(found: Assignment, runner: StepRunner) -> Iterator[str]:
-    yield f"compiled by TensorFlow's XLA for {runner.target}; nothing was run"
+    yield f"compiled by TensorFlow's XLA for {runner.target}"
     if runner.support is not None and not runner.support.is_from_wheel:
         yield f"XLA took libdevice from {runner.support.libdevice}"
     if found.first_step_bytes:
