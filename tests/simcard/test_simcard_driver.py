@@ -154,31 +154,3 @@ def test_no_card_file_is_no_gpu_and_says_so(card: Card, run_client: RunClient) -
         done = run_client(card, "print(cuda.started)", GPUCONF_SIMCARD_FILE=value)
         assert done.stdout == f"{NO_DEVICE}\n"
         assert said in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("mode", "ends", "said"),
-    [
-        ("", (-signal.SIGABRT, ""), "my_kernel"),
-        ("error", (0, "719\n719\n"), "the program launched the GPU kernel"),
-        ("skip", (0, "0\n0\n"), "GPUCONF_SIMCARD_KERNELS=skip: no kernel runs, and every computed"),
-    ],
-)
-def test_a_kernel_launch_is_never_silent(
-    card: Card, run_client: RunClient, mode: str, ends: tuple[int, str], said: str
-) -> None:
-    """The kernel's name is printed, or once that numbers are garbage; by default it ends there."""
-    code = """
-import ctypes
-cuda.enter()
-module, function = ctypes.c_void_p(), ctypes.c_void_p()
-cuda.library.cuModuleLoadData(ctypes.byref(module), b'')
-cuda.library.cuModuleGetFunction(ctypes.byref(function), module, b'my_kernel')
-for _ in range(2):
-    print(cuda.library.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None), flush=True)
-"""
-    done = run_client(card, code, GPUCONF_SIMCARD_KERNELS=mode)
-    assert (done.returncode, done.stdout) == ends
-    assert said in done.stderr
-    assert done.stderr.count("garbage") == (mode == "skip")
-    assert ("my_kernel" in done.stderr) == (mode != "skip")
