@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 
 from gpuconf.callbacks import MemoryUsage
-from gpuconf.callbacks.counters import Use
 from gpuconf.callbacks.gauge import DeviceGauge, backend_of, choose_devices, is_device, short_name
-from gpuconf.callbacks.memory_usage import figures
 from gpuconf.errors import UsageError
 from gpuconf.simcard import bridge_for_command, simulated_card
 from tests.programs import warm
@@ -66,47 +64,6 @@ def train(
     values = [json.loads(line.removeprefix("VALUES ")) for line in lines]
     errors = done.stderr.split("VALUES\n")[:-1]
     return dict(zip(parts, zip(values, errors, strict=True), strict=True))
-
-
-ONE, TWO = {"GPU:0": Use(3, 5)}, {"GPU:0": Use(3, 5), "GPU:1": Use(2, 4)}
-
-
-@pytest.mark.parametrize(
-    ("uses", "options", "expected"),
-    [
-        ({}, {"estimate": ESTIMATE}, ""),
-        (ONE, {}, "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5"),
-        (
-            ONE,
-            {"estimate": ESTIMATE, "validation_peaks": {"GPU:0": 6}},
-            "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5 val_gpu_memory_peak_bytes=6 "
-            "gpu_memory_peak_estimate_bytes=7340032",
-        ),
-        (
-            TWO,
-            {"estimate": ESTIMATE, "with_numbers": True},
-            "gpu_memory_current_bytes_gpu0=3 gpu_memory_peak_bytes_gpu0=5 "
-            "gpu_memory_current_bytes_gpu1=2 gpu_memory_peak_bytes_gpu1=4 "
-            "gpu_memory_peak_estimate_bytes=7340032",
-        ),
-        (
-            {"GPU:0": Use(3, 5, pool_bytes=9)},
-            {},
-            "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5 gpu_memory_pool_bytes=9",
-        ),
-        ({"CPU:0": Use(3, 5)}, {}, "cpu_memory_current_bytes=3 cpu_memory_peak_bytes=5"),
-    ],
-)
-def test_the_names_of_the_figures(
-    uses: dict[str, Use], options: dict[str, Any], expected: str
-) -> None:
-    """Keys say device and unit; numbers of GPUs where there are several; the estimate once."""
-    defaults: dict[str, Any] = {"estimate": None, "validation_peaks": {}, "with_numbers": False}
-    given = {**defaults, **options}
-    found = figures(uses, given.pop("estimate"), **given)
-    pairs = (pair.split("=") for pair in expected.split())
-    assert found == {name: int(value) for name, value in pairs}
-    assert all(isinstance(value, float) for value in found.values())
 
 
 @pytest.mark.parametrize(
@@ -214,6 +171,9 @@ history = model.fit(x, y, epochs=2, verbose=0, validation_data=(x, y), callbacks
     MemoryUsage(SimpleNamespace(peak_bytes=7))])
 values = dict(history.history)
 """
+_OF_THE_CPU = """
+values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device="CPU:0")]).history
+"""
 _LOST = """
 from gpuconf.callbacks.gauge import DeviceGauge
 gauge = DeviceGauge()
@@ -230,9 +190,10 @@ def without_a_gpu(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Reported:
     """What becomes of the callback on a machine that has none."""
-    parts = {"fit": _FIT, "lost": _LOST}
+    parts = {"fit": _FIT, "cpu": _OF_THE_CPU, "lost": _LOST}
     folder = tmp_path_factory.mktemp("without")
-    return train(folder, parts, keras=request.param, CUDA_VISIBLE_DEVICES="-1")
+    none = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPU_ALLOCATOR_USE_BFC": "true"}
+    return train(folder, parts, keras=request.param, **none)
 
 
 @pytest.mark.slow
@@ -244,6 +205,13 @@ def test_without_a_gpu_the_training_goes_on(without_a_gpu: Reported) -> None:
     assert len(said) == 1
     assert "uses no GPU here" in said[0]
     assert "gpuconf doctor" in said[0]
+
+
+@pytest.mark.slow
+def test_the_names_of_the_figures_say_whose_they_are(without_a_gpu: Reported) -> None:
+    """The CPU's, whose allocator counts where the variable makes it the one that GPUs have."""
+    values, _ = without_a_gpu["cpu"]
+    assert set(values) == {"loss", "cpu_memory_current_bytes", "cpu_memory_peak_bytes"}
 
 
 @pytest.mark.slow
@@ -294,7 +262,10 @@ for run in ("train", "validation"):
                 if "gpu_memory" in value.tag:
                     found.setdefault(value.tag, []).append(float(tf.make_ndarray(value.tensor)))
 """
-_ALONE = "values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history"
+_ALONE = """
+usage = MemoryUsage(SimpleNamespace(peak_bytes=7), device=None)
+values = model.fit(x, y, verbose=0, callbacks=[usage]).history
+"""
 _MIRRORED = f"""
 reduce = tf.distribute.HierarchicalCopyAllReduce()
 with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
@@ -334,6 +305,7 @@ def test_epochs_on_a_card(on_a_card: tuple[Reported, Path]) -> None:
     assert "MemoryUsage" not in stderr
     current, peak = values["gpu_memory_current_bytes"], values["gpu_memory_peak_bytes"]
     assert current == values["own"]
+    assert all(isinstance(figure, float) for figure in (*current, *peak)), "as Keras expects"
     assert values["gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
     assert all(12 * MIB < now < 40 * MIB for now in current)
     assert all(now < most < 40 * MIB for now, most in zip(current, peak, strict=True))
@@ -373,7 +345,8 @@ def test_tensorboard_shows_them(on_a_card: tuple[Reported, Path]) -> None:
 
 @pytest.mark.slow
 def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
-    """Under MirroredStrategy both replicas are measured, under names of their own.
+    """Under MirroredStrategy both replicas are measured, under names of their own; the estimate is
+    of each.
 
     A GPU that a training run does not use is left out with one line: 0 would be no measurement.
     """
@@ -382,5 +355,8 @@ def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
     assert "gpu_memory_peak_bytes_gpu1" not in values
     assert stderr.count("counts no byte on GPU:1") == 1
     values, _ = on_a_card[0]["mirrored"]
+    names = ("current_bytes_gpu0", "current_bytes_gpu1", "peak_bytes_gpu0", "peak_bytes_gpu1")
+    told = {f"gpu_memory_{name}" for name in (*names, "peak_estimate_bytes")}
+    assert set(values) == {"loss", *told}
     for number in (0, 1):
         assert values[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB
