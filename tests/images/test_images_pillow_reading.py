@@ -14,8 +14,8 @@ from PIL import Image
 from gpuconf.images import ImageError
 from gpuconf.images.memory_plan import decoding_bytes
 from gpuconf.images.options import Picture
-from gpuconf.images.pillow_reading import Lanes, examine, read_picture
-from tests.images.image_files import lacking_memory, noise
+from gpuconf.images.pillow_reading import Lanes, examine, read_orientation, read_picture
+from tests.images.image_files import lacking_memory, noise, turned
 
 _PICTURE = Picture(height=48, width=48, channels=3)
 
@@ -58,6 +58,13 @@ def test_what_a_kind_of_file_takes_is_known(tmp_path: Path) -> None:
         read(path, Lanes(needed, needed), **changes)
         with pytest.raises(ImageError, match="300 × 200 pixels"):
             read(path, Lanes(needed - 1, needed - 1), **changes)
+
+
+def test_what_is_no_orientation(tmp_path: Path) -> None:
+    """Another number than 1 to 8, and what is not an image."""
+    turned(tmp_path / "a.jpg", 77)
+    assert read_orientation((tmp_path / "a.jpg").read_bytes()) == 1
+    assert read_orientation(b"no image at all") == 1
 
 
 def test_large_jpegs_are_reduced_and_others_not(tmp_path: Path) -> None:
