@@ -42,13 +42,6 @@ def test_a_silent_card_is_left_out_under_a_schedulers_share() -> None:
     assert sorted(numbers(made)) == [0, 2]
 
 
-def test_a_forbidden_first_card_is_left_out() -> None:
-    """A container's or scheduler's second GPU is used by its UUID, not as `1,0`."""
-    made = plan(EVERYTHING, Gpu(0), card(1))
-    assert made.cuda_visible_devices == uuid(1)
-    assert made.notes == (NOTE.replace("GPU 1", "GPU 0"),)
-
-
 def test_numbers_in_nvidia_smis_order_become_uuids() -> None:
     """With CUDA_DEVICE_ORDER=PCI_BUS_ID the user's numbers are certain, the lost GPU's too."""
     made = plan(EVERYTHING, *LOST, visible="1,2", order="PCI_BUS_ID")
