@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpuconf.callbacks import MemoryUsage
-from gpuconf.callbacks.gauge import DeviceGauge, backend_of, choose_devices, is_device, short_name
+from gpuconf.callbacks.gauge import DeviceGauge, backend_of, is_device, short_name
 from gpuconf.errors import UsageError
 from gpuconf.simcard import bridge_for_command, simulated_card
 from tests.programs import warm
@@ -64,28 +64,6 @@ def train(
     values = [json.loads(line.removeprefix("VALUES ")) for line in lines]
     errors = done.stderr.split("VALUES\n")[:-1]
     return dict(zip(parts, zip(values, errors, strict=True), strict=True))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "names", "devices", "problem"),
-    [
-        ("GPU:0", ["CPU:0", "GPU:0", "GPU:1"], ("GPU:0",), None),
-        ("/device:gpu:1", ["CPU:0", "GPU:0", "GPU:1"], ("GPU:1",), None),
-        (None, ["CPU:0", "GPU:0", "GPU:1"], ("GPU:0", "GPU:1"), None),
-        ("CPU:0", ["CPU:0"], ("CPU:0",), None),
-        ("GPU:0", ["CPU:0"], (), "uses no GPU"),
-        (None, ["CPU:0"], (), "uses no GPU"),
-        ("GPU:2", ["CPU:0", "GPU:0"], (), "no GPU:2, only CPU:0, GPU:0"),
-        ("TPU:0", ["CPU:0"], (), "no TPU:0, only CPU:0"),
-    ],
-)
-def test_which_devices_are_read(
-    wanted: str | None, names: list[str], devices: tuple[str, ...], problem: str | None
-) -> None:
-    """The one requested or all GPUs; where there is none, in words why."""
-    found, reason = choose_devices(wanted, names, framework="TensorFlow")
-    assert found == devices
-    assert reason is None if problem is None else problem in (reason or "")
 
 
 @pytest.mark.parametrize(
@@ -173,6 +151,8 @@ values = dict(history.history)
 """
 _OF_THE_CPU = """
 values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device="CPU:0")]).history
+for device in (None, "TPU:0"):
+    model.predict(x, verbose=0, callbacks=[MemoryUsage(device=device)])
 """
 _LOST = """
 from gpuconf.callbacks.gauge import DeviceGauge
@@ -209,9 +189,14 @@ def test_without_a_gpu_the_training_goes_on(without_a_gpu: Reported) -> None:
 
 @pytest.mark.slow
 def test_the_names_of_the_figures_say_whose_they_are(without_a_gpu: Reported) -> None:
-    """The CPU's, whose allocator counts where the variable makes it the one that GPUs have."""
-    values, _ = without_a_gpu["cpu"]
+    """The CPU's, whose allocator counts where the variable makes it the one that GPUs have.
+
+    Of devices that are not there one line says so.
+    """
+    values, stderr = without_a_gpu["cpu"]
     assert set(values) == {"loss", "cpu_memory_current_bytes", "cpu_memory_peak_bytes"}
+    assert stderr.count("MemoryUsage: TensorFlow uses no GPU here, `gpuconf doctor`") == 1
+    assert stderr.count("MemoryUsage: TensorFlow has no TPU:0, only CPU:0;") == 1
 
 
 @pytest.mark.slow
@@ -249,6 +234,8 @@ values["evaluate"] = float(model.evaluate(x, y, verbose=0, callbacks=[usage]))
 values["evaluated"] = dict(usage.last)
 values["rows"] = len(model.predict(x, verbose=0, callbacks=[usage]))
 values["predicted"] = dict(usage.last)
+for device in ("GPU:2", "/device:gpu:1"):
+    model.predict(x, verbose=0, callbacks=[MemoryUsage(device=device)])
 """
 _BOARD = """
 import tensorflow as tf
@@ -322,9 +309,12 @@ def test_epochs_on_a_card(on_a_card: tuple[Reported, Path]) -> None:
 def test_evaluate_and_predict(on_a_card: tuple[Reported, Path]) -> None:
     """Their figures are in ``last``; what they return is as without the callback.
 
-    After a training run that an exception ended in the middle of an epoch, too.
+    After a training run that an exception ended in the middle of an epoch, too. The device may be
+    chosen, and one that is not there is named.
     """
-    values, _ = on_a_card[0]["evaluate"]
+    values, stderr = on_a_card[0]["evaluate"]
+    assert stderr.count("TensorFlow has no GPU:2, only CPU:0, GPU:0, GPU:1;") == 1
+    assert stderr.count("counts no byte on GPU:1") == 1
     assert values["after the error"] == {}
     assert values["rows"] == 64
     for name in ("evaluated", "predicted"):
