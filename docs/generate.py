@@ -58,7 +58,8 @@ def page_text(current: str) -> str:
 
 
 def made_pages() -> Iterator[tuple[Path, str]]:
-    """Every other page with a part that is made, and the text that belongs into it."""
+    """Every page with a part that is made, and the text that belongs into it."""
+    yield PAGE, page_text(PAGE.read_text(encoding="utf-8"))
     yield ROOT / "docs" / "reference" / "commands.md", command_pages.page_text()
     stability = ROOT / "docs" / "reference" / "stability.md"
     by_hand = stability.read_text(encoding="utf-8").partition(promises.MARK)[0].rstrip()
@@ -81,6 +82,5 @@ def schemas() -> Iterator[tuple[Path, str]]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     for file, text in (*made_pages(), *schemas()):
         file.write_text(text, encoding="utf-8")

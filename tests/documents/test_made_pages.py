@@ -1,4 +1,4 @@
-"""Pages that are made from the code: the commands' reference, and a page for each cause."""
+"""Pages that are made from the code: keys, commands, promises, and a page for each cause."""
 
 from __future__ import annotations
 
