@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpuconf.callbacks import MemoryUsage
-from gpuconf.callbacks.gauge import DeviceGauge, backend_of, is_device, short_name
+from gpuconf.callbacks.gauge import DeviceGauge, is_device, short_name
 from gpuconf.errors import UsageError
 from gpuconf.simcard import bridge_for_command, simulated_card
 from tests.programs import warm
@@ -99,20 +99,6 @@ def test_what_is_no_estimate_is_refused(estimate: Any) -> None:
     with pytest.raises(UsageError, match="no peak_bytes") as caught:
         MemoryUsage(estimate)
     assert 'device="GPU:1"' in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize(
-    ("module", "backend"),
-    [
-        ("keras.src.backend.torch.trainer", "torch"),
-        ("keras.src.backend.common.keras_tensor", "tensorflow"),
-        ("tf_keras.src.engine.training", "tensorflow"),
-    ],
-)
-def test_the_backend_of_a_model(module: str, backend: str) -> None:
-    """Its class's bases say it, where the Keras has several."""
-    trainer = type("Trainer", (), {"__module__": module})
-    assert backend_of(type("Model", (trainer,), {})()) == backend
 
 
 def test_a_backend_without_memory_to_count(capsys: pytest.CaptureFixture[str]) -> None:

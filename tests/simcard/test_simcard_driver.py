@@ -66,18 +66,6 @@ def test_cuda_visible_devices(two_cards: Card) -> None:
     assert max(len(uuids) for _, _, uuids in expected) == 2
 
 
-def test_processes_share_one_card(
-    card: Card, start_client: StartClient, run_client: RunClient
-) -> None:
-    """What one process holds is missing for the other, and is shown with its pid."""
-    child = _take(start_client, card, 1000)
-    done = run_client(card, "cuda.enter(); print(cuda.memory()[0] // MIB)")
-    assert done.stdout == f"{11264 - 1945 - 1000}\n"
-    assert [(each.pid, each.used_bytes) for each in card.processes()] == [(child.pid, 1000 * MIB)]
-    child.communicate("\n")
-    assert (card.used_bytes(), card.processes()) == (1945 * MIB, ())
-
-
 def test_a_killed_process_gives_its_memory_back(card: Card, start_client: StartClient) -> None:
     """Also while it is a zombie: its pid is still there, its memory is not."""
     child = _take(start_client, card, 1000)
