@@ -77,8 +77,7 @@ def test_large_jpegs_are_reduced_and_others_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [MemoryError(), OSError("out of memory error when reading image file")],
+    "error", [MemoryError(), OSError("out of memory error when reading image file")]
 )
 def test_a_lack_of_memory_is_nothing_wrong_with_the_file(tmp_path: Path, error: Exception) -> None:
     """It is a MemoryError with the file's name, and no ImageError, of which files are skipped."""

@@ -344,8 +344,7 @@ def test_an_exception_that_cannot_be_rebuilt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "how"),
-    [("os._exit(3)", "exit code 3"), ("os.kill(os.getpid(), 9)", "SIGKILL")],
+    ("code", "how"), [("os._exit(3)", "exit code 3"), ("os.kill(os.getpid(), 9)", "SIGKILL")]
 )
 def test_no_result(code: str, how: str) -> None:
     """How the process ended, and what it wrote last."""

@@ -9,17 +9,7 @@ from gpuconf.machine.cards.inventory import RAY, Gpu
 from gpuconf.machine.schedulers import Assigned, with_share
 from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import Profile
-from tests.planner.cards import (
-    FOUR,
-    card,
-    choose,
-    machine,
-    numbers,
-    pick,
-    plan,
-    small_card,
-    uuid,
-)
+from tests.planner.cards import FOUR, card, choose, machine, numbers, pick, plan, small_card, uuid
 
 EVERYTHING = Profile("everything")
 LOST = (FOUR[0], Gpu(1), FOUR[2])
