@@ -24,6 +24,7 @@ from tests.planner.cards import (
     card,
     lease,
     machine,
+    mib,
     mig_instance,
     numbers,
     pick,
@@ -43,11 +44,6 @@ def leased(gpu: Gpu, *leases: CardLease, ahead: int = 0) -> Gpu:
 def planned(gpu: Gpu, *devices: Amount, **memory: Any) -> GpuPlan:
     """The plan of ``gpu`` with these memory rules and logical devices."""
     return plan_gpu(gpu, GpuRules(MemoryRules(**memory), devices))
-
-
-def mib(size_bytes: int | None) -> float | None:
-    """In MiB; None for unknown."""
-    return None if size_bytes is None else size_bytes / MIB
 
 
 # --- what others have leased --------------------------------------------------------------------
