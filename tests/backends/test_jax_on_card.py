@@ -116,9 +116,12 @@ try:
     import gpuconf.auto
 except Exception as error:
     report(kind=type(error).__name__, error=str(error), same=before == dict(os.environ))
+import gpuconf
+report(active=gpuconf.activation())
 """
     told = run_on_card(code, frameworks=("jax",), JAX_PLATFORMS="cuda").values
-    assert told["kind"] == "TooLateError"
+    assert (told["kind"], told["active"]) == ("TooLateError", None)
+    assert "too late: JAX initialized its GPU client before gpuconf" in told["error"]
     assert "(first = jax.devices()[0])" in told["error"]
     assert told["same"]
 
