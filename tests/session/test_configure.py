@@ -271,18 +271,12 @@ def test_worker_processes_get_the_same(method: str, tmp_path: Path, nvml: Nvml) 
     run_python(_spawning(method, between, after), tmp_path, environ=environ)
 
 
-def test_a_worker_on_a_full_card_lives(tmp_path: Path, nvml: Nvml) -> None:
-    """The parent uses the GPU: a worker that only loads data must not die of the shortage."""
-    between = f"os.environ['STANDIN_NVML'] = {nvml(FULL)['STANDIN_NVML']!r}"
-    after = "assert plan is None and 'CUDA_VISIBLE_DEVICES' not in theirs"
-    run_python(_spawning("spawn", between, after), tmp_path, environ=nvml(STORY))
-
-
 def test_a_worker_does_not_wait(tmp_path: Path, nvml: Nvml) -> None:
-    """on_shortage: wait holds up the program, not the workers that only load its data."""
+    """A worker that only loads data neither waits for the full card nor dies of the shortage."""
     between = f"os.environ['STANDIN_NVML'] = {nvml(FULL)['STANDIN_NVML']!r}"
     environ = {**nvml(STORY), **with_rules(tmp_path, "on_shortage: {wait: 1h}")}
-    run_python(_spawning("spawn", between, "assert plan is None"), tmp_path, environ=environ)
+    after = "assert plan is None and 'CUDA_VISIBLE_DEVICES' not in theirs"
+    run_python(_spawning("spawn", between, after), tmp_path, environ=environ)
 
 
 def test_another_profile_in_the_environment_is_another_request(tmp_path: Path, nvml: Nvml) -> None:
