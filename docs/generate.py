@@ -56,7 +56,8 @@ def page_text(current: str) -> str:
 
 
 def made_pages() -> Iterator[tuple[Path, str]]:
-    """Every other page with a part that is made, and the text that belongs into it."""
+    """Every page with a part that is made, and the text that belongs into it."""
+    yield PAGE, page_text(PAGE.read_text(encoding="utf-8"))
     for name in (*CAUSES, "index"):
         page = ROOT / "docs" / "causes" / f"{name}.md"
         text = page.read_text(encoding="utf-8") if page.exists() else cause_pages.heading(name)
@@ -75,6 +76,5 @@ def schemas() -> Iterator[tuple[Path, str]]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     for file, text in (*made_pages(), *schemas()):
         file.write_text(text, encoding="utf-8")

@@ -92,13 +92,7 @@ def _unreleased(changelog: str) -> str:
     return head + "\n" + rest.partition("\n## ")[0] if "nreleased" in rest[:40] else head
 
 
-_READERS = {
-    ".md": _markdown,
-    ".py": _python,
-    ".yaml": _yaml,
-    ".yml": _yaml,
-    ".ipynb": _notebook,
-}
+_READERS = {".md": _markdown, ".py": _python, ".yaml": _yaml, ".yml": _yaml, ".ipynb": _notebook}
 
 
 @functools.cache

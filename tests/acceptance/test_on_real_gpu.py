@@ -12,10 +12,7 @@ from tests.acceptance import framework_checks
 from tests.acceptance.checks import ALL, Check
 from tests.acceptance.stage import Stage, real_stage
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not read_inventory().gpus, reason="needs a GPU"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not read_inventory().gpus, reason="needs a GPU")]
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ report(device=tf.constant([1.0]).device[-5:], limits=limits())
 def test_profiles_that_change_after_the_import(
     run_on_card: RunOnCard, write_profile: Callable[[str], str]
 ) -> None:
-    """To one with sessions, while TensorFlow is eager: capped. A refused one: the earlier holds."""
+    """To one with sessions, while TensorFlow is eager: capped."""
     graph = write_profile("extends: keras-v1-session\nmemory: {memory_limit: 2GiB}\n")
     outcome = run_on_card(
         f"""
@@ -56,22 +56,6 @@ report(limits=limits())
 """
     )
     assert outcome.values["limits"] == ["2048 MiB", "2048 MiB"], outcome.log
-    refused = run_on_card(
-        f"""
-{LIMITS}
-gpuconf.configure("shared-desktop", gpus=[1], memory={{"memory_limit": "2GiB"}})
-import tensorflow as tf
-errors = []
-for _ in range(2):
-    try:
-        gpuconf.configure("shared-desktop", gpus=[5])
-    except gpuconf.GpuconfError as error:
-        errors.append(type(error).__name__)
-tf.constant([1.0])
-report(errors=errors, limits=limits())
-"""
-    )
-    assert refused.values == {"errors": ["ProfileError"] * 2, "limits": ["2048 MiB"]}, refused.log
 
 
 def test_a_fork_of_a_program_without_gpus(run_on_card: RunOnCard) -> None:
@@ -137,7 +121,8 @@ thread.join()
 import tensorflow as tf
 tf.constant([1.0])
 report(errors=errors, limits=limits())
-"""
+""",
+        fresh="TensorFlow's own code takes its time",
     )
     assert outcome.values == {"errors": [], "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
 
@@ -162,7 +147,8 @@ report(reloaded=tf.constant([2.0]).numpy().shape)
     assert outcome.values["limits"] == ["2112 MiB"], outcome.log
     assert outcome.values["planned"] == 1
     assert outcome.values["reloaded"] == [1]
-    assert "CUDA_VISIBLE_DEVICES=1 was set after gpuconf" in outcome.log
+    said = "gpuconf: CUDA_VISIBLE_DEVICES=1 was set after gpuconf; planning again\n"
+    assert outcome.log.count(said) == 1
 
 
 def test_two_that_start_together(run_on_card: RunOnCard) -> None:

@@ -61,6 +61,55 @@ def test_what_the_script_asks_for(run_on_card: RunOnCard) -> None:
     assert outcome.log.count(".95, got 0.34") == 3
 
 
+@pytest.mark.parametrize("platform", ["cuda", "cpu"])
+def test_the_plan_is_that_of_the_first_backend(platform: str, run_on_card: RunOnCard) -> None:
+    """Each way to it has the limit of the GPU as it is then, not as JAX's import found it.
+
+    On a full GPU the shortage comes out of JAX's own call, and the next try plans again.
+    """
+    code = (
+        _BEGIN
+        + """
+import time, jax.extend.backend
+from jax._src import xla_bridge
+from gpuconf.simcard.card import FILE_VARIABLE, Card
+card = Card(os.environ[FILE_VARIABLE])
+def use(mib):
+    for index in range(2):
+        card.set_desktop_bytes(mib << 20, index=index)
+def held():
+    return limits() if jax.default_backend() == "gpu" else planned()
+use(6000)
+time.sleep(1.1)  # the figures of the import are old by then
+assert not xla_bridge._backends
+for number, make_backend in enumerate((jax.devices, jax.extend.backend.get_backend,
+                                       lambda: jax.numpy.zeros(3), lambda: jax.jit(abs)(1))):
+    sys.stdout.flush()
+    if os.fork() == 0:
+        make_backend()
+        report(**{f"way {number}": held()})
+        os._exit(0)
+    assert os.wait()[1] == 0
+use(11000)
+try:
+    jax.devices()
+except gpuconf.ShortageError as error:
+    report(full=str(error))
+use(6000)
+jax.devices()
+report(again=held())
+use(1945)
+"""
+    )
+    given = {"JAX_PLATFORMS": platform, "GPUCONF_SIMCARD_KERNELS": "skip"}
+    outcome = run_on_card(code, frameworks=("jax",), **given)
+    assert outcome.code == 0, outcome.log
+    held = [(11264 - 6000 - 512 - 640) * MIB] * 2
+    assert [outcome.values[f"way {number}"] for number in range(4)] == [held] * 4
+    assert "not enough GPU memory" in outcome.values["full"]
+    assert outcome.values["again"] == held
+
+
 def test_cards_and_allocators_that_the_script_chooses_late(run_on_card: RunOnCard) -> None:
     """CUDA_VISIBLE_DEVICES after the import; an allocator without a cap; one that is none."""
     code = (
@@ -116,9 +165,12 @@ try:
     import gpuconf.auto
 except Exception as error:
     report(kind=type(error).__name__, error=str(error), same=before == dict(os.environ))
+import gpuconf
+report(active=gpuconf.activation())
 """
     told = run_on_card(code, frameworks=("jax",), JAX_PLATFORMS="cuda").values
-    assert told["kind"] == "TooLateError"
+    assert (told["kind"], told["active"]) == ("TooLateError", None)
+    assert "too late: JAX initialized its GPU client before gpuconf" in told["error"]
     assert "(first = jax.devices()[0])" in told["error"]
     assert told["same"]
 

@@ -180,17 +180,3 @@ os.wait()
         assert outcome.values["device"] == "CPU:0", (first, outcome.log)
         assert outcome.values["visible"] == 0
     assert outcome.values["limits"] == [["7884 MiB", "ok"], ["7884 MiB", "ok"]], outcome.log
-
-
-def test_disabled_does_nothing(run_on_card: RunOnCard) -> None:
-    """GPUCONF_DISABLE=1: TensorFlow's own default, and nothing of ours in the process."""
-    outcome = run_on_card(
-        "import gpuconf.auto, gpuconf, os, sys\nimport tensorflow as tf\nx = tf.constant([1.0])\n"
-        "report(said=str(gpuconf.activation()), ours=[v for v in os.environ if v in "
-        "('GPUCONF_STATE', 'TF_FORCE_GPU_ALLOW_GROWTH')], finders=[str(f) for f in sys.meta_path "
-        "if 'gpuconf' in str(f)])",
-        GPUCONF_DISABLE="1",
-    )
-    assert outcome.values["ours"] == outcome.values["finders"] == []
-    assert "GPUCONF_DISABLE=1" in outcome.values["said"]
-    assert "with 7783 MB memory" in outcome.log

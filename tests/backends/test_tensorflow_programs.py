@@ -105,19 +105,6 @@ with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(device_count={"GPU": 1
     assert outcome.values["value"] == 2.0
 
 
-def test_the_users_environment_wins_and_is_reported(run_on_card: RunOnCard) -> None:
-    """TF_FORCE_GPU_ALLOW_GROWTH=false of the user's stays, is said, and acts; 1 is replaced."""
-    code = (
-        "import gpuconf.auto, gpuconf, os\n"
-        "found = [s for s in gpuconf.activation().settings if s.name.startswith('TF_FORCE')]\n"
-        "report(value=os.environ['TF_FORCE_GPU_ALLOW_GROWTH'], status=found[0].status)\n"
-    )
-    kept = run_on_card(code, TF_FORCE_GPU_ALLOW_GROWTH="false")
-    assert kept.values == {"value": "false", "status": "differs"}
-    assert "unset TF_FORCE_GPU_ALLOW_GROWTH" in kept.log
-    assert run_on_card(code, TF_FORCE_GPU_ALLOW_GROWTH="1").values["value"] == "true"
-
-
 def test_sessions_left_alone(run_on_card: RunOnCard, write_profile: Callable[[str], str]) -> None:
     """session: none leaves a session its own options, and the report says what came of it."""
     code = """

@@ -36,18 +36,6 @@ def limited(most: int, seen: list[int]) -> Callable[..., Any]:
     return double
 
 
-def test_all_samples_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    """Batches are halved until they fit, each refusal is said, and the results are in order."""
-    seen: list[int] = []
-    x = np.arange(23.0)
-    found = oom_safe(limited(3, seen), batch_size=8)(x)
-    np.testing.assert_array_equal(found, x * 2)
-    assert seen == [8, 4, 2, *[2] * 10, 1]
-    shown = capsys.readouterr().err
-    assert shown.count("samples do not fit") == 2
-    assert "8 samples do not fit; continuing with 4" in shown
-
-
 def test_options_are_kept_and_the_size_is_remembered() -> None:
     """Keywords reach the function; the next call begins with what ran, and other shapes again."""
     seen: list[int] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,17 +40,6 @@ def test_outputs_are_gathered_in_order(sizes: list[int], is_known: bool) -> None
     np.testing.assert_array_equal(result["p"], rows)
     np.testing.assert_array_equal(result["q"][0], rows[:, 0])
     assert result["p"].dtype == rows.dtype
-
-
-def test_outputs_go_into_a_file(tmp_path: Path) -> None:
-    """``out`` is written and given back; the file is complete without being closed."""
-    made: Any = np.lib.format.open_memmap
-    out = made(tmp_path / "out.npy", "w+", "float32", (4, 2))
-    gathered = GatheredOutputs(samples=4, out=out)
-    gathered.add(np.ones((3, 2), "float32"), 3)
-    gathered.add(np.zeros((1, 2), "float32"), 1)
-    assert gathered.result() is out
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy").sum(axis=1), [2, 2, 2, 0])
 
 
 def test_what_does_not_fit() -> None:

@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 
 from gpuconf.callbacks import MemoryUsage
-from gpuconf.callbacks.counters import Use
-from gpuconf.callbacks.gauge import DeviceGauge, backend_of, choose_devices, is_device, short_name
-from gpuconf.callbacks.memory_usage import figures
+from gpuconf.callbacks.gauge import DeviceGauge, is_device, short_name
 from gpuconf.errors import UsageError
 from gpuconf.simcard import bridge_for_command, simulated_card
 from tests.programs import warm
@@ -68,69 +66,6 @@ def train(
     return dict(zip(parts, zip(values, errors, strict=True), strict=True))
 
 
-ONE, TWO = {"GPU:0": Use(3, 5)}, {"GPU:0": Use(3, 5), "GPU:1": Use(2, 4)}
-
-
-@pytest.mark.parametrize(
-    ("uses", "options", "expected"),
-    [
-        ({}, {"estimate": ESTIMATE}, ""),
-        (ONE, {}, "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5"),
-        (
-            ONE,
-            {"estimate": ESTIMATE, "validation_peaks": {"GPU:0": 6}},
-            "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5 val_gpu_memory_peak_bytes=6 "
-            "gpu_memory_peak_estimate_bytes=7340032",
-        ),
-        (
-            TWO,
-            {"estimate": ESTIMATE, "with_numbers": True},
-            "gpu_memory_current_bytes_gpu0=3 gpu_memory_peak_bytes_gpu0=5 "
-            "gpu_memory_current_bytes_gpu1=2 gpu_memory_peak_bytes_gpu1=4 "
-            "gpu_memory_peak_estimate_bytes=7340032",
-        ),
-        (
-            {"GPU:0": Use(3, 5, pool_bytes=9)},
-            {},
-            "gpu_memory_current_bytes=3 gpu_memory_peak_bytes=5 gpu_memory_pool_bytes=9",
-        ),
-        ({"CPU:0": Use(3, 5)}, {}, "cpu_memory_current_bytes=3 cpu_memory_peak_bytes=5"),
-    ],
-)
-def test_the_names_of_the_figures(
-    uses: dict[str, Use], options: dict[str, Any], expected: str
-) -> None:
-    """Keys say device and unit; numbers of GPUs where there are several; the estimate once."""
-    defaults: dict[str, Any] = {"estimate": None, "validation_peaks": {}, "with_numbers": False}
-    given = {**defaults, **options}
-    found = figures(uses, given.pop("estimate"), **given)
-    pairs = (pair.split("=") for pair in expected.split())
-    assert found == {name: int(value) for name, value in pairs}
-    assert all(isinstance(value, float) for value in found.values())
-
-
-@pytest.mark.parametrize(
-    ("wanted", "names", "devices", "problem"),
-    [
-        ("GPU:0", ["CPU:0", "GPU:0", "GPU:1"], ("GPU:0",), None),
-        ("/device:gpu:1", ["CPU:0", "GPU:0", "GPU:1"], ("GPU:1",), None),
-        (None, ["CPU:0", "GPU:0", "GPU:1"], ("GPU:0", "GPU:1"), None),
-        ("CPU:0", ["CPU:0"], ("CPU:0",), None),
-        ("GPU:0", ["CPU:0"], (), "uses no GPU"),
-        (None, ["CPU:0"], (), "uses no GPU"),
-        ("GPU:2", ["CPU:0", "GPU:0"], (), "no GPU:2, only CPU:0, GPU:0"),
-        ("TPU:0", ["CPU:0"], (), "no TPU:0, only CPU:0"),
-    ],
-)
-def test_which_devices_are_read(
-    wanted: str | None, names: list[str], devices: tuple[str, ...], problem: str | None
-) -> None:
-    """The one requested or all GPUs; where there is none, in words why."""
-    found, reason = choose_devices(wanted, names, framework="TensorFlow")
-    assert found == devices
-    assert reason is None if problem is None else problem in (reason or "")
-
-
 @pytest.mark.parametrize(
     ("name", "short"),
     [
@@ -164,20 +99,6 @@ def test_what_is_no_estimate_is_refused(estimate: Any) -> None:
     with pytest.raises(UsageError, match="no peak_bytes") as caught:
         MemoryUsage(estimate)
     assert 'device="GPU:1"' in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize(
-    ("module", "backend"),
-    [
-        ("keras.src.backend.torch.trainer", "torch"),
-        ("keras.src.backend.common.keras_tensor", "tensorflow"),
-        ("tf_keras.src.engine.training", "tensorflow"),
-    ],
-)
-def test_the_backend_of_a_model(module: str, backend: str) -> None:
-    """Its class's bases say it, where the Keras has several."""
-    trainer = type("Trainer", (), {"__module__": module})
-    assert backend_of(type("Model", (trainer,), {})()) == backend
 
 
 def test_a_backend_without_memory_to_count(capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,6 +135,11 @@ history = model.fit(x, y, epochs=2, verbose=0, validation_data=(x, y), callbacks
     MemoryUsage(SimpleNamespace(peak_bytes=7))])
 values = dict(history.history)
 """
+_OF_THE_CPU = """
+values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device="CPU:0")]).history
+for device in (None, "TPU:0"):
+    model.predict(x, verbose=0, callbacks=[MemoryUsage(device=device)])
+"""
 _LOST = """
 from gpuconf.callbacks.gauge import DeviceGauge
 gauge = DeviceGauge()
@@ -230,9 +156,10 @@ def without_a_gpu(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Reported:
     """What becomes of the callback on a machine that has none."""
-    parts = {"fit": _FIT, "lost": _LOST}
+    parts = {"fit": _FIT, "cpu": _OF_THE_CPU, "lost": _LOST}
     folder = tmp_path_factory.mktemp("without")
-    return train(folder, parts, keras=request.param, CUDA_VISIBLE_DEVICES="-1")
+    none = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPU_ALLOCATOR_USE_BFC": "true"}
+    return train(folder, parts, keras=request.param, **none)
 
 
 @pytest.mark.slow
@@ -244,6 +171,18 @@ def test_without_a_gpu_the_training_goes_on(without_a_gpu: Reported) -> None:
     assert len(said) == 1
     assert "uses no GPU here" in said[0]
     assert "gpuconf doctor" in said[0]
+
+
+@pytest.mark.slow
+def test_the_names_of_the_figures_say_whose_they_are(without_a_gpu: Reported) -> None:
+    """The CPU's, whose allocator counts where the variable makes it the one that GPUs have.
+
+    Of devices that are not there one line says so.
+    """
+    values, stderr = without_a_gpu["cpu"]
+    assert set(values) == {"loss", "cpu_memory_current_bytes", "cpu_memory_peak_bytes"}
+    assert stderr.count("MemoryUsage: TensorFlow uses no GPU here, `gpuconf doctor`") == 1
+    assert stderr.count("MemoryUsage: TensorFlow has no TPU:0, only CPU:0;") == 1
 
 
 @pytest.mark.slow
@@ -281,6 +220,8 @@ values["evaluate"] = float(model.evaluate(x, y, verbose=0, callbacks=[usage]))
 values["evaluated"] = dict(usage.last)
 values["rows"] = len(model.predict(x, verbose=0, callbacks=[usage]))
 values["predicted"] = dict(usage.last)
+for device in ("GPU:2", "/device:gpu:1"):
+    model.predict(x, verbose=0, callbacks=[MemoryUsage(device=device)])
 """
 _BOARD = """
 import tensorflow as tf
@@ -294,7 +235,10 @@ for run in ("train", "validation"):
                 if "gpu_memory" in value.tag:
                     found.setdefault(value.tag, []).append(float(tf.make_ndarray(value.tensor)))
 """
-_ALONE = "values = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history"
+_ALONE = """
+usage = MemoryUsage(SimpleNamespace(peak_bytes=7), device=None)
+values = model.fit(x, y, verbose=0, callbacks=[usage]).history
+"""
 _MIRRORED = f"""
 reduce = tf.distribute.HierarchicalCopyAllReduce()
 with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
@@ -334,6 +278,7 @@ def test_epochs_on_a_card(on_a_card: tuple[Reported, Path]) -> None:
     assert "MemoryUsage" not in stderr
     current, peak = values["gpu_memory_current_bytes"], values["gpu_memory_peak_bytes"]
     assert current == values["own"]
+    assert all(isinstance(figure, float) for figure in (*current, *peak)), "as Keras expects"
     assert values["gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
     assert all(12 * MIB < now < 40 * MIB for now in current)
     assert all(now < most < 40 * MIB for now, most in zip(current, peak, strict=True))
@@ -350,9 +295,12 @@ def test_epochs_on_a_card(on_a_card: tuple[Reported, Path]) -> None:
 def test_evaluate_and_predict(on_a_card: tuple[Reported, Path]) -> None:
     """Their figures are in ``last``; what they return is as without the callback.
 
-    After a training run that an exception ended in the middle of an epoch, too.
+    After a training run that an exception ended in the middle of an epoch, too. The device may be
+    chosen, and one that is not there is named.
     """
-    values, _ = on_a_card[0]["evaluate"]
+    values, stderr = on_a_card[0]["evaluate"]
+    assert stderr.count("TensorFlow has no GPU:2, only CPU:0, GPU:0, GPU:1;") == 1
+    assert stderr.count("counts no byte on GPU:1") == 1
     assert values["after the error"] == {}
     assert values["rows"] == 64
     for name in ("evaluated", "predicted"):
@@ -373,7 +321,8 @@ def test_tensorboard_shows_them(on_a_card: tuple[Reported, Path]) -> None:
 
 @pytest.mark.slow
 def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
-    """Under MirroredStrategy both replicas are measured, under names of their own.
+    """Under MirroredStrategy both replicas are measured, under names of their own; the estimate is
+    of each.
 
     A GPU that a training run does not use is left out with one line: 0 would be no measurement.
     """
@@ -382,5 +331,8 @@ def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
     assert "gpu_memory_peak_bytes_gpu1" not in values
     assert stderr.count("counts no byte on GPU:1") == 1
     values, _ = on_a_card[0]["mirrored"]
+    names = ("current_bytes_gpu0", "current_bytes_gpu1", "peak_bytes_gpu0", "peak_bytes_gpu1")
+    told = {f"gpu_memory_{name}" for name in (*names, "peak_estimate_bytes")}
+    assert set(values) == {"loss", *told}
     for number in (0, 1):
         assert values[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB

@@ -1,4 +1,4 @@
-"""Pages that are made from the code: the commands' reference on the site, a page for each cause."""
+"""Pages that are made from the code: keys, the commands on the site, and a page for each cause."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from gpuconf.errors import UsageError
 from gpuconf.images import ImageError, sequence, stream
 from tests.images.image_files import (
     CORNERS,
@@ -357,7 +358,8 @@ def check_an_epoch_without_any_image_is_an_error(tmp_path: Path) -> None:
     """Skipping all of them would be a training on nothing."""
     paths = [path for path, _ in broken_files(tmp_path).values()]
     dataset = stream(paths, size=(8, 8), on_error="skip")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"none of the {len(paths)} images"):
+    words = rf"none of the {len(paths)} images could be read; the first is {tmp_path}/\w+\.\w+: \w+"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
         list(dataset)
 
 
@@ -414,12 +416,14 @@ def check_names_of_every_kind(tmp_path: Path, capfd: pytest.CaptureFixture[str])
 
 
 def check_augmentation_comes_before_scaling_and_not_to_validation(tmp_path: Path) -> None:
-    """Layers see 0 to 255 and ``training=True``; the validation set is as it is on disk."""
+    """Layers see 0 to 255 and ``training=True``, in the order of the list; a function that takes no
+    ``training`` is given none; the validation set is as it is on disk.
+    """
     seen = []
 
     def note(images: Any) -> Any:
         seen.append(1)
-        return images + 20
+        return images * 1.5
 
     class Brighter(keras.layers.Layer):  # type: ignore[misc]
         """Adds 100, in training only."""
@@ -439,22 +443,31 @@ def check_augmentation_comes_before_scaling_and_not_to_validation(tmp_path: Path
     )
     training, validation = (np.concatenate(list(part)) for part in made)
     assert (len(training), len(validation)) == (8, 2)
-    np.testing.assert_allclose(training, (51 + 100 + 20) / 255, rtol=1e-5)
+    np.testing.assert_allclose(training, (51 + 100) * 1.5 / 255, rtol=1e-5)
     np.testing.assert_allclose(validation, 51 / 255, rtol=1e-5)
     assert seen
 
 
 def check_two_subsets_share_no_image(tmp_path: Path) -> None:
-    """Training and validation of one seed are all images, once, asked for alone or as both."""
+    """Training and validation of one seed are all images, once, asked for alone or as both.
+
+    Each image keeps its label; another seed is another division.
+    """
     paths = plains(tmp_path, 30)
     options: dict[str, Any] = {"size": (8, 8), "validation_split": 0.3, "seed": 4}
-    parts = [stream(paths, subset=name, **options) for name in ("training", "validation")]
-    training, validation = map(greys, parts)
+    parts = [
+        stream(paths, range(30), subset=name, **options) for name in ("training", "validation")
+    ]
+    training, validation = map(pairs, parts)
     assert (len(training), len(validation)) == (21, 9)
-    assert sorted(training + validation) == list(range(30))
+    assert sorted(training + validation) == [(number, number) for number in range(30)]
     assert validation == sorted(validation)
-    both: Any = stream(paths, subset="both", **options)
-    assert [sorted(greys(part)) for part in both] == [sorted(training), validation]
+    both: Any = stream(paths, range(30), subset="both", **options)
+    assert [sorted(pairs(part)) for part in both] == [sorted(training), validation]
+    other = stream(paths, range(30), subset="validation", **{**options, "seed": 5})
+    assert pairs(other) != validation
+    with pytest.raises(UsageError, match="leaves one side empty"):
+        stream(paths[:1], subset="both", **options)
 
 
 def check_a_cache_in_memory_or_on_disk(tmp_path: Path) -> None:
@@ -528,7 +541,7 @@ def check_an_image_beyond_the_limit_is_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match=name) as caught:
             one(tmp_path / name, host_limit="4MiB", **options)
         assert "900 × 700 pixels" in caught.value.message
-        assert "host_limit" in caught.value.message
+        assert " host_limit leaves " in caught.value.message
 
 
 def check_fit_evaluate_and_predict(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.images import ImageError
 from gpuconf.images.labels import make_labels
-from gpuconf.images.listing import ImageList, ImageSource, check_files, list_images, split
+from gpuconf.images.listing import ImageList, ImageSource, check_files, list_images
 from tests.images.image_files import plain
 
 
@@ -316,17 +316,3 @@ def test_files_that_the_disk_knows_to_be_wrong(tmp_path: Path) -> None:
     assert "and 2 more" in caught.value.message
     assert caught.value.path == os.fsdecode(bad[0])
     check_files([good, b"gs://bucket/a.png"])
-
-
-def test_a_split_takes_labels_along() -> None:
-    """Both sides together are everything, and each image keeps its label."""
-    paths = [b"%d" % number for number in range(50)]
-    images = ImageList(paths, make_labels(list(range(50)), 50, "int"))
-    training, validation = split(images, 0.2, 3)
-    assert (len(training.paths), len(validation.paths)) == (40, 10)
-    assert sorted(training.paths + validation.paths) == sorted(paths)
-    for part in (training, validation):
-        assert values(part) == [int(path) for path in part.paths]
-    assert split(images, 0.2, 3)[1].paths == validation.paths != split(images, 0.2, 4)[1].paths
-    with pytest.raises(UsageError, match="leaves one side empty"):
-        split(images.take([0, 1]), 0.2, 3)

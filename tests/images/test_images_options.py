@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuconf.errors import UsageError
-from gpuconf.images import Failures, ImageError, sequence, stream
+from gpuconf.images import Failures, sequence, stream
 from gpuconf.images.transforms import make_augment, make_scale
 from tests.programs.processes import run_python
 
@@ -104,32 +104,21 @@ def test_scales() -> None:
     assert make_scale(None) is make_augment(None) is None
 
 
-def test_steps_follow_each_other_and_are_told_of_training() -> None:
-    """In the order of the list; ``training=True`` only for what takes it."""
-
-    def add(values: float) -> float:
-        return values + 1
-
-    def double(values: float, training: bool = False) -> float:
-        return values * 2 if training else values
-
-    for given, wanted in ((add, 4), (double, 6), ([add, double], 8), ((double, add), 7)):
-        step = make_augment(given)
-        assert step is not None
-        assert step(3) == wanted
-
-
 def test_what_is_said_of_skipped_files(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line for an epoch with some, none for one without; three names, and how many more."""
+    """One line for an epoch with some, none for one without; three names, and how many more.
+
+    A file that Keras reads twice counts once; one that is in the list twice is two.
+    """
     failures = Failures(20)
     failures.end_epoch()
     assert capsys.readouterr().err == ""
-    for number in range(5):
-        failures.note(number, f"{number}.jpg", "is empty")
+    for place, number in enumerate((0, 1, 2, 3, 4, 0)):
+        failures.note(place, f"{number}.jpg", "is empty")
+    failures.note(0, "0.jpg", "is empty")
     failures.end_epoch()
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
-    assert "skipped 5 of 20" in shown
+    assert "skipped 6 of 20" in shown
     assert "2.jpg (is empty) and 2 more" in shown
     assert [failure.path for failure in failures] == [f"{number}.jpg" for number in range(5)]
     failures.note(0, "0.jpg", "is empty")
@@ -138,21 +127,3 @@ def test_what_is_said_of_skipped_files(capsys: pytest.CaptureFixture[str]) -> No
     failures.end_epoch()
     assert "skipped 1 of 20" in capsys.readouterr().err
     assert len(failures) == 5
-
-
-def test_a_file_that_is_read_twice_counts_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """As Keras reads the first batches twice; one that is in the list twice is two."""
-    failures = Failures(3)
-    for place in (0, 0, 1):
-        failures.note(place, "a.jpg", "is empty")
-    failures.end_epoch()
-    assert "skipped 2 of 3 in this epoch: a.jpg (is empty);" in capsys.readouterr().err
-
-
-def test_nothing_left_is_an_error() -> None:
-    """With the first file and its reason."""
-    failures = Failures(2)
-    for place, name in enumerate(("a.jpg", "b.jpg")):
-        failures.note(place, name, "is missing")
-    with pytest.raises(ImageError, match=r"none of the 2 images.*a\.jpg: is missing"):
-        failures.end_epoch()

@@ -45,14 +45,6 @@ def test_large_images_wait_for_each_other_and_small_ones_for_nobody() -> None:
     assert entered == [10, 50]
 
 
-def test_an_image_beyond_all_limits_is_refused() -> None:
-    """With its name, its size, and what host_limit leaves."""
-    with pytest.raises(ImageError, match=r"a\.jpg: an image takes up to 200 MiB") as caught:
-        Lanes(10, 100 << 20).enter(200 << 20, "a.jpg", "an image")
-    assert "leaves 100 MiB" in caught.value.message
-    assert caught.value.path == "a.jpg"
-
-
 def test_what_a_kind_of_file_takes_is_known(tmp_path: Path) -> None:
     """28 bytes a pixel for what Pillow reads whole, 7 for a JPEG that it reduces."""
     for name, kind, changes, per_pixel in (
@@ -68,15 +60,10 @@ def test_what_a_kind_of_file_takes_is_known(tmp_path: Path) -> None:
             read(path, Lanes(needed - 1, needed - 1), **changes)
 
 
-def test_orientations(tmp_path: Path) -> None:
-    """1 to 8 as the file says; 1 for none, for another number, and for what is not an image."""
-    for orientation in (1, 6, 8):
-        path = turned(tmp_path / "a.jpg", orientation)
-        assert read_orientation(path.read_bytes()) == orientation
-    exif = Image.Exif()
-    exif[0x0112] = 77
-    noise(40, 40).save(tmp_path / "b.jpg", exif=exif)
-    assert read_orientation((tmp_path / "b.jpg").read_bytes()) == 1
+def test_what_is_no_orientation(tmp_path: Path) -> None:
+    """Another number than 1 to 8, and what is not an image."""
+    turned(tmp_path / "a.jpg", 77)
+    assert read_orientation((tmp_path / "a.jpg").read_bytes()) == 1
     assert read_orientation(b"no image at all") == 1
 
 
@@ -90,8 +77,7 @@ def test_large_jpegs_are_reduced_and_others_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [MemoryError(), OSError("out of memory error when reading image file")],
+    "error", [MemoryError(), OSError("out of memory error when reading image file")]
 )
 def test_a_lack_of_memory_is_nothing_wrong_with_the_file(tmp_path: Path, error: Exception) -> None:
     """It is a MemoryError with the file's name, and no ImageError, of which files are skipped."""

@@ -48,10 +48,7 @@ class Cell(NamedTuple):
 
 
 def run_cells(
-    folder: Path,
-    *cells: str,
-    environ: Mapping[str, str] | None = None,
-    is_terminal: bool = False,
+    folder: Path, *cells: str, environ: Mapping[str, str] | None = None, is_terminal: bool = False
 ) -> list[Cell]:
     """Run the cells below %load_ext gpuconf, all in one fresh process."""
     program = _PROGRAM.format(is_terminal=is_terminal, cells=json.dumps(cells))

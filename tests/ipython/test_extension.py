@@ -78,13 +78,6 @@ def test_ipython_may_be_loaded_by_hand_and_again(tmp_path: Path) -> None:
     assert counts == [0, 0, 0, 1, 0, 1, 0, 0]
 
 
-def test_a_diagnosis_is_shown_as_text(tmp_path: Path) -> None:
-    """Asked for as a cell's value, it reads as the command prints it."""
-    (shown,) = cells(tmp_path, "import gpuconf; gpuconf.explain('CUDNN_STATUS_ALLOC_FAILED')")
-    assert "(cudnn-handle-alloc)" in shown
-    assert "Diagnosis(" not in shown
-
-
 def test_a_notebook_gets_a_picture(tmp_path: Path) -> None:
     """The diagnosis is drawn, names the cell in place of a file, and can be requested again."""
     _, failed, slip, explained, document = run_cells(

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import nbformat
 import pytest
 
+from tests.documents.page_tools import docs_module
 from tests.support.reporting.outline import check_harmless
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("libraries", "tensorflow_python")]
 
-ROOT = Path(__file__).resolve().parents[2]
 # Sizes, shapes of tensors, and the batch that fits.
 _FIGURE = re.compile(
     r"\d[\d.]* (?:GiB|MiB|KiB)\b|\[\d+(?:, \d+)+\]|largest batch that [\w ]+ is \d+"
 )
 
 
-def _runner() -> ModuleType:
-    """docs/run_notebooks.py, which no package holds."""
-    spec = importlib.util.spec_from_file_location("run_notebooks", ROOT / "docs/run_notebooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-RUNNER = _runner()
+RUNNER = docs_module("run_notebooks")
 NOTEBOOKS = RUNNER.notebooks()
 
 

@@ -103,20 +103,6 @@ def test_arrays_are_outside_the_pickle() -> None:
     result += 1  # a private copy, not a read-only map
 
 
-def test_classes_of_a_script_are_its_own_again(tmp_path: Path) -> None:
-    """A script without a main guard, whose instance comes back as an instance of the same class."""
-    program = (
-        "import gpuconf\n"
-        "class Point:\n"
-        "    def __init__(self, x): self.x = x\n"
-        "@gpuconf.isolated\n"
-        "def twice(point): return Point(point.x * 2)\n"
-        "made = twice(Point(4))\n"
-        "print(isinstance(made, Point), made.x)\n"
-    )
-    assert run_python(program, tmp_path) == "True 8\n"
-
-
 def test_classes_with_slots_and_inside_others(tmp_path: Path) -> None:
     """Both ways, and pickled in the function; a class with slots there has no other attributes."""
     program = (
@@ -236,12 +222,16 @@ def test_pickling_in_the_function_what_the_script_defines(
     tmp_path: Path, first_line: str, command: str
 ) -> None:
     """By pickle, and in workers that are forked; spawned ones import the script, as without us."""
-    calls = "    for way in ('fork', 'spawn'):\n        print(doubled(way, Point(4))[1].x)\n"
+    calls = (
+        "    for way in ('fork', 'spawn'):\n"
+        "        made = doubled(way, Point(4))[1]\n"
+        "        print(isinstance(made, Point), made.x)\n"
+    )
     script = f"{first_line}\n{PICKLES}\nif __name__ == '__main__':\n{calls}"
     file = "package/script.py" if first_line else "script.py"
     write_package(tmp_path, {"package/__init__.py": "", file: script})
     done = run([sys.executable, *command.split()], tmp_path)
-    assert done.stdout == "8\n8\n", done.stderr
+    assert done.stdout == "True 8\nTrue 8\n", done.stderr
 
 
 def test_a_call_in_a_spawned_worker(tmp_path: Path) -> None:
@@ -381,8 +371,7 @@ def test_an_exception_that_cannot_be_rebuilt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "how"),
-    [("os._exit(3)", "exit code 3"), ("os.kill(os.getpid(), 9)", "SIGKILL")],
+    ("code", "how"), [("os._exit(3)", "exit code 3"), ("os.kill(os.getpid(), 9)", "SIGKILL")]
 )
 def test_no_result(code: str, how: str) -> None:
     """How the process ended, and what it wrote last."""

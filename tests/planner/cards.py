@@ -67,6 +67,11 @@ def machine(*gpus: Gpu) -> Inventory:
     return Inventory(gpus, driver_version="570.86.15")
 
 
+def mib(size_bytes: int | None) -> float | None:
+    """A size in MiB; None for unknown."""
+    return None if size_bytes is None else size_bytes / MIB
+
+
 def amount(size_mib: int | None) -> Amount | None:
     """MiB as an amount; None for no such rule."""
     return None if size_mib is None else Amount(size_mib * MIB)

@@ -84,9 +84,7 @@ def test_whether_it_is_taken_at_once(
     assert found["tensorflow"].at_once is (None if growth is None else not growth)
 
 
-@given(
-    sizes=st.lists(st.tuples(st.integers(2, 90_000), st.integers(64, 90_000)), max_size=4),
-)
+@given(sizes=st.lists(st.tuples(st.integers(2, 90_000), st.integers(64, 90_000)), max_size=4))
 def test_no_framework_exceeds_the_limit(sizes: list[tuple[int, int]]) -> None:
     """Whatever the other GPUs: a framework's limit is never above the GPU's own."""
     planned = [gpu(limit, total=total * MIB) for limit, total in sizes]

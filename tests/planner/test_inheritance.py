@@ -68,13 +68,6 @@ def test_a_child_stays_within_its_parents_choice(
     assert made.notes == ()
 
 
-def test_a_pick_of_more_than_the_parent_chose_takes_those() -> None:
-    """The parent's GPUs are all there is to pick from, and a note says so."""
-    made = plan(pick(2), *FOUR, chosen_by_parent=uuid(0))
-    assert numbers(made) == [0]
-    assert made.notes == ("the profile picks 2 GPUs and 1 can be seen: using 1",)
-
-
 @pytest.mark.parametrize(
     ("profile", "words"),
     [

@@ -24,6 +24,7 @@ from tests.planner.cards import (
     card,
     lease,
     machine,
+    mib,
     mig_instance,
     numbers,
     pick,
@@ -45,11 +46,6 @@ def planned(gpu: Gpu, *devices: Amount, **memory: Any) -> GpuPlan:
     return plan_gpu(gpu, GpuRules(MemoryRules(**memory), devices))
 
 
-def mib(size_bytes: int | None) -> float | None:
-    """In MiB; None for unknown."""
-    return None if size_bytes is None else size_bytes / MIB
-
-
 # --- what others have leased --------------------------------------------------------------------
 
 
@@ -65,26 +61,19 @@ def test_a_holder_of_which_little_is_known_has_its_pid() -> None:
 
 
 def test_of_many_leases_the_largest_are_shown_and_all_count() -> None:
-    """Four lines by what is not taken yet, and one for the rest with its sum."""
+    """Four lines by what is not taken yet, and one for the rest, if any, with its sum."""
     sizes = (100, 900, 300, 800, 500, 200)
     leases = [lease(size, 50, pid=size) for size in sizes]
     made = planned(leased(KNOWN, *leases), context=amount(0))
     shown = [line.split()[3] for line in made.arithmetic if line.startswith("reserved by pid")]
     assert shown == ["900", "800", "500", "300"]
     assert made.arithmetic[4] == "2 more leases: 200 MiB not used yet"
+    four = planned(leased(KNOWN, *leases[:4]), context=amount(0)).arithmetic
+    assert not any("more lease" in line for line in four)
     assert mib(made.limit_bytes) == 9319 - (sum(sizes) - 6 * 50)
     nearly_used = lease(9000, 8900, pid=9000)
     made = planned(leased(KNOWN, nearly_used, *leases), context=amount(0))
     assert not any("9000" in line for line in made.arithmetic)
-
-
-def test_five_leases_name_one_more() -> None:
-    """No line for none, where there are four."""
-    leases = [lease(100, pid=pid) for pid in range(1, 6)]
-    four = planned(leased(KNOWN, *leases[:4]), context=amount(0)).arithmetic
-    assert not any("more lease" in line for line in four)
-    five = planned(leased(KNOWN, *leases), context=amount(0)).arithmetic
-    assert "1 more lease: 100 MiB not used yet" in five
 
 
 def test_an_estimate_for_several_is_not_split() -> None:
@@ -276,19 +265,6 @@ def test_the_most_free_card_is_the_one_with_most_to_lease() -> None:
     made = plan(pick(1)._replace(memory=memory), *gpus)
     assert numbers(made) == [1]
     assert numbers(plan(pick(1)._replace(memory=memory._replace(lease=False)), *gpus)) == [0]
-
-
-def test_three_that_pick_one_after_the_other_share_two_cards() -> None:
-    """Each start sees the leases of those before it, though none has taken memory yet."""
-    gpus, chosen = [card(0, free=9000), card(1, free=9000)], []
-    profile = pick(1)._replace(memory=MemoryRules(memory_limit=amount(3000)))
-    for pid in (1, 2, 3):
-        (made,) = plan(profile, *gpus).gpus
-        chosen.append(made.gpu.index)
-        taken = CardLease(pid, made.lease_bytes or 0, 0)
-        place = made.gpu.index
-        gpus[place] = leased(gpus[place], *gpus[place].leases, taken)
-    assert chosen == [0, 1, 0]
 
 
 def test_cards_for_which_others_wait_are_picked_last() -> None:

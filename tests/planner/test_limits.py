@@ -14,7 +14,7 @@ from gpuconf.basics.units import GIB, MIB, Amount, parse_amount
 from gpuconf.machine.cards.inventory import Gpu, GpuProcess
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile.model import GpuRules, MemoryRules
-from tests.planner.cards import SHARED_DESKTOP, amount, card, lease, plan
+from tests.planner.cards import SHARED_DESKTOP, amount, card, lease, mib, plan
 
 KNOWN = card()
 CASES = yaml.safe_load(Path(__file__).with_name("limits.yaml").read_text(encoding="utf-8"))
@@ -43,20 +43,15 @@ def rules_of(case: dict[str, Any]) -> GpuRules:
     return GpuRules(MemoryRules(**memory), devices, processes=case.get("processes", 1))
 
 
-def in_mib(size_bytes: int | None) -> float | None:
-    """A size in MiB; None for unknown."""
-    return None if size_bytes is None else size_bytes / MIB
-
-
 @pytest.mark.parametrize("group", CASES)
 def test_what_rules_come_to(group: str) -> None:
     """Limit, lease, logical devices, shortage and the lines that show the sum: limits.yaml."""
     for case in CASES[group]:
         made = plan_gpu(gpu_of(**case.get("card", {})), rules_of(case))
         found = {
-            "limit": in_mib(made.limit_bytes),
+            "limit": mib(made.limit_bytes),
             "lease": made.lease_bytes and round(made.lease_bytes / MIB, 1),
-            "least": in_mib(made.least_free_bytes),
+            "least": mib(made.least_free_bytes),
             "sizes": [size / MIB for size in made.logical_devices_bytes],
             "can ever fit": made.can_ever_fit,
             "arithmetic": list(made.arithmetic),
@@ -74,7 +69,7 @@ def test_what_rules_come_to(group: str) -> None:
 def test_the_story_comes_out_with_its_whole_sum() -> None:
     """0.7 of 11264 MiB with 9319 free and 1 GiB kept: 7783 MiB, and every step is shown."""
     (made,) = plan(SHARED_DESKTOP, KNOWN).gpus
-    assert in_mib(made.limit_bytes) == 7783
+    assert mib(made.limit_bytes) == 7783
     assert made.arithmetic == (
         "fraction 0.7 × 11264 MiB total = 7884 MiB",
         "9319 MiB free - 1024 MiB keep_free - 512 MiB context = 7783 MiB",

@@ -26,10 +26,7 @@ def profile() -> Profile:
 
 @pytest.mark.parametrize(
     ("scheduler", "ask"),
-    [
-        ("Ray", "num_gpus=0.1 at least"),
-        ("Slurm", "--gres=shard:N for 0.1 of the GPU at least"),
-    ],
+    [("Ray", "num_gpus=0.1 at least"), ("Slurm", "--gres=shard:N for 0.1 of the GPU at least")],
 )
 def test_a_share_below_a_context_says_what_to_ask_for(scheduler: str, ask: str) -> None:
     """And what it says is enough: 0.1 × (8192 - 1024 - 512) - 640 = 25 MiB."""

@@ -9,17 +9,7 @@ from gpuconf.machine.cards.inventory import RAY, Gpu
 from gpuconf.machine.schedulers import Assigned, with_share
 from gpuconf.planner.planning import make_plan
 from gpuconf.profile.model import Profile
-from tests.planner.cards import (
-    FOUR,
-    card,
-    choose,
-    machine,
-    numbers,
-    pick,
-    plan,
-    small_card,
-    uuid,
-)
+from tests.planner.cards import FOUR, card, choose, machine, numbers, pick, plan, small_card, uuid
 
 EVERYTHING = Profile("everything")
 LOST = (FOUR[0], Gpu(1), FOUR[2])
@@ -40,13 +30,6 @@ def test_a_silent_card_is_left_out_under_a_schedulers_share() -> None:
     shared = with_share(machine(*LOST), Assigned(RAY, 0.5, "0.5 of a GPU"))
     made = make_plan(EVERYTHING, shared, environ={})
     assert sorted(numbers(made)) == [0, 2]
-
-
-def test_a_forbidden_first_card_is_left_out() -> None:
-    """A container's or scheduler's second GPU is used by its UUID, not as `1,0`."""
-    made = plan(EVERYTHING, Gpu(0), card(1))
-    assert made.cuda_visible_devices == uuid(1)
-    assert made.notes == (NOTE.replace("GPU 1", "GPU 0"),)
 
 
 def test_numbers_in_nvidia_smis_order_become_uuids() -> None:

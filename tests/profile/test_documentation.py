@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import yaml
@@ -10,18 +9,6 @@ import yaml
 from gpuconf.profile.schema import GPU, PROFILE, Section
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def test_the_page_has_the_reference_as_generated() -> None:
-    """The page's generated part is the present one; `make generated` writes it."""
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
-    page = generate.PAGE.read_text(encoding="utf-8")
-    assert generate.MARK in page
-    assert page == generate.page_text(page)
 
 
 def test_the_reference_names_every_key() -> None:

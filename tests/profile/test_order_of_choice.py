@@ -47,23 +47,35 @@ class Machine:
         given = {"environ": self.environ, "directory": self.work, "script_folder": self.script}
         return load_profile(name, **{**given, **options})  # type: ignore[arg-type]
 
+    def reason(self) -> tuple[str, str]:
+        """What is chosen without a script, and why, as `gpuconf doctor` says it."""
+        choice = chosen_profile(environ=self.environ, directory=self.work)
+        return choice.profile, choice.because
+
 
 def test_the_order(tmp_path: Path) -> None:
-    """Argument, variable, parent, script's project, working directory's, user's, shared-desktop."""
+    """Argument, variable, parent, script's project, working directory's, user's, shared-desktop.
+
+    The reason of each is said in words.
+    """
     machine = Machine(tmp_path)
     parent = ParentChoice(str(machine.parents), "path")
     assert machine.load().name == DEFAULT_PROFILE == "shared-desktop"
-    write(machine.config / "gpuconf.yaml", "user")
+    assert machine.reason() == (DEFAULT_PROFILE, "nothing else is set")
+    own = write(machine.config / "gpuconf.yaml", "user")
+    assert machine.reason() == (str(own), "it is your own file")
     assert (machine.load().name, machine.load().description) == ("user", "user")
     file = write(machine.work / "gpuconf.yaml", "work")
     loaded = machine.load()
     assert (loaded.name, loaded.description, loaded.source) == ("project", "work", str(file))
+    assert "project" in machine.reason()[1]
     write(machine.script.parent / "gpuconf.yaml", "above the script")
     assert machine.load().description == "above the script"
     write(machine.script / "gpuconf.yaml", "script")
     assert machine.load().description == "script"
     machine.environ |= note_of(parent)
     assert machine.load().description == "parent"
+    assert machine.reason() == (str(machine.parents), "the parent process chose it")
     machine.environ["GPUCONF_PROFILE"] = str(tmp_path / "named.yaml")
     assert machine.load().description == "variable"
     assert machine.load("cpu-only").name == "cpu-only"
@@ -76,21 +88,6 @@ def test_names_are_looked_up_in_the_same_order(tmp_path: Path) -> None:
         write(folder / "lab.yaml", folder.parent.name)
         assert machine.load("lab").description == folder.parent.name
     assert machine.load("lab", script_folder=None).description == "work"
-
-
-def test_the_reasons(tmp_path: Path) -> None:
-    """Each is said in words, for `gpuconf profiles list` and the doctor."""
-    machine = Machine(tmp_path)
-    options = {"environ": machine.environ, "directory": machine.work}
-    parent = ParentChoice(str(machine.parents), "path")
-    assert chosen_profile(**options).because == "nothing else is set"  # type: ignore[arg-type]
-    own = write(machine.config / "gpuconf.yaml", "user")
-    choice = chosen_profile(**options)  # type: ignore[arg-type]
-    assert (choice.profile, choice.because) == (str(own), "it is your own file")
-    write(machine.work / "gpuconf.yaml", "work")
-    assert "project" in chosen_profile(**options).because  # type: ignore[arg-type]
-    choice = chosen_profile(**{**options, "environ": {**machine.environ, **note_of(parent)}})  # type: ignore[arg-type]
-    assert (choice.profile, choice.because) == (str(machine.parents), "the parent process chose it")
 
 
 def test_the_users_own_file_is_named_user(tmp_path: Path) -> None:

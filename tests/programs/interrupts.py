@@ -10,9 +10,7 @@ from typing import Any
 
 
 def interruptions(
-    function: Callable[[], object],
-    within: str | tuple[str, ...],
-    step: int = 1,
+    function: Callable[[], object], within: str | tuple[str, ...], step: int = 1
 ) -> Iterator[int]:
     """Call ``function`` again and again, each time with KeyboardInterrupt ``step`` lines later.
 
@@ -26,9 +24,7 @@ def interruptions(
 
 
 def _interrupted_at(
-    number: int,
-    function: Callable[[], object],
-    within: str | tuple[str, ...],
+    number: int, function: Callable[[], object], within: str | tuple[str, ...]
 ) -> bool:
     """Call ``function`` with KeyboardInterrupt at that line; False if it runs fewer."""
     seen = 0

@@ -135,11 +135,7 @@ def interruptible(command: Sequence[str]) -> list[str]:
 
 
 def run_python(
-    program: str,
-    folder: Path,
-    *,
-    environ: Mapping[str, str] | None = None,
-    timeout_s: float = 60,
+    program: str, folder: Path, *, environ: Mapping[str, str] | None = None, timeout_s: float = 60
 ) -> str:
     """Run ``program`` from a file in ``folder``, warnings being errors; return its stdout.
 

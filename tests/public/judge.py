@@ -42,11 +42,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--sources", type=pathlib.Path, default=SOURCES)
-    add(
-        "--results",
-        type=pathlib.Path,
-        default=SOURCES / "results",
-    )
+    add("--results", type=pathlib.Path, default=SOURCES / "results")
     add("--only", nargs="*", metavar="NAME", help="these scripts alone")
     add("--stages", nargs="*", choices=STAGES, default=STAGES)
     add("--again", nargs="*", choices=STAGES, default=[], help="forget what was found")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
 from tests.programs.binding_programs import ROOMY
 from tests.programs.processes import Nvml, run_python, write_package
-from tests.programs.stand_ins import JAX_WITH_DEVICES, TORCH, write_torch
+from tests.programs.stand_ins import JAX_WITH_DEVICES, write_torch
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -64,27 +63,6 @@ assert capped(torch) == 7884
     run_python(START + program, folder, environ=nvml(ROOMY))
 
 
-def test_a_framework_that_had_started(folder: Path, nvml: Nvml) -> None:
-    """torch's cap can still be set after CUDA's start; JAX's cannot, and nothing is set then."""
-    write_package(folder, JAX_WITH_DEVICES)
-    program = """
-import os, torch
-torch.cuda._lazy_init()
-before = dict(os.environ)
-import jax, gpuconf
-try:
-    import gpuconf.auto
-except gpuconf.TooLateError as error:
-    assert "too late: JAX initialized its GPU client before gpuconf" in str(error)
-assert dict(os.environ) == before
-assert gpuconf.activation() is None
-del sys.modules["jax"], sys.modules["jax._src.xla_bridge"]
-import gpuconf.auto
-assert torch.cuda.fractions[0] * 11264 // 1 == 7884
-"""
-    run_python("import sys\n" + program, folder, environ=nvml(ROOMY))
-
-
 def test_what_is_caught_up_with_too_late_is_said(folder: Path, nvml: Nvml) -> None:
     """A framework that came in past the hook, with its devices: on stderr and in the report."""
     write_package(folder, JAX_WITH_DEVICES)
@@ -101,27 +79,6 @@ os.close(2)
 assert b"Its limit can no longer be changed" in os.read(read, 10000)
 """
     run_python(START + program, folder, environ=nvml(ROOMY))
-
-
-def test_another_thread_is_importing_the_framework(folder: Path, nvml: Nvml) -> None:
-    """Its half-made module is left alone, and caught up with when it is whole."""
-    slow = f"import time\ntime.sleep(0.5)\n{dedent(TORCH['torch/__init__.py'])}"
-    write_package(folder, {"torch/__init__.py": slow})
-    program = """
-import sys, threading
-def work():
-    import torch
-thread = threading.Thread(target=work)
-thread.start()
-while "torch" not in sys.modules:
-    pass
-import gpuconf.auto, gpuconf
-thread.join()
-import torch, wave
-torch.cuda._lazy_init()
-assert round(torch.cuda.fractions[0] * 11264) == 7884
-"""
-    run_python(program, folder, environ=nvml(ROOMY))
 
 
 def test_a_callers_environment_is_not_changed(tmp_path: Path, nvml: Nvml) -> None:

@@ -138,19 +138,6 @@ assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(0)!r}
     run_python(START + program, tmp_path, environ=nvml(TWO))
 
 
-def test_jaxs_other_fraction_set_by_the_script(tmp_path: Path, nvml: Nvml) -> None:
-    """JAX refuses to start with both names: ours goes when the script sets the newer one."""
-    program = """
-import cupy
-assert "XLA_CLIENT_MEM_FRACTION" in os.environ
-os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.5"
-bind()
-assert "XLA_CLIENT_MEM_FRACTION" not in os.environ
-assert os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.5"
-"""
-    run_python(START + program, tmp_path, environ=nvml(ROOMY))
-
-
 def test_a_report_without_stale_lines(tmp_path: Path, nvml: Nvml) -> None:
     """What an earlier plan had set and this one does not is not said to be active."""
     program = f"""

@@ -439,16 +439,3 @@ import x
 assert order == ["before", "before", "before", 1]
 """
     run_python("import sys\n" + program, folder)
-
-
-def test_a_submodule_can_be_hooked(folder: Path) -> None:
-    """Its own import calls the hook, that of its package does not."""
-    program = """
-from gpuconf.session.import_hook import on_import
-on_import("x.late", calls.append)
-import x
-assert calls == [x]
-import x.late
-assert calls == [x, x.late]
-"""
-    run_python(START + program, folder)

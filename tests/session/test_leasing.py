@@ -128,36 +128,6 @@ assert "program={name}" in lease.read_text().splitlines(), lease.read_text()
     assert done.returncode == 0, done.stderr
 
 
-def test_to_list_the_gpus_leases_nothing(tmp_path: Path, nvml: Nvml) -> None:
-    """A launcher leaves them to its workers; the plan stays where it still holds at the devices."""
-    program = """
-def list_gpus():
-    binding.bind(plans.append, only_lists=True)
-list_gpus()
-assert plans[-1].gpus[0].limit_bytes >> 20 == 7884
-assert not os.path.exists(LEDGER)
-assert bind() == 7884
-assert plans[-1] is plans[0]
-assert sizes() == [("lease", 7884 + 640)]
-list_gpus()
-assert plans[-1] is plans[0]
-"""
-    run_python(BEGIN + program, tmp_path, environ=nvml(ROOMY))
-
-
-def test_what_was_leased_between_listing_and_making_devices(tmp_path: Path, nvml: Nvml) -> None:
-    """The devices get what is left then."""
-    program = """
-binding.bind(plans.append, only_lists=True)
-other = start_other()
-assert bind() == 9319 - 4000 - 512 - 640
-assert sizes() == [("lease", 9319 - 4000 - 512)]
-end(other)
-assert bind() == 9319 - 4000 - 512 - 640
-"""
-    run_python(BEGIN + program, tmp_path, environ=nvml(ROOMY))
-
-
 def test_a_shortage_says_who_has_leased_the_card(tmp_path: Path, nvml: Nvml) -> None:
     """With the program's name; nothing is held then, and the next try may succeed."""
     program = """

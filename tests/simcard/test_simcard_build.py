@@ -14,7 +14,6 @@ import pytest
 from gpuconf.errors import BackendError, MissingDependencyError
 from gpuconf.simcard.compiling import build_once, cache_folder, find_compiler
 from gpuconf.simcard.libraries import LIBRARIES, NATIVE, SONAMES, build_libraries
-from tests.programs.processes import run_with
 
 pytestmark = pytest.mark.slow  # starts many programs
 
@@ -89,32 +88,6 @@ def test_another_source_is_another_build(tmp_path: Path) -> None:
     with open(sources / "card.h", "a") as header:
         header.write("/* changed */\n")
     assert build_libraries(environ=environ, sources=sources) != before
-
-
-@needs_compiler
-@pytest.mark.nightly
-def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
-    """Builders that race all get the same whole folder, and leave nothing next to it."""
-    environ = _environ(tmp_path, PYTHONPATH=":".join(sys.path))
-    code = "from gpuconf.simcard import build_libraries; print(build_libraries())"
-
-    with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda _: run_with([sys.executable, "-c", code], environ), range(3)))
-    assert [each.returncode for each in done] == [0, 0, 0]
-    (folder,) = {Path(each.stdout.strip()) for each in done}
-    assert {path.name for path in folder.iterdir()} == set(SONAMES)
-    assert list(folder.parent.iterdir()) == [folder]
-
-
-@needs_compiler
-def test_a_compile_error_shows_the_compilers_last_lines(tmp_path: Path) -> None:
-    """The error holds what the compiler said, and nothing half-built stays in the cache."""
-    environ = _environ(tmp_path / "cache")
-    sources = shutil.copytree(NATIVE, tmp_path / "native")
-    (sources / "card.c").write_text("int card(void) { return no_such_name; }\n")
-    with pytest.raises(BackendError, match="no_such_name"):
-        build_libraries(environ=environ, sources=sources)
-    assert list(cache_folder(environ).iterdir()) == []
 
 
 @needs_compiler

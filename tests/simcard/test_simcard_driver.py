@@ -66,18 +66,6 @@ def test_cuda_visible_devices(two_cards: Card) -> None:
     assert max(len(uuids) for _, _, uuids in expected) == 2
 
 
-def test_processes_share_one_card(
-    card: Card, start_client: StartClient, run_client: RunClient
-) -> None:
-    """What one process holds is missing for the other, and is shown with its pid."""
-    child = _take(start_client, card, 1000)
-    done = run_client(card, "cuda.enter(); print(cuda.memory()[0] // MIB)")
-    assert done.stdout == f"{11264 - 1945 - 1000}\n"
-    assert [(each.pid, each.used_bytes) for each in card.processes()] == [(child.pid, 1000 * MIB)]
-    child.communicate("\n")
-    assert (card.used_bytes(), card.processes()) == (1945 * MIB, ())
-
-
 def test_a_killed_process_gives_its_memory_back(card: Card, start_client: StartClient) -> None:
     """Also while it is a zombie: its pid is still there, its memory is not."""
     child = _take(start_client, card, 1000)
@@ -154,31 +142,3 @@ def test_no_card_file_is_no_gpu_and_says_so(card: Card, run_client: RunClient) -
         done = run_client(card, "print(cuda.started)", GPUCONF_SIMCARD_FILE=value)
         assert done.stdout == f"{NO_DEVICE}\n"
         assert said in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("mode", "ends", "said"),
-    [
-        ("", (-signal.SIGABRT, ""), "my_kernel"),
-        ("error", (0, "719\n719\n"), "the program launched the GPU kernel"),
-        ("skip", (0, "0\n0\n"), "GPUCONF_SIMCARD_KERNELS=skip: no kernel runs, and every computed"),
-    ],
-)
-def test_a_kernel_launch_is_never_silent(
-    card: Card, run_client: RunClient, mode: str, ends: tuple[int, str], said: str
-) -> None:
-    """The kernel's name is printed, or once that numbers are garbage; by default it ends there."""
-    code = """
-import ctypes
-cuda.enter()
-module, function = ctypes.c_void_p(), ctypes.c_void_p()
-cuda.library.cuModuleLoadData(ctypes.byref(module), b'')
-cuda.library.cuModuleGetFunction(ctypes.byref(function), module, b'my_kernel')
-for _ in range(2):
-    print(cuda.library.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None), flush=True)
-"""
-    done = run_client(card, code, GPUCONF_SIMCARD_KERNELS=mode)
-    assert (done.returncode, done.stdout) == ends
-    assert said in done.stderr
-    assert done.stderr.count("garbage") == (mode == "skip")
-    assert ("my_kernel" in done.stderr) == (mode != "skip")

@@ -238,8 +238,6 @@ def _lookup() -> dict[str, Any]:
     return {"found": found, "doubled": found * 2, "words": tf.strings.upper(["ab", "c"]).numpy()}
 
 
-HOST = {
-    "lookup tables and strings": values(_lookup, list)._replace(run=_lookup, on_host=True),
-}
+HOST = {"lookup tables and strings": values(_lookup, list)._replace(run=_lookup, on_host=True)}
 
 ARRAY_OPERATIONS = named({**SHAPES, **REDUCTIONS, **INTEGERS, **RANDOM, **HOST})

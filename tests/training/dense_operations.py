@@ -62,7 +62,7 @@ PRODUCTS = {
             tf.matmul(b, b, transpose_a=True),
         ],
         normal((17, 33), (33, 9)),
-    ),
+    )
 }
 
 CONVOLUTIONS = {
@@ -232,13 +232,5 @@ HALVES: dict[str, Operation] = {
 }
 
 DENSE_OPERATIONS = named(
-    {
-        **PRODUCTS,
-        **CONVOLUTIONS,
-        **POOLS,
-        **NORMALISATION,
-        **IMAGES,
-        **LINEAR_ALGEBRA,
-        **HALVES,
-    }
+    {**PRODUCTS, **CONVOLUTIONS, **POOLS, **NORMALISATION, **IMAGES, **LINEAR_ALGEBRA, **HALVES}
 )

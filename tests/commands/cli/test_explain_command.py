@@ -73,14 +73,14 @@ def test_what_it_reads(folder: Path) -> None:
 
 @pytest.mark.parametrize("source", [OOM, NOTEBOOK], ids=lambda path: path.suffix)
 def test_standard_input_is_read_as_a_file_is(source: Path, tmp_path: Path) -> None:
-    """From a pipe, packed or not, notebooks too; lines have numbers without a name."""
+    """From a pipe, packed or not, named - or not at all; lines have numbers without a name."""
     plain = piped(source.read_bytes(), "-", home=tmp_path)
     assert (plain.returncode, plain.stderr) == (0, b"")
     shown = plain.stdout.decode()
     assert shown.startswith(f"{HEADLINE}\n")
     assert "\nevidence\n  line " in shown
     packed = gzip.compress(source.read_bytes(), mtime=0)
-    assert piped(packed, "-", home=tmp_path).stdout == plain.stdout
+    assert piped(packed, home=tmp_path).stdout == plain.stdout
 
 
 def test_a_pipe_by_name(folder: Path) -> None:
@@ -105,6 +105,10 @@ def test_without_standard_input(folder: Path) -> None:
     document = Done(done.returncode, done.stdout, done.stderr, "explain").document
     assert done.returncode == 2
     assert "standard input" in document["error"]["message"]
+    unnamed = run(["bash", "-c", line.replace("- --json ", "")], folder)
+    assert unnamed.returncode == 2
+    assert "there is no log to explain" in unnamed.stderr
+    assert "hint: gpuconf explain train.log" in unnamed.stderr
 
 
 def test_a_reader_that_wants_the_first_line(folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -40,20 +39,6 @@ def test_a_profile_is_named_in_both_ways(tmp_path: Path) -> None:
     assert (option.code, option.out) == (0, word.out)
     assert both.code == 2
     assert "two profiles are named: cpu-only and half-card" in both.err
-
-
-def test_a_log_in_a_pipe(tmp_path: Path) -> None:
-    """`cat log | gpuconf explain` reads it; without a pipe the error names the file and -."""
-    log = "CUDA_ERROR_OUT_OF_MEMORY: out of memory\n"
-    done = subprocess.run(
-        gpuconf("explain"), input=log, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0
-    assert "\nevidence\n  line 1  CUDA_ERROR_OUT_OF_MEMORY" in done.stdout
-    closed = run(["sh", "-c", f'"{sys.executable}" -m gpuconf explain <&-'], tmp_path)
-    assert closed.returncode == 2
-    assert "there is no log to explain" in closed.stderr
-    assert "hint: gpuconf explain train.log" in closed.stderr
 
 
 def test_the_pages_are_there_offline(tmp_path: Path) -> None:

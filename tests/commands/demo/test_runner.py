@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -12,15 +11,12 @@ from pathlib import Path
 import pytest
 
 from gpuconf.commands.demo.runner import ProgramDiedError, Runner
-from tests.programs.card_clients import wait_until
-from tests.programs.processes import Start, interruptible, is_alive
+from tests.programs.processes import is_alive
 
 # Each tells its process id first, so that a test can look for it afterwards.
 PROGRAMS = {
     "sleeps.py": "import os, time; print(os.getpid(), flush=True); time.sleep(600)",
     "dies.py": "import os; print(os.getpid()); raise SystemExit(3)",
-    "holds.py": "import os, sys\n"
-    "print('RESULT', '{\"pid\": %d}' % os.getpid(), flush=True); sys.stdin.read()",
     "never_ends.py": "import os, time\n"
     "open(os.environ.get('PID_FILE', os.devnull), 'w').write(str(os.getpid()))\n"
     "print('RESULT', '{\"pid\": %d}' % os.getpid(), flush=True); time.sleep(600)",
@@ -31,9 +27,6 @@ PROGRAMS = {
     "chatters.py": "import sys\n"
     "print('before ' * 100_000)\nprint('RESULT', '{\"a\": 1}', flush=True)\n"
     "print('after ' * 100_000, flush=True)\nsys.stdin.read()\nprint('the end')",
-    "has_a_child.py": "import subprocess, sys\n"
-    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-    "print('RESULT', '{\"pid\": %d}' % child.pid, flush=True); sys.stdin.read()",
 }
 
 pytestmark = pytest.mark.slow  # programs that must be waited for
@@ -124,30 +117,4 @@ def test_an_exception_leaves_no_child(runner: Runner, error: type[BaseException]
     file = runner.folder / "pid"
     with pytest.raises(error), runner.holding("never_ends.py", PID_FILE=str(file)):
         raise error
-    assert not is_alive(int(file.read_text()))
-
-
-def test_what_a_program_started_ends_with_it(runner: Runner) -> None:
-    """A grandchild that keeps stdout open neither blocks the run nor stays on the GPU."""
-    run = runner.run("has_a_child.py")
-    assert run.code == 0
-    pid = (run.result or {})["pid"]
-    wait_until(lambda: not is_alive(pid), timeout_s=10)  # its stdout is closed a moment before
-
-
-def test_an_interrupt_from_outside_leaves_no_child(tmp_path: Path, start: Start) -> None:
-    """SIGINT while a process waits in `run`: it ends, and so did its program before."""
-    waiting = (
-        "import os, sys; from pathlib import Path\n"
-        "from gpuconf.commands.demo.runner import Runner\n"
-        f"runner = Runner(sys.executable, os.environ, programs=(Path({str(tmp_path)!r}),))\n"
-        "runner.run('never_ends.py')\n"
-    )
-    (tmp_path / "never_ends.py").write_text(PROGRAMS["never_ends.py"])
-    file = tmp_path / "pid"
-    environ = {**os.environ, "PID_FILE": str(file)}
-    process = start(interruptible([sys.executable, "-c", waiting]), environ)
-    wait_until(lambda: file.exists() and file.read_text() != "")
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) != 0
     assert not is_alive(int(file.read_text()))

@@ -18,6 +18,7 @@ from gpuconf.commands.doctor.live.probing import run_child
 from gpuconf.errors import BackendError
 from gpuconf.machine.cards import read_inventory
 from tests.commands.doctor.live_standin import TENSORFLOW
+from tests.commands.doctor.shell_fixes import can_be_pasted
 from tests.machine.cards import standin
 from tests.programs.card_clients import wait_until
 from tests.programs.processes import Nvml, Start, clean_environment, is_alive, write_package
@@ -107,22 +108,15 @@ def test_the_child_ends_with_a_killed_doctor(
 
 def test_wrong_numbers_are_a_failure(probe: Probe) -> None:
     """A matmul that is off, and a loss that is not a number; but rounding is allowed for."""
-    ((check, summary),) = failures(probe(STANDIN_OFF="1000"))
+    found = probe(STANDIN_OFF="1000")
+    ((check, summary),) = failures(found)
     assert check == "live.matmul"
     assert "wrong numbers" in summary
+    assert any(" numbers are wrong" in line for each in found.findings for line in each.detail)
     ((check, summary),) = failures(probe(STANDIN_LOSS="nan"))
     assert check == "live.fit"
     assert "wrong numbers" in summary
     assert failures(probe(STANDIN_OFF="0.1")) == []
-
-
-def test_a_broken_card_among_two(nvml: Nvml, probe: Probe) -> None:
-    """The run of both fails; alone the first is fine, and the second is the one that is told."""
-    report = probe(**nvml("two_cards"), STANDIN_GPUS="2", STANDIN_BROKEN="1")
-    assert [run.only for run in report.runs] == [None, 0, 1]
-    ((check, summary),) = failures(report)
-    assert check == "live.context"
-    assert summary.startswith("GPU 1 ")
 
 
 def test_a_long_log_is_cut_in_the_middle(probe: Probe) -> None:
@@ -158,6 +152,8 @@ def test_tensorflow_before_us(probe: Probe, tmp_path: Path) -> None:
     assert (first.id, first.status) == ("live.start", "fail")
     assert "too late: TensorFlow initialized its GPUs" in first.summary
     assert "importtime" in (first.fix or "")
+    assert can_be_pasted(first.fix or "")
+    assert "hint: " not in "".join(first.detail), "the first line is ours already"
 
 
 def test_a_bad_profile_is_told_with_its_hint(probe: Probe) -> None:

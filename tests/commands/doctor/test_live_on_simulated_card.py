@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -59,6 +60,8 @@ def test_shared_desktop_passes(probe: Probe) -> None:
         TENSORFLOWS, "ok"
     )
     assert "450 MiB next to its limit of 7884 MiB" in found["live.headroom"].summary
+    measured = found["live.matmul"].detail[0]
+    assert re.search(r"\d s, .*this process 4\d\d MiB, tensors at most \d+ MiB$", measured)
     assert any("starting TensorFlow" in line for line in steps_shown)
     ((_, _, steps, _),) = report.runs
     before, after = steps[1].before[0], steps[1].after[0]
@@ -79,7 +82,8 @@ def test_a_full_card_under_a_profile_that_refuses(probe: Probe) -> None:
         "225 MiB free - 512 MiB keep_free - 640 MiB context" in line
         for line in found["live.start"].detail
     )
-    assert "gpuconf ps" in (found["live.start"].fix or "")
+    assert found["live.start"].detail[-1].startswith("hint: ")
+    assert (found["live.start"].fix or "").startswith("gpuconf ps   #")
     ((_, _, (start,), _),) = report.runs
     assert (start.seconds or 0) < 2
 

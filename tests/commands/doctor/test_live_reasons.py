@@ -43,37 +43,6 @@ def test_a_gpu_that_tensorflow_does_not_list() -> None:
         assert can_be_pasted(finding.fix or ""), case
 
 
-def test_a_refusal_speaks_for_itself() -> None:
-    """gpuconf's own message is the summary and the lines, with its hint; the fix is a command."""
-    error = StepError(
-        "ShortageError", "profile x: not enough\n  0.7 × 8\n  held by pid 3", "stop 3"
-    )
-    reason = reason_of(FailedStep("start", error, record()))
-    assert reason.summary == "profile x: not enough"
-    assert reason.detail == ("0.7 × 8", "held by pid 3", "hint: stop 3")
-    assert reason.fix.startswith("gpuconf ps   #")
-    assert can_be_pasted(reason.fix)
-
-
-def test_too_late_asks_who_imports_tensorflow() -> None:
-    """The hint for scripts would send a person to a first line that is there already."""
-    error = StepError(
-        "TooLateError", "TensorFlow has already initialized its GPUs", "make it first"
-    )
-    reason = reason_of(FailedStep("start", error, record()))
-    assert "importtime" in reason.fix
-    assert can_be_pasted(reason.fix)
-    assert "make it first" not in reason.detail
-
-
-def test_wrong_numbers() -> None:
-    """They are the GPU's fault, and the numbers are told."""
-    error = StepError("WrongResultError", "3 of 9 numbers are wrong")
-    reason = reason_of(FailedStep("matmul", error, record()))
-    assert "wrong numbers" in reason.summary
-    assert "3 of 9 numbers are wrong" in reason.detail
-
-
 @pytest.mark.parametrize("step", ["start", "fit"])
 def test_an_import_that_fails(step: str) -> None:
     """TensorFlow in the first step, Keras in the last; the module is named."""

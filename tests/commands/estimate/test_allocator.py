@@ -113,12 +113,6 @@ def test_the_same_again_needs_no_more(sizes: list[int]) -> None:
     assert sum(chunk.size_bytes for region in regions(chunks) for chunk in region) <= taken
 
 
-def test_rounding() -> None:
-    """To multiples of 256 B, and at least that."""
-    sizes = (0, 1, 256, 257, 1000, MIB, MIB + 1)
-    assert [*map(rounded, sizes)] == [256, 256, 256, 512, 1024, MIB, MIB + 256]
-
-
 def region_sizes(allocator: Allocator, sizes: list[int]) -> list[int]:
     """The sizes of the regions in which these requests, one after the other, are served."""
     chunks = [allocator.allocate(size) for size in sizes]
@@ -155,17 +149,6 @@ def test_without_growth_there_is_one_region() -> None:
     assert len(regions(chunks)) == 1
     with pytest.raises(OutOfMemoryError):
         allocator.allocate(1)
-
-
-def test_the_smallest_chunk_that_is_large_enough_is_taken() -> None:
-    """Best fit, across bins; among equals the one at the lowest address."""
-    allocator = Allocator(1024 * MIB, allow_growth=False)
-    sizes = [7, 1, 5, 1, 6, 1, 5, 1]
-    chunks = [allocator.allocate(size * MIB) for size in sizes]
-    for chunk in chunks[::2]:
-        allocator.free(chunk)
-    found = [allocator.allocate(size * MIB).address // MIB % 1024 for size in (5, 4, 6, 7)]
-    assert found == [8, 21, 14, 0]
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,7 @@ def test_bad_functions(everything: All) -> None:
         assert said in each[1], target
         assert each[2], target
         assert "gpuconf/commands/estimate" not in each[1], target
+    assert "__main__" in everything.told["models:trains"][2]
 
 
 def test_another_backend(folder: Path) -> None:

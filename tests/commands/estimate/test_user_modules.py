@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.commands.estimate.targets.user_code import error_in_user_code, trains_in
+from gpuconf.commands.estimate.targets.user_code import error_in_user_code
 from gpuconf.commands.estimate.targets.user_modules import (
     ModelOrigin,
     OwnError,
@@ -142,14 +142,3 @@ def test_however_it_fails(tmp_path: Path, text: str, said: str) -> None:
     assert len(told.message) < 2500
     assert "importlib" not in told.message
     assert told.hint
-
-
-def test_a_training_is_told_as_one(tmp_path: Path) -> None:
-    """It would run on data, which an estimate does not."""
-    text = "class Net:\n    def fit(self): raise ValueError\nmodel = Net()\nmodel.fit()\n"
-    error, place = raised(tmp_path, text)
-    assert trains_in(error)
-    told = error_in_user_code("own_code.py:make", error, place)
-    assert "trains, and an estimate runs nothing on data" in told.message
-    assert "__main__" in (told.hint or "")
-    assert not trains_in(raised(tmp_path, "raise ValueError")[0])

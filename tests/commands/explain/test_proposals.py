@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import shutil
 import subprocess
 from functools import cache
@@ -75,16 +74,6 @@ def test_pastes_can_be_pasted(kind: str, tmp_path: Path) -> None:
             subprocess.run([bash, "-n", "-c", each.paste], check=True)
         else:
             ast.parse(each.paste)
-
-
-def test_kinds() -> None:
-    """There are four, as the schema says."""
-    assert {each.kind for _, each in everything_proposed()} == {
-        "profile",
-        "code",
-        "batch",
-        "command",
-    }
 
 
 def facts_of(shape: tuple[int, ...], node: str = "conv/Conv2D", **known: Any) -> LogFacts:
@@ -161,12 +150,3 @@ def test_where_a_late_call_stands() -> None:
     frame = Frame(1, "train.py", 12, None)
     made = proposals_for("late-config", "failure", LogFacts(user_code=frame))
     assert any("train.py:12" in each.title for each in made)
-
-
-def test_the_document_has_them() -> None:
-    """In their order, with kind and paste."""
-    found = explain((LOGS / "oom-fit.log").read_bytes())
-    document = json.loads(json.dumps(found.as_dict()))
-    assert [each["title"] for each in document["proposals"]] == [
-        each.title for each in found.proposals
-    ]

@@ -258,16 +258,6 @@ def test_commands_inside_a_run_know_its_plan(card: Card, tmp_path: Path) -> None
     assert f"{RUN_VARIABLE}=" not in done.stdout
 
 
-def test_a_limit_that_other_rules_cut_is_said(card: Card, tmp_path: Path) -> None:
-    """Whoever requests 9 GiB and gets 0.35 of the GPU learns that, and nobody else does."""
-    words = [*RUN[:-1], "--set", "memory.memory_limit=9GiB", "--", "true"]
-    cut = run(words, tmp_path, environ=environ(card))
-    assert "limit 3942 MiB on GPU 0" in cut.stderr
-    assert "(memory_limit 9GiB is more than its other rules allow: see gpuconf plan)" in cut.stderr
-    words[-3] = "memory.memory_limit=3GiB"
-    assert "other rules" not in run(words, tmp_path, environ=environ(card)).stderr
-
-
 def test_plan_shows_what_a_run_would_do(card: Card, tmp_path: Path) -> None:
     """`gpuconf plan` takes the options of `gpuconf run` that change a profile."""
     words = [sys.executable, "-m", "gpuconf", "plan", "half-card", "--processes", "3"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from gpuconf.commands.run import shell
 from gpuconf.injected import SITE
+from gpuconf.machine.leases.files import is_locked
 from gpuconf.simcard import Card
 from tests.commands.run import on_card
 from tests.programs.processes import run
@@ -41,16 +41,6 @@ def environ(card: Card, tmp_path: Path) -> dict[str, str]:
     return {**on_card.environ(card), "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "temporary")}
 
 
-def is_held(lease: Path) -> bool:
-    """Whether a process has the lock that is the lease's sign of life."""
-    with lease.open("r+b") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
-        except OSError:
-            return True
-    return False
-
-
 def test_bash_is_held_whatever_its_startup_files_set(
     card: Card, tmp_path: Path, environ: dict[str, str]
 ) -> None:
@@ -60,7 +50,7 @@ def test_bash_is_held_whatever_its_startup_files_set(
         [*SHELL, "--shell", "/bin/bash"], tmp_path, columns=200, environ=environ
     ) as terminal:
         terminal.read_until(r"\(half-card\) > ")
-        assert [is_held(lease) for lease in on_card.leases(card)] == [True]
+        assert [is_locked(str(lease)) for lease in on_card.leases(card)] == [True]
         terminal.press(b"hi\n")
         terminal.read_until("from an alias")
         terminal.press(STATE)
@@ -81,7 +71,7 @@ def test_bash_is_held_whatever_its_startup_files_set(
     others = [each for each in opened if not each.startswith("/dev/pts/")]
     assert [Path(each).name.partition(".")[0] for each in others] == ["lease"]
     assert list((tmp_path / "temporary").iterdir()) == []
-    assert [is_held(lease) for lease in on_card.leases(card)] in ([], [False])
+    assert [is_locked(str(lease)) for lease in on_card.leases(card)] in ([], [False])
 
 
 def test_a_posix_shell_is_held(tmp_path: Path, environ: dict[str, str]) -> None:

@@ -15,7 +15,6 @@ from gpuconf.machine.leases.lease import (
     Owner,
     file_name,
     folder_of,
-    next_ticket,
     parse,
     this_process,
 )
@@ -82,12 +81,6 @@ def test_no_name_raises(name: str) -> None:
 def test_a_cards_folder(uuid: str, folder: str) -> None:
     """A UUID is one name, and no way out of the ledger."""
     assert folder_of(uuid) == folder
-
-
-def test_tickets_rise() -> None:
-    """Who comes later draws a higher number."""
-    tickets = [next_ticket() for _ in range(1000)]
-    assert tickets == sorted(tickets)
 
 
 def test_this_process() -> None:

@@ -118,6 +118,6 @@ def test_a_cards_folder_closed_by_another_user(
 
 
 def test_tickets_are_of_the_clock_that_nobody_sets() -> None:
-    """Of the time since the machine's start, with its sleep."""
+    """Of the time since the machine's start, with its sleep: who comes later has a higher one."""
     before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     assert before <= next_ticket() <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -384,20 +384,6 @@ def test_leases_are_looked_for_before_the_card(
     assert read_with_leases(lambda: Inventory((GPU,))).gpus == (GPU,)
 
 
-def test_to_look_makes_no_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Where there is none the inventory is NVML's, and none is there afterwards.
-
-    Before the first lease that is how it should be, so nothing is reported to who debugs.
-    """
-    monkeypatch.setenv("GPUCONF_LEASES", str(tmp_path / "leases"))
-    monkeypatch.setenv("GPUCONF_LOG", "debug")
-    assert read_with_leases(lambda: Inventory((GPU,))).gpus == (GPU,)
-    assert not (tmp_path / "leases").exists()
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("gpus", [(), (GPU,)])
 def test_a_ledger_that_cannot_be_had_is_of_interest_where_there_is_a_card(
     gpus: tuple[Gpu, ...],

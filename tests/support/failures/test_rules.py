@@ -23,7 +23,6 @@ FOLDER = Path(__file__).parent
 HEALTHY_LINES = yaml.safe_load((FOLDER / "healthy_lines.yaml").read_text(encoding="utf-8"))
 LINES = yaml.safe_load((FOLDER / "rule_lines.yaml").read_text(encoding="utf-8"))
 RULES = {rule.id: rule for rule in all_rules()}
-PAGES = FOLDER.parents[2] / "docs" / "causes"
 
 
 def met_by(text: str) -> set[str]:
@@ -44,11 +43,6 @@ def test_every_cause_has_a_rule() -> None:
     of_figures = {"fragmentation"}  # see refinement.py
     assert named == set(CAUSES) - {NOT_GPU} - of_figures
     assert {name for cause in CAUSES.values() for name in cause.explains} <= set(CAUSES)
-
-
-def test_every_cause_is_documented() -> None:
-    """Each id has a page of its own."""
-    assert CAUSES.keys() <= {page.stem for page in PAGES.glob("*.md")}
 
 
 def test_a_rule_is_met_by_its_own_words() -> None:
