@@ -10,6 +10,7 @@ from gpuconf.commands.estimate.runner.runner import TooLargeError
 from gpuconf.commands.estimate.step import Step
 
 _TRIES = 8
+_LEAP = 8  # to the next batch, where the peak does not grow
 _CLOSE = 25  # the result may be too small by this part of it
 
 
@@ -73,10 +74,15 @@ class _Search:
         return self.bad - self.good <= max(1, self.good // _CLOSE)
 
     def next_batch(self) -> int:
-        """Return the batch at which the line through the two nearest peaks meets the limit."""
-        target = self._limit.size_bytes - self._limit.margin_bytes
-        nearest = sorted(self._peaks, key=lambda batch: abs(self._peaks[batch] - target))[:2]
-        low, high = sorted(nearest)
+        """Return the batch at which the line through the two nearest peaks meets the limit.
+
+        If that has already failed, return the middle of what is left.
+        """
+        target = self._limit.usable_bytes
+        nearest = sorted(self._peaks, key=lambda batch: (abs(self._peaks[batch] - target), -batch))
+        low, high = sorted(nearest[:2])
         rise = (self._peaks[high] - self._peaks[low]) / (high - low)
-        guess = int(low + (target - self._peaks[low]) / rise) if rise > 0 else 2 * high
+        guess = int(low + (target - self._peaks[low]) / rise) if rise > 0 else _LEAP * high
+        if guess >= self.bad and self.bad <= MOST_BATCH:
+            guess = (self.good + self.bad) // 2
         return max(self.good + 1, min(guess, self.bad - 1))

@@ -1,4 +1,4 @@
-"""Steps made by hand, without any framework: what the simulation is tried with."""
+"""Steps made by hand, without any framework: what sums, formulas and searches are tried with."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gpuconf.commands.estimate.step import (
     Operation,
     Piece,
     Step,
+    StepMemory,
     Variable,
 )
 
@@ -32,11 +33,9 @@ def operations(count: int) -> tuple[Operation, ...]:
     )
 
 
-def piece(
-    size: int, first: int, last: int, kind: str = ACTIVATION, goes_on_from: int | None = None
-) -> Piece:
+def piece(size: int, first: int, last: int, kind: str = ACTIVATION) -> Piece:
     """A piece without a shape."""
-    return Piece(size, first, last, kind, goes_on_from=goes_on_from)
+    return Piece(size, first, last, kind)
 
 
 def weight(size: int, name: str = "kernel", layer: str | None = "layer0") -> Variable:
@@ -62,6 +61,19 @@ def step(
     return Step(batch_size, tuple(variables), made, tuple(pieces))
 
 
+def ran(made: Step, *, built_bytes: int = 0) -> Step:
+    """The step with the memory that a run of it would report: all that is requested, unrounded."""
+    in_use = tuple(
+        made.resident_bytes + _live_bytes(made, now) for now in range(len(made.operations))
+    )
+    peak = in_use.index(max(in_use))
+    live = (n for n, each in enumerate(made.pieces) if each.first <= peak <= each.last)
+    most = in_use[peak]
+    resident = made.resident_bytes
+    memory = StepMemory(built_bytes, most, most, resident, in_use, peak, tuple(live))
+    return made._replace(memory=memory)
+
+
 @st.composite
 def growing_pieces(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
     """Some (base, per_sample, first, last), bytes and positions."""
@@ -76,17 +88,18 @@ def growing_pieces(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
 
 
 def at_batch(growing: Sequence[tuple[int, int, int, int]], batch_size: int) -> Step:
-    """The step of such pieces at a batch size."""
+    """The step of such pieces at a batch size, as it ran."""
     pieces = [
         piece(base + per_sample * batch_size, first, last)
         for base, per_sample, first, last in growing
     ]
-    return step(pieces, count=MOST_OPERATIONS, batch_size=batch_size)
+    return ran(step(pieces, count=MOST_OPERATIONS, batch_size=batch_size))
 
 
 def need_of(made: Step) -> int:
     """The most that is requested at once, counted operation by operation."""
-    return max(
-        sum(each.size_bytes for each in made.pieces if each.first <= now <= each.last)
-        for now in range(len(made.operations))
-    )
+    return max(_live_bytes(made, now) for now in range(len(made.operations)))
+
+
+def _live_bytes(made: Step, now: int) -> int:
+    return sum(each.size_bytes for each in made.pieces if each.first <= now <= each.last)
