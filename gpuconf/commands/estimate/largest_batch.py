@@ -20,9 +20,14 @@ class Limit(NamedTuple):
     size_bytes: int
     margin_bytes: int = 0
 
+    @property
+    def usable_bytes(self) -> int:
+        """The limit without the margin."""
+        return self.size_bytes - self.margin_bytes
+
     def fits(self, step: Step) -> bool:
         """Whether the step needs no more."""
-        return step.memory.peak_bytes <= self.size_bytes - self.margin_bytes
+        return step.memory.peak_bytes <= self.usable_bytes
 
 
 Tracer = Callable[[int], Step]
