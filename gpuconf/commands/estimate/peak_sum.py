@@ -40,7 +40,7 @@ PASSING = {
 _LAST = {
     BUILDING: "more while the model is built than in a step",
     FIRST_STEP: "more in the first step than in later ones",
-    ROUNDING: "rounding by the allocator, and constants",
+    ROUNDING: "unused parts of the allocator's chunks, and constants",
 }
 
 

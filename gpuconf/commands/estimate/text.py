@@ -164,7 +164,7 @@ def phase_lines(estimate: MemoryEstimate) -> Iterator[Line]:
     size = estimate.peak_bytes - estimate.building_bytes - estimate.first_step_bytes
     yield Line(
         f"  here {mib_figure(estimate.resident_bytes)} {_signed(base)} + {slope} × {batch} = "
-        f"{mib_figure(asked)} MiB requested; {mib_figure(size)} MiB with rounding",
+        f"{mib_figure(asked)} MiB requested; {mib_figure(size)} MiB in chunks",
         hang=4,
     )
 
