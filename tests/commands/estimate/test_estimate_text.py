@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -11,7 +10,12 @@ from hypothesis import strategies as st
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.estimate.budget import Budget
-from gpuconf.commands.estimate.memory_estimate import SIMULATED_CARD, LayerRow, MemoryEstimate, Phase
+from gpuconf.commands.estimate.memory_estimate import (
+    SIMULATED_CARD,
+    LayerRow,
+    MemoryEstimate,
+    Phase,
+)
 from gpuconf.commands.estimate.peak_sum import peak_kinds, peak_sum
 from gpuconf.commands.estimate.phases import MOST_BATCH
 from gpuconf.commands.estimate.step import BACKWARD

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from gpuconf.basics.units import GIB, MIB
+from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
-from gpuconf.commands.estimate.runner.program import ERROR, watched
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import Step
 from gpuconf.commands.estimate.xla.assignment import Share, is_whole, read_assignment
-from gpuconf.errors import BackendError, UsageError
+from gpuconf.errors import BackendError
 
 _TEXT = Path(__file__).with_name("buffer_assignment.txt").read_text(encoding="utf-8")
 _MODULE = """\

@@ -22,14 +22,12 @@ CASES = (
     Case("separable sound", "adam", 16),
     # cuDNN's recurrent layers.
     Case("stacked GRU", "rmsprop", 64),
-    Case("LSTM classifier", "sgd", 64),
     # Tables of words, updated by rows.
     Case("recommender", "adam", 4096),
     # Attention.
     Case("transformer LM", "adam", 4),
     # The loss is scaled.
     Case("convnet with norm", "adam", 32, "mixed_float16"),
-    Case("dense net", "adam", 1024, is_training=False),
 )
 LIMIT_MIB = 256
 

@@ -36,7 +36,12 @@ from tests.commands.estimate.hand_made_steps import piece
 
 def taken(address: int, size: int, *, of: str = "", region: str = "") -> Event:
     """An allocation, as TensorFlow's profiler records it."""
-    stats = {"addr": address, "requested_bytes": size, "tf_op": of, "region_type": region}
+    stats: dict[str, int | float | str] = {
+        "addr": address,
+        "requested_bytes": size,
+        "tf_op": of,
+        "region_type": region,
+    }
     return Event("MemoryAllocation", 0, 0, stats)
 
 

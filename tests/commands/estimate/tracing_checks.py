@@ -160,5 +160,3 @@ def check_a_shared_layer_is_one() -> None:
         ("shared", 64 * 4),
     ]
     assert bytes_by_kind(step)[ACTIVATION] >= 3 * 256 * 64 * 4
-
-
