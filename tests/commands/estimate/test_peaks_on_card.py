@@ -27,7 +27,7 @@ CASES = (
     # In training, whether the scaled loss is finite would be garbage: see `runner_checks`.
     Case("group norm ResNet", "adam", 8, "mixed_float16", is_training=False),
 )
-LIMIT_MIB = 512
+LIMIT_MIB = 1024
 
 
 @pytest.fixture(scope="module")
