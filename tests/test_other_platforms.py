@@ -215,23 +215,24 @@ def test_a_refusal_on_windows_is_json_if_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
-def test_xla_for_an_estimate_is_refused_before_anything_starts(
+def test_the_step_of_an_estimate_is_refused_before_anything_starts(
     tmp_path: Path, platform: str
 ) -> None:
-    """An estimate then counts without XLA, as where XLA's tools are missing."""
+    """Whether XLA would compile it or not."""
     program = """
         import subprocess
         from gpuconf.errors import BackendError
         from gpuconf.commands.estimate.compile_target import CompileTarget
-        from gpuconf.commands.estimate.xla.compiler import Compiler
+        from gpuconf.commands.estimate.runner.runner import StepRunner
         del subprocess.Popen
-        try:
-            Compiler(CompileTarget()).start()
-        except BackendError as error:
-            print(error.message)
+        for is_compiled in (True, False):
+            try:
+                StepRunner(CompileTarget()).start(is_compiled=is_compiled)
+            except BackendError as error:
+                print(error.message)
     """
     done = program_on(platform, tmp_path, program)
-    assert done.stdout == f"a simulated GPU needs Linux, and this is {platform}\n"
+    assert done.stdout == 2 * f"a simulated GPU needs Linux, and this is {platform}\n"
 
 
 @pytest.mark.parametrize(

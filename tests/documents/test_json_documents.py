@@ -15,7 +15,7 @@ from gpuconf.basics.json_values import plain
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.budget import Budget
 from gpuconf.commands.estimate.document import document_of
-from gpuconf.commands.estimate.memory_estimate import GPU, SIMULATED_CARD, TRACED
+from gpuconf.commands.estimate.memory_estimate import SIMULATED_CARD, TRACED
 from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE, WHOLE
 from gpuconf.commands.explain import explain
 from gpuconf.machine.cards import Gpu
@@ -77,7 +77,7 @@ def test_schemas_have_every_choice() -> None:
     small = {name for name, _ in (*details._LISTS, *details._SINGLES)} | set(details._OF_DISKS)
     assert small == set(of_explain["details"]["properties"])
     tiers = of_estimate["estimate_document"]["properties"]["tier"]["enum"]
-    assert tiers == [TRACED, SIMULATED_CARD, GPU]
+    assert tiers == [TRACED, SIMULATED_CARD]
     for name in ("peak_document", "phase", "placed_moment"):
         assert of_estimate[name]["properties"]["part"]["enum"] == [FORWARD, BACKWARD, UPDATE, WHOLE]
 
@@ -192,7 +192,7 @@ def documents() -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield "explain", log.name, written(explain(log.read_bytes()).as_dict())
     for text in ("", "\n", "KeyError: 3", "\x00\xff", "Epoch 1/2\n"):
         yield "explain", repr(text), written(explain(text).as_dict())
-    measured: dict[str, Any] = {"tier": GPU, "peak_bytes": 1000 * MIB}
+    measured: dict[str, Any] = {"tier": SIMULATED_CARD, "peak_bytes": 1000 * MIB}
     for changes in ({}, FITS, TOO_LARGE, HOPELESS, INFERENCE, BARE, measured):
         made = estimate(**changes)
         for budget in (None, Budget("--limit", ("a = b",), Gpu(0)), Budget()):

@@ -19,13 +19,6 @@ from tests.programs import warm
 from tests.programs.processes import run
 
 PLAIN = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-# TensorFlow's allocator for GPUs serves the CPU; one operation at a time, and no fused kernels.
-COUNTED = {
-    **PLAIN,
-    "TF_CPU_ALLOCATOR_USE_BFC": "true",
-    "TF_CPU_BFC_MEM_LIMIT_IN_MB": "8192",
-    "TF_ENABLE_ONEDNN_OPTS": "0",
-}
 
 # The name of a check to what its cases failed with; empty where it holds.
 Outcomes = Mapping[str, str]

@@ -9,7 +9,7 @@ from gpuconf.commands.estimate.phases import MOST_BATCH
 from gpuconf.commands.estimate.runner.runner import TooLargeError
 from gpuconf.commands.estimate.step import Step
 
-_TRIES = 8
+_TRIES = 10
 _LEAP = 8  # to the next batch, where the peak does not grow
 _CLOSE = 25  # the result may be too small by this part of it
 
@@ -62,6 +62,7 @@ class _Search:
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
         self._peaks: dict[int, int] = {}
+        self._halves = True
         self.good, self.bad = 0, MOST_BATCH + 1
 
     def add(self, step: Step) -> None:
@@ -79,15 +80,24 @@ class _Search:
         return self.bad - self.good <= max(1, self.good // _CLOSE)
 
     def next_batch(self) -> int:
-        """Return the batch at which the line through the two nearest peaks meets the limit.
+        """Return the next batch to try.
 
-        If that has already failed, return the middle of what is left.
+        While none has failed, it is where the line through the two largest meets the limit, or a
+        leap if the peak does not grow.  Then it is in turn where the line through the best and the
+        first that failed meets it, and the middle between these: a peak need not follow a line.
         """
-        target = self._limit.usable_bytes
-        nearest = sorted(self._peaks, key=lambda batch: (abs(self._peaks[batch] - target), -batch))
-        low, high = sorted(nearest[:2])
-        rise = (self._peaks[high] - self._peaks[low]) / (high - low)
-        guess = int(low + (target - self._peaks[low]) / rise) if rise > 0 else _LEAP * high
-        if guess >= self.bad and self.bad <= MOST_BATCH:
-            guess = (self.good + self.bad) // 2
+        if self.bad > MOST_BATCH:
+            *_, low, high = sorted(self._peaks)
+            guess = self._crossing(low, high) or _LEAP * high
+        else:
+            self._halves = not self._halves
+            guess = None if self._halves else self._crossing(self.good, self.bad)
+            guess = guess or (self.good + self.bad) // 2
         return max(self.good + 1, min(guess, self.bad - 1))
+
+    def _crossing(self, low: int, high: int) -> int | None:
+        """Return where the line through two tried batches meets the limit; None if it falls."""
+        if low not in self._peaks or high not in self._peaks:
+            return None
+        rise = (self._peaks[high] - self._peaks[low]) / (high - low)
+        return int(low + (self._limit.usable_bytes - self._peaks[low]) / rise) if rise > 0 else None

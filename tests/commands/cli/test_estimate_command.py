@@ -124,7 +124,7 @@ def test_documents(folder: Path) -> None:
     training, inference, shaped, *errors = (each.document for each in done)
     assert (training["target"], training["batch_size"], training["tier"]) == (
         *("nets:make", 32),
-        "traced",
+        "simulated-card",
     )
     assert training["fits"] is True
     assert training["largest_batch"] > 32

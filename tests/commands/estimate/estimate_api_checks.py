@@ -287,4 +287,4 @@ def check_the_rows_add_up() -> None:
         assert sum(row.total_bytes for row in made.layers) == made.peak_bytes
         assert made.layers[-1].layer is None
         assert max(moment.total_bytes for moment in made.timeline) <= made.peak_bytes
-        assert made.tier == "traced"
+        assert made.tier == "simulated-card"

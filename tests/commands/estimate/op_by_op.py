@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import atexit
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import gpuconf
+from gpuconf.commands.estimate import estimating
+from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.memory_estimate import MemoryEstimate
+from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.errors import UsageError
 
 
+class _SharedRunner(StepRunner):
+    """Its child goes on for later estimates alike, since it takes seconds to start."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Nothing ends before this process does."""
+
+
+@functools.cache
+def _shared(target: CompileTarget, allow_growth: bool, workspace_bytes: int | None) -> StepRunner:
+    runner = _SharedRunner(target, allow_growth=allow_growth, workspace_bytes=workspace_bytes)
+    atexit.register(runner._end_child)
+    return runner
+
+
+def _runner(
+    target: CompileTarget,
+    *,
+    allow_growth: bool,
+    workspace_bytes: int | None,
+    must_compile: bool,
+    progress: Callable[[str], None] | None,
+) -> StepRunner:
+    assert not must_compile
+    runner = _shared(target, allow_growth, workspace_bytes)
+    runner._progress = progress
+    return runner
+
+
 def op_by_op(model: Any, *args: Any, **options: Any) -> MemoryEstimate:
-    """The estimate with ``jit=False``."""
+    """The estimate with ``jit=False``; estimates share the processes of their steps."""
+    with mock.patch.object(estimating, "StepRunner", _runner):
+        return alone(model, *args, **options)
+
+
+def alone(model: Any, *args: Any, **options: Any) -> MemoryEstimate:
+    """The same in a process of its own."""
     return gpuconf.estimate(model, *args, jit=False, **options)
 
 

@@ -1,4 +1,4 @@
-"""What is in memory at the peak by layer: that the rows add up, and what is whose."""
+"""What is in memory by layer and over time: that it adds up, and what is whose."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.basics.units import MIB
+from gpuconf.commands.estimate.account import layer_rows, timeline
 from gpuconf.commands.estimate.memory_estimate import LayerRow
-from gpuconf.commands.estimate.replay import layer_rows, replay
+from gpuconf.commands.estimate.replay import memory_of
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
     CONSTANT,
@@ -26,6 +27,7 @@ from tests.commands.estimate.hand_made_steps import (
     at_batch,
     growing_pieces,
     piece,
+    ran,
     state,
     step,
     weight,
@@ -34,26 +36,32 @@ from tests.commands.estimate.hand_made_steps import (
 
 def rows_of(made: Step) -> dict[str | None, LayerRow]:
     """The rows by layer, of which no layer has two."""
-    rows = layer_rows(made, replay(made))
+    ready = ran(made)
+    rows = layer_rows(ready, memory_of(ready))
     found = {row.layer: row for row in rows}
     assert len(found) == len(rows)
     return found
 
 
-@given(growing_pieces(), st.integers(1, 64), st.lists(st.integers(0, 64 * MIB), max_size=4))
+@given(
+    growing_pieces(),
+    st.integers(1, 64),
+    st.lists(st.integers(0, 64 * MIB), max_size=4),
+    st.integers(0, 512 * MIB),
+)
 def test_the_rows_add_up_to_the_peak(
-    growing: list[Any], batch_size: int, weights: list[int]
+    growing: list[Any], batch_size: int, weights: list[int], built_bytes: int
 ) -> None:
-    """To the byte, whether the step takes the most or the making of the weights; none is below 0.
+    """To the byte, whether the step takes the most or the making of the weights.
 
     The layers come first, the largest before the others, and the row of the rest is the last.
     """
     made = at_batch(growing, batch_size)
     variables = [weight(size, f"kernel{at}", f"layer{at}") for at, size in enumerate(weights)]
-    made = made._replace(variables=tuple(variables))
-    done = replay(made)
-    rows = layer_rows(made, done)
-    assert sum(row.total_bytes for row in rows) == done.peak_bytes
+    made = ran(made._replace(variables=tuple(variables)), built_bytes=built_bytes)
+    memory = memory_of(made)
+    rows = layer_rows(made, memory)
+    assert sum(row.total_bytes for row in rows) == memory.peak_bytes
     assert all(size >= 0 for row in rows for size in row[2:])
     assert [row.layer for row in rows if row.layer is None] == [None]
     assert rows[-1].layer is None
@@ -101,6 +109,16 @@ def test_variables_are_with_their_layers() -> None:
     rows = rows_of(made._replace(layers={"layer0": "Dense"}))
     row = rows["layer0"]
     assert row == LayerRow("layer0", "Dense", 5 * MIB, 0, 8 * MIB, 64 * MIB, other_bytes=1000)
-    assert rows[None].kind == ""
-    assert rows[None].optimizer_state_bytes == 8
-    assert 500 <= rows[None].other_bytes <= 500 + 6 * 256
+    assert rows[None] == LayerRow(None, "", optimizer_state_bytes=8, other_bytes=500)
+
+
+@given(growing_pieces(), st.integers(1, 64), st.integers(0, MIB))
+def test_the_timeline_adds_up(growing: list[Any], batch_size: int, rounding: int) -> None:
+    """The kinds of each moment, rounding included, are what is in use then."""
+    made = at_batch(growing, batch_size)._replace(variables=(weight(1000), state(2000)))
+    memory = memory_of(ran(made))
+    in_use = tuple(size + rounding for size in memory.in_use_bytes)
+    moments = timeline(made, memory._replace(in_use_bytes=in_use))
+    assert tuple(moment.total_bytes for moment in moments) == in_use
+    assert {moment.bytes_by_kind["rounding"] for moment in moments} == {rounding}
+    assert [moment.operation for moment in moments] == [each.name for each in made.operations]

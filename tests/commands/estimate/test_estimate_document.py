@@ -13,7 +13,7 @@ from gpuconf.basics.json_values import plain
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.budget import Budget
 from gpuconf.commands.estimate.document import document_of
-from gpuconf.commands.estimate.memory_estimate import GPU, MemoryEstimate
+from gpuconf.commands.estimate.memory_estimate import SIMULATED_CARD, MemoryEstimate
 from gpuconf.commands.estimate.step import FORWARD
 from gpuconf.machine.cards import Gpu
 from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
@@ -35,7 +35,7 @@ CASES: tuple[dict[str, Any], ...] = (
     HOPELESS,
     INFERENCE,
     BARE,
-    {"tier": GPU, "peak_bytes": 1000 * MIB},
+    {"tier": SIMULATED_CARD, "peak_bytes": 1000 * MIB},
 )
 
 

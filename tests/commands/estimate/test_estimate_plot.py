@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.estimate import plot
-from gpuconf.commands.estimate.memory_estimate import GPU, LayerRow
+from gpuconf.commands.estimate.memory_estimate import LayerRow
 from gpuconf.commands.estimate.plot import Area, areas_of, telling_places
 from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE, WHOLE
 from gpuconf.errors import UsageError
@@ -38,9 +38,6 @@ KINDS = ("weights", "optimizer state", "activation", "gradient", "workspace", "r
         # A limit far above would flatten the rest; one below the peak is a line through it.
         ({"limit_bytes": 80 * GIB, "largest_batch": 9}, ("limit 81920 MiB, far above",), "2048"),
         (TOO_LARGE, ("limit 900 MiB",), "far above"),
-        # The curve is the trace's; the peak's name has both numbers.
-        ({"tier": GPU, "peak_bytes": 1100 * MIB}, ("1100 MiB as measured, 1024 MiB traced",),
-         "limit"),
         # Twenty layers; the title says what the others have together.
         ({"layers": MANY}, ("layer0", "layer19", "the 20 largest of 30 layers at the peak; the "
                             "others 655 MiB together; "), "layer20"),

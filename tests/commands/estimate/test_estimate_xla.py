@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from gpuconf.basics.units import GIB, MIB
+from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
+from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import Step
 from gpuconf.commands.estimate.xla.assignment import Share, is_whole, read_assignment
-from gpuconf.commands.estimate.xla.compiler import Compiler
-from gpuconf.commands.estimate.xla.program import ERROR, watched
-from gpuconf.errors import BackendError, UsageError
+from gpuconf.errors import BackendError
 
 _TEXT = Path(__file__).with_name("buffer_assignment.txt").read_text(encoding="utf-8")
 _MODULE = """\
@@ -61,26 +59,27 @@ def test_the_first_step_decides_whether_xla_compiles() -> None:
     step = Step(1, (), (), ())
     asked: list[bool] = []
 
-    def trace(compiler: Compiler | None) -> Step:
-        asked.append(compiler is not None)
-        if compiler is not None and refuses:
+    def trace(is_compiled: bool) -> Step:
+        asked.append(is_compiled)
+        if is_compiled and refuses:
             raise BackendError("XLA cannot")
         return step
 
     refuses = True
-    without = Compiler(CompileTarget())
-    assert without.step(trace) is step
+    without = StepRunner(CompileTarget())
+    assert without.step(trace, jit=True) is step
     refuses = False
-    assert without.step(trace) is step
+    assert without.step(trace, jit=True) is step
     assert asked == [True, False, False]
     assert str(without.failed) == "XLA cannot"
-    compiled = Compiler(CompileTarget())
-    assert compiled.step(trace) is step
+    compiled = StepRunner(CompileTarget())
+    assert compiled.step(trace, jit=False) is compiled.step(trace, jit=True) is step
+    assert asked[3:] == [False, True]
     refuses = True
-    for compiler in (compiled, Compiler(CompileTarget(), must_compile=True)):
+    for runner in (compiled, StepRunner(CompileTarget(), must_compile=True)):
         with pytest.raises(BackendError, match="XLA cannot"):
-            compiler.step(trace)
-        assert compiler.failed is None
+            runner.step(trace, jit=True)
+        assert runner.failed is None
 
 
 def test_the_fullest_moment_of_a_deep_network() -> None:
@@ -97,27 +96,3 @@ def test_the_fullest_moment_of_a_deep_network() -> None:
     found = read_assignment(f"{head}{values}{end}")
     assert found.fullest == f"v{largest}"
     assert {share.size_bytes for share in found.shares} == {64, 32}
-
-
-def test_a_compiler_that_is_killed(tmp_path: Path) -> None:
-    """A process that was ended from outside is named as that, with what may have ended it."""
-    worker = subprocess.Popen(["sleep", "60"])
-    worker.kill()
-    assert not watched(worker.pid, tmp_path)
-    said = (tmp_path / ERROR).read_text(encoding="utf-8")
-    assert said == "its process was ended by SIGKILL; this machine's memory may have run out"
-    worker.wait()
-
-
-def test_how_long_xla_may_take() -> None:
-    """What the variable says must be a duration; the error shows one."""
-    for text in ("soon", "5", "-1s"):
-        with pytest.raises(UsageError, match=r"GPUCONF_XLA_TIMEOUT.*a number and a unit"):
-            Compiler(CompileTarget(), environ={"GPUCONF_XLA_TIMEOUT": text})
-
-
-def test_a_workspace_larger_than_the_gpu() -> None:
-    """Each convolution would get it, so it is refused, before anything is started."""
-    compiler = Compiler(CompileTarget(8 * GIB), workspace_bytes=9 * GIB, environ={})
-    with pytest.raises(UsageError, match=r"9216 MiB for each convolution .* the GPU's 8192 MiB"):
-        compiler.compile(None)

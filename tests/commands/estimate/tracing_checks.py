@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import keras
+import pytest
 from keras import layers
 
+from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice
-from gpuconf.commands.estimate.phases import are_alike
-from gpuconf.commands.estimate.replay import replay
+from gpuconf.commands.estimate.replay import memory_of
+from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
     BACKWARD,
-    CONSTANT,
     DATA,
     FORWARD,
     GRADIENT,
@@ -23,14 +25,23 @@ from gpuconf.commands.estimate.step import (
 )
 from gpuconf.commands.estimate.subject import Subject
 from gpuconf.support.keras_api.families import family_of
-from tests.commands.estimate.miniatures import convnet
 
 BATCH = 8
 
 
+RUNNER = StepRunner(CompileTarget(), allow_growth=False)  # which all checks share
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _runner() -> Iterator[None]:
+    with RUNNER:
+        yield
+
+
 def traced(model: Any, batch_size: int = BATCH, **options: Any) -> Step:
-    """A step of the model; the options are those of a choice."""
-    return Subject(model, family_of(model), EstimateChoice(**options)).trace(batch_size)
+    """A step of the model that ran; the options are those of a choice."""
+    choice = EstimateChoice(jit=False, **options)
+    return Subject(model, family_of(model), choice, RUNNER).trace(batch_size)
 
 
 def bytes_by_kind(step: Step) -> Counter[str]:
@@ -107,49 +118,8 @@ def check_inference_keeps_nothing() -> None:
     model = dense(512, 512, 512, 512)
     step = traced(model, 1024, training=False)
     vector = 1024 * 512 * 4
-    done = replay(step)
+    done = memory_of(step)
     assert 2 * vector <= max(done.in_use_bytes) - done.resident_bytes <= 3.5 * vector
-
-
-def check_activations_are_kept_for_the_way_back() -> None:
-    """Where the way back begins, the outputs of all layers whose gradients need them are there."""
-    model = keras.Sequential([keras.Input((64,))])
-    for _ in range(6):
-        model.add(layers.Dense(64, activation="tanh"))
-    model.compile("sgd", "mse")
-    step = traced(model, 1024)
-    first = min(at for at, each in enumerate(step.operations) if "TanhGrad" in each.kind)
-    live = [each for each in step.pieces if each.first < first <= each.last + 1]
-    kept = sum(each.size_bytes for each in live if each.kind == ACTIVATION)
-    assert 6 * 1024 * 64 * 4 <= kept <= 7 * 1024 * 64 * 4
-
-
-def check_a_recurrent_layer_turns_for_each_of_its_steps() -> None:
-    """An LSTM on films twice as long has twice as many operations, and keeps twice as much.
-
-    One that cuDNN's kernel can compute is one operation of any length, as on a GPU; its gates and
-    cells, five times the result, are kept for the backward pass.
-    """
-
-    def of_length(length: int, activation: str = "relu") -> tuple[Step, int]:
-        recurrent = layers.LSTM(64, activation=activation)
-        model = keras.Sequential([keras.Input((length, 32)), recurrent, layers.Dense(2)])
-        model.compile("sgd", "mse")
-        step = traced(model, 64)
-        assert not step.notes
-        done = replay(step)
-        return step, max(done.in_use_bytes) - done.resident_bytes
-
-    (few, small), (many, large) = of_length(20), of_length(40)
-    assert 1.8 < len(many.operations) / len(few.operations) < 2.1
-    assert 1.8 < large / small < 2.2
-    if not keras.__version__.startswith("3"):
-        return  # its graph holds the loop, in place of which TensorFlow later runs the kernel
-    steps = {length: of_length(length, "tanh")[0] for length in (20, 40)}
-    assert len(steps[20].operations) == len(steps[40].operations)
-    for length, step in steps.items():
-        made = [(step.operations[each.first].kind, each.size_bytes) for each in step.pieces]
-        assert ("CudnnRNNV3", 5 * length * 64 * 64 * 4) in made
 
 
 def check_models_and_own_layers_are_opened() -> None:
@@ -190,42 +160,3 @@ def check_a_shared_layer_is_one() -> None:
         ("shared", 64 * 4),
     ]
     assert bytes_by_kind(step)[ACTIVATION] >= 3 * 256 * 64 * 4
-
-
-def check_two_traces_differ_in_sizes_alone() -> None:
-    """Batch 8 and 16 of a network with all kinds of layers are alike: the formula rests on it."""
-    model = convnet()
-    for optimizer in ("adam", "adafactor"):
-        model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
-        assert are_alike(traced(model, 8), traced(model, 16))
-        assert not traced(model, 8).notes
-
-
-def check_a_table_updated_by_rows_is_copied_to_be_read() -> None:
-    """From the second step on TensorFlow copies an embedding's table to look words up."""
-    model = keras.Sequential(
-        [keras.Input((4,), dtype="int32"), layers.Embedding(10000, 64), layers.Flatten()]
-    )
-    model.compile("sgd", "mse")
-    step = traced(model)
-    table = 10000 * 64 * 4
-    copies = [each for each in step.pieces if each.size_bytes == table]
-    assert copies
-    assert step.operations[copies[0].first].kind == "ReadVariableOp"
-    assert not [each for each in traced(model, training=False).pieces if each.size_bytes == table]
-
-
-def check_constants_of_a_model_are_constants() -> None:
-    """A table that a layer holds as an array is for the whole step there."""
-
-    class Positions(layers.Layer):
-        def call(self, inputs: Any) -> Any:
-            return inputs + keras.ops.convert_to_tensor(TABLE)
-
-    model = keras.Sequential([keras.Input((100, 64)), Positions(), layers.Dense(4)])
-    model.compile("sgd", "mse")
-    constants = [each.size_bytes for each in traced(model).pieces if each.kind == CONSTANT]
-    assert 100 * 64 * 4 in constants
-
-
-TABLE = keras.ops.convert_to_numpy(keras.random.uniform((100, 64)))

@@ -32,8 +32,13 @@ hard = str(folder / "hard.sh")
 """
 OTHER_NAMES = ("apart", "left")
 
-# A package that is found as TensorFlow by a probe's child, and only starts the program above.
-STANDIN = "import os, subprocess\nsubprocess.run(['sh', os.environ['FOLDER'] + '/hard.sh'])\n"
+# A package that a command's child takes for a TensorFlow with CUDA; it only starts the program.
+STANDIN = {
+    "standin/tensorflow/__init__.py": (
+        "import os, subprocess\nsubprocess.run(['sh', os.environ['FOLDER'] + '/hard.sh'])\n"
+    ),
+    "standin/tensorflow/python/platform/build_info.py": "build_info = [('is_cuda_build', True)]\n",
+}
 
 # What the process does whose end is tried; each as the command itself does it.
 WAYS = {
@@ -42,11 +47,10 @@ from gpuconf.commands.doctor.live import measure
 measure(None, timeout_s=600, progress=print)
 """,
     "estimate": """
-from gpuconf.commands.estimate.probe.measuring import measure
-from gpuconf.commands.estimate.probe.order import Order
-from gpuconf.machine.cards import Gpu, Inventory
-order = Order("models:make", str(folder), (2, 4))
-measure(order, environ=os.environ, progress=print, inventory=Inventory((Gpu(0),)))
+from gpuconf.commands.estimate.compile_target import CompileTarget
+from gpuconf.commands.estimate.runner.runner import StepRunner
+with StepRunner(CompileTarget(), environ=os.environ) as runner:
+    runner.run(None, ())
 """,
     "rehearse": """
 from gpuconf.commands.rehearse.runs import Orders, run_once

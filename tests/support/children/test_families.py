@@ -34,7 +34,7 @@ Begin = Callable[[str], Program]
 @pytest.fixture
 def environ(nvml: Nvml, tmp_path: Path) -> Iterator[dict[str, str]]:
     """A machine with a GPU and a stand-in TensorFlow; afterwards nothing is left of the test."""
-    write_package(tmp_path, {"standin/tensorflow/__init__.py": STANDIN, "hard.sh": HARD})
+    write_package(tmp_path, {**STANDIN, "hard.sh": HARD})
     more = {
         **nvml("desktop"),
         "PYTHONPATH": str(tmp_path / "standin"),

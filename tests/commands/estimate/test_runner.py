@@ -1,0 +1,178 @@
+"""What runs a step: its refusals before anything is started, a killed fork, and what was measured.
+
+The runs themselves are in ``runner_checks.py``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpuconf.basics.units import GIB
+from gpuconf.commands.estimate.compile_target import CompileTarget
+from gpuconf.commands.estimate.runner import measured, program, runner
+from gpuconf.commands.estimate.runner.measured import _kind, _operations, _pieces
+from gpuconf.commands.estimate.runner.runner import StepRunner
+from gpuconf.commands.estimate.step import (
+    ACTIVATION,
+    BACKWARD,
+    FORWARD,
+    GRADIENT,
+    TEMPORARY,
+    UPDATE,
+    WORKSPACE,
+    Operation,
+)
+from gpuconf.commands.estimate.tensorflow.attribution import LayersByName
+from gpuconf.errors import BackendError, GpuconfError, MissingDependencyError, UsageError
+from gpuconf.support.xplane import Event
+from tests.commands.estimate.hand_made_steps import piece
+
+
+def taken(address: int, size: int, *, of: str = "", region: str = "") -> Event:
+    """An allocation, as TensorFlow's profiler records it."""
+    stats: dict[str, int | float | str] = {
+        "addr": address,
+        "requested_bytes": size,
+        "tf_op": of,
+        "region_type": region,
+    }
+    return Event("MemoryAllocation", 0, 0, stats)
+
+
+def freed(address: int, *, of: str = "") -> Event:
+    """The end of the allocation at this address."""
+    return Event("MemoryDeallocation", 0, 0, {"addr": address, "tf_op": of})
+
+
+def test_pieces_are_read_from_events() -> None:
+    """From an allocation to before its end; an address may return, and what is left stays."""
+    events = [
+        taken(1, 10, of="a"),
+        taken(2, 20, of="a", region="temp"),
+        freed(2, of="a"),
+        freed(9, of="a"),  # from before the step
+        taken(2, 30, of="b"),
+        freed(1, of="b"),
+        taken(3, 5, of="c"),
+        freed(2, of="c"),
+    ]
+    parts = {"a": FORWARD, "b": BACKWARD, "c": UPDATE}
+    operations = [Operation("", "", parts[str(each.stats["tf_op"])]) for each in events]
+    assert _pieces(events, operations) == [
+        piece(10, 0, 4),
+        piece(20, 1, 1, WORKSPACE),
+        piece(30, 4, 6, TEMPORARY)._replace(kind=GRADIENT),
+        piece(5, 6, 7, TEMPORARY),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "region", "kind"),
+    [
+        (FORWARD, UPDATE, "", ACTIVATION),
+        (BACKWARD, UPDATE, "", GRADIENT),
+        (BACKWARD, BACKWARD, "", TEMPORARY),
+        (UPDATE, UPDATE, "", TEMPORARY),
+        (FORWARD, FORWARD, "temp", WORKSPACE),
+    ],
+)
+def test_the_purpose_of_a_piece(begins: str, ends: str, region: str, kind: str) -> None:
+    """By the parts of the step in which it begins and ends, or its region."""
+    assert _kind(taken(1, 1, region=region), begins, ends) == kind
+
+
+def test_operations_of_events() -> None:
+    """By name; what TensorFlow's optimizers have added is in the part where it runs."""
+    names = ["model/conv/Conv2D", "model/conv/Relu-0-TransposeNHWCToNCHW-LayoutOptimizer", "x", ""]
+    events = [taken(1, 1, of=name) for name in names]
+    parts = {"model/conv/Conv2D": FORWARD, "model/conv/Relu": BACKWARD}
+    layers = LayersByName(["model/conv/Conv2D", "model/conv/Relu"], ())
+    found = [(each.name, each.part) for each in _operations(events, layers, parts)]
+    assert found == [
+        ("model/conv/Conv2D", FORWARD),
+        ("model/conv/Relu", BACKWARD),
+        ("x", BACKWARD),
+        ("unknown", BACKWARD),
+    ]
+
+
+def test_what_a_run_cannot_show_is_noted() -> None:
+    """Sizes that depend on the data, loops, and convolutions without a workspace."""
+
+    def notes(*kinds: str, workspace_bytes: int = 0) -> list[str]:
+        operations = [SimpleNamespace(name=f"the/{kind}", type=kind) for kind in kinds]
+        graph: Any = SimpleNamespace(get_operations=lambda: operations)
+        step_runner: Any = SimpleNamespace(workspace_bytes=workspace_bytes)
+        return list(measured._notes(graph, step_runner))
+
+    empty, loop, workspace = notes("Where", "StatelessWhile", "Conv2D", "Relu")
+    assert "such as that of the/Where: counted as empty" in empty
+    assert "1 loops, such as the/StatelessWhile" in loop
+    assert "without cuDNN's workspace (--workspace-limit 256MiB" in workspace
+    assert notes("Conv2D", workspace_bytes=1) == notes("MatMul") == []
+
+
+@pytest.mark.parametrize("waits", [program.watched, program._has_run])
+def test_a_fork_that_is_killed(waits: Callable[[int, Path], bool], tmp_path: Path) -> None:
+    """It is named as that, with what may have ended it."""
+    worker = subprocess.Popen(["sleep", "60"])
+    worker.kill()
+    assert not waits(worker.pid, tmp_path)
+    said = (tmp_path / program.ERROR).read_text(encoding="utf-8")
+    assert said == "its process was ended by SIGKILL; this machine's memory may have run out"
+    worker.wait()
+
+
+@pytest.mark.parametrize("text", ["soon", "5", "-1s"])
+def test_how_long_a_step_may_take(text: str) -> None:
+    """What the variable says must be a duration; the error shows one."""
+    with pytest.raises(UsageError, match=r"GPUCONF_XLA_TIMEOUT.*a number and a unit"):
+        StepRunner(CompileTarget(), environ={"GPUCONF_XLA_TIMEOUT": text})
+
+
+def test_a_workspace_larger_than_the_gpu() -> None:
+    """Each convolution would get it, so it is refused, before anything is started."""
+    with pytest.raises(UsageError, match=r"9216 MiB for each convolution .* the GPU's 8192 MiB"):
+        StepRunner(CompileTarget(8 * GIB), workspace_bytes=9 * GIB, environ={})
+
+
+def refusal(environ: dict[str, str], *, is_compiled: bool = False) -> GpuconfError:
+    """The error of a runner that cannot start; it has a hint and leaves nothing."""
+    with StepRunner(CompileTarget(), environ=environ) as made:
+        with pytest.raises(GpuconfError) as caught:
+            made.start(is_compiled=is_compiled)
+        assert made._child is None
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_where_no_step_can_run(
+    is_compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not on Linux, with a TensorFlow for CPUs, without a C compiler: one error each."""
+    tensorflow = SimpleNamespace(is_cuda_build=False)
+    with monkeypatch.context() as patched:
+        found = SimpleNamespace(tensorflow=tensorflow)
+        patched.setattr(runner, "find_frameworks", lambda *_: found)
+        error = refusal({}, is_compiled=is_compiled)
+        assert isinstance(error, BackendError)
+        assert "tensorflow-cpu" in error.message
+        assert error.hint == "pip install tensorflow (no GPU is needed)"
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.platform", "darwin")
+        error = refusal({}, is_compiled=is_compiled)
+        assert "a simulated GPU needs Linux, and this is darwin" in error.message
+    if not is_compiled:
+        bare = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "CC": "no-such-compiler"}
+        for name, text in bare.items():
+            monkeypatch.setenv(name, text)
+        error = refusal(bare)
+        assert isinstance(error, MissingDependencyError)
+        assert "C compiler" in error.message
