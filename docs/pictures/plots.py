@@ -81,6 +81,8 @@ def _smaller(path: re.Match[str]) -> str:
             made.append(command)
             continue
         here = (f"{float(x):.1f}", f"{float(y):.1f}")
+        if command == "L" and here == last:
+            continue
         if command == "L" and here[0] == last[0]:
             made.append(f"V{here[1]}")
         elif command == "L" and here[1] == last[1]:

@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     made = CommandParser(
         prog="%gpuconf estimate",
         description="Say how much GPU memory a step of fit() or predict() of a model in this "
-        "notebook takes. Nothing is computed, and the model stays as it is. The limit is that of "
+        "notebook takes. Nothing is trained, and the model stays as it is. The limit is that of "
         "this kernel, unless --limit or --profile names another.",
     )
     about = "a variable that holds a Keras model (default: the only one there is)"

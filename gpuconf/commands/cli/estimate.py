@@ -35,10 +35,10 @@ _NO_LIMIT = "no limit was given: add --limit, --card or --profile for the larges
 _DESCRIPTION = """\
 Show how much GPU memory a step of fit() or predict() needs: the peak, what
 stays allocated, the memory of each layer, and the largest batch within a limit.
-TensorFlow traces the model's own training step, and a simulation of its
-allocator replays it: no GPU is needed, and no weights or data are read. If
-Keras would have XLA compile the step on a GPU, XLA compiles it here too, for a
-simulated GPU; with KERAS_BACKEND=jax, always.
+TensorFlow traces the model's own training step and runs it once on a simulated
+GPU that skips every kernel, so its own allocator counts: no GPU is needed, and
+no weights or data are read. If Keras would have XLA compile the step on a GPU,
+XLA compiles it here too, and nothing runs; with KERAS_BACKEND=jax, always.
 TARGET is a training script, a saved model (.keras, .h5), or a function that
 returns one, such as my_module:make_model or path/to/file.py:make_model. A
 script runs until its first training, and ends there: its model, optimizer, loss

@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="estimate the step as XLA compiles it (default: as Keras decides where there is a "
         "GPU)")  # fmt: skip
     jit.add_argument("--no-jit", dest="jit", action="store_false", default=None,
-        help="estimate it op by op")  # fmt: skip
+        help="estimate it without XLA")  # fmt: skip
     add("--card", type=card_size_argument, metavar="SIZE",
         help="assume a GPU with this much memory and no other program on it: decides the limit, "
         "unless --limit does, and what XLA compiles for (default: this machine's GPU; without one, "

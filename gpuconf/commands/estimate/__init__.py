@@ -1,7 +1,8 @@
 """``gpuconf estimate``: computes a `MemoryEstimate`, the GPU memory of a Keras model's step.
 
-``keras_models`` and ``tensorflow`` trace a step into the types of ``step``.  Everything else uses
-only those: ``replay`` in the simulated ``allocator``, ``phases``, ``largest_batch``.
+``keras_models`` and ``tensorflow`` trace a step; ``runner`` runs it, or compiles it for ``xla``.
+Everything else uses only the types of ``step``: ``account``, ``phases``, ``largest_batch``, and for
+a compiled step ``replay`` in the simulated ``allocator``.
 """
 
 import gpuconf.commands.estimate.text  # noqa: F401  # registers how a MemoryEstimate is printed

@@ -1,7 +1,7 @@
 """Pauses Python's garbage collector while many long-lived objects are created.
 
-Importing TensorFlow, tracing, and walking a trace create a million of them.  Collecting among them
-takes a sixth to a third of the time and finds almost nothing.
+Importing TensorFlow and tracing create a million of them.  Collecting among them takes a sixth to a
+third of the time and finds almost nothing.
 """
 
 from __future__ import annotations

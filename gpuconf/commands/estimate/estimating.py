@@ -53,11 +53,12 @@ def estimate(
 ) -> MemoryEstimate:
     """Estimate the GPU memory used by one step of ``fit`` or ``predict``.
 
-    Traces the model's real ``train_step`` (or ``predict_step``) for a batch of this size, and
-    replays its tensors in a simulation of TensorFlow's allocator, which JAX also uses.  If Keras
-    would compile the step with XLA on a GPU, and always on JAX, XLA compiles it for a GPU like this
-    machine's, or for an assumed one, and the memory block that XLA lays out is memory.  Nothing
-    is computed.  The model is unchanged afterwards, except that a model without weights is built.
+    Traces the model's real ``train_step`` (or ``predict_step``) for a batch of this size, and runs
+    it in a child process on a simulated GPU that skips every kernel: TensorFlow's own allocator
+    counts, and nothing is computed.  If Keras would compile the step with XLA on a GPU, and always
+    on JAX, XLA compiles it for a GPU like this machine's, or for an assumed one; the memory block
+    that XLA lays out is counted, and nothing runs.  The model is unchanged afterwards, except that
+    a model without weights is built.
 
     ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
     ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``, by default the model's
@@ -70,13 +71,12 @@ def estimate(
     ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
     largest batch that fits is then computed too.  With ``allow_growth`` (set by gpuconf's profiles,
     off by default in TensorFlow) memory is allocated in regions, which adds some 5 % through
-    fragmentation.  ``workspace_limit``, also a size, caps the workspace of one convolution, as
-    ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` does on a GPU; by default it is the workspace of the CPU
-    kernels.
+    fragmentation.  ``workspace_limit``, also a size, is counted as cuDNN's workspace for each
+    convolution; on a GPU ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` caps that.  By default none is counted.
 
     ``phases`` adds the memory as a formula of the batch size.  ``advise`` adds the savings of
-    possible changes; None adds them only if the batch does not fit.  Both need more traces.
-    ``progress`` is called with a line of text before each trace.
+    possible changes; None adds them only if the batch does not fit.  Both need more steps.
+    ``progress`` is called with a line of text before each of them.
 
     ``jit`` sets whether XLA compiles the step.  The default is what Keras would choose with a GPU:
     yes for ``jit_compile="auto"``, unless a layer cannot be compiled.  (A model compiled without a
@@ -84,8 +84,9 @@ def estimate(
     of the GPU that XLA compiles for; XLA stays below it if it can.
 
     Raises UsageError for an object that is not a model, cannot be traced, or leaves a shape open.
-    Raises BackendError for Keras on PyTorch, if JAX cannot compile for CUDA, and with ``jit=True``
-    if TensorFlow's XLA cannot compile; MissingDependencyError if something for that is missing.
+    Raises BackendError for Keras on PyTorch, if the step cannot run on a simulated GPU here, if JAX
+    cannot compile for CUDA, and with ``jit=True`` if TensorFlow's XLA cannot compile;
+    MissingDependencyError if something for that is missing, such as a C compiler.
     """
     family = family_on_any_backend(model)
     check_backend(family.backend)
