@@ -72,7 +72,7 @@ def test_a_pick_of_more_than_the_parent_chose_takes_those() -> None:
     """The parent's GPUs are all there is to pick from, and a note says so."""
     made = plan(pick(2), *FOUR, chosen_by_parent=uuid(0))
     assert numbers(made) == [0]
-    assert made.notes == ("the profile picks 2 GPUs and 1 can be seen: using 1",)
+    assert made.notes == ("the profile picks 2 GPUs, but only 1 can be used",)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_without_figures_the_parents_choice_stays(
 def test_without_figures_a_member_outside_the_parents_choice_is_refused() -> None:
     """A place that the parent's list has not, and a UUID that it lacks."""
     for member in (1, "GPU-b"):
-        with pytest.raises(ProfileError, match="CUDA_VISIBLE_DEVICES=GPU-abc does not show"):
+        with pytest.raises(ProfileError, match="CUDA_VISIBLE_DEVICES=GPU-abc does not include"):
             make_plan(choose(member), NOTHING_KNOWN, environ={}, chosen_by_parent="GPU-abc")
 
 
