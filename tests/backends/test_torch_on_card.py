@@ -72,9 +72,9 @@ def test_nothing_the_script_sets_is_above_the_plan(
     assert (told["smaller"], told["small_above"]) == (100 * MIB, False)
     assert told["back"] == told["other_types"] == _LIMIT
     assert "torch cuda:0 memory limit: 1000 MiB" in told["lines"]
-    assert ".py:26: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
-    assert "torch caching allocator: asked off, which has no cap, got on: profile" in done.log
-    assert ".py:29: asked off, which has no cap, got on: profile profile" in done.log
+    assert ".py:26: requested 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
+    assert "torch caching allocator: requested off, which has no limit, got on: profile" in done.log
+    assert ".py:29: requested off, which has no limit, got on: profile profile" in done.log
 
 
 _LATE = """
@@ -151,7 +151,7 @@ def test_variables_changed_after_the_import(
     lines = told["lines"]
     assert "torch expandable_segments: True" in lines
     assert "torch garbage_collection_threshold: 0.75" in lines
-    differing = "torch max_split_size: asked 128 MiB, got 64 MiB: "
+    differing = "torch max_split_size: requested 128 MiB, got 64 MiB: "
     assert any(line.startswith(differing) for line in lines)
 
 
