@@ -176,7 +176,7 @@ def test_workers_are_held(version: str, tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("not JSON", "GPUCONF_RUN cannot be read"),
-        ('{"format": 2}', "GPUCONF_RUN has the format 2, and this gpuconf reads 1"),
+        ('{"format": 2}', "GPUCONF_RUN has the format 2, but this version of gpuconf reads 1"),
         ('{"format": 1, "plan": {}}', "GPUCONF_RUN cannot be read: KeyError"),
         ("[]", "GPUCONF_RUN has the format"),
     ],
