@@ -155,7 +155,7 @@ def test_batch_sizes() -> None:
         assert checked_batch_size(size) == checked
     wrong: list[Any] = [0, -1, 1.5, True, "large", [32]]
     for size in wrong:
-        with pytest.raises(UsageError, match="whole number") as caught:
+        with pytest.raises(UsageError, match="an integer") as caught:
             checked_batch_size(size)
         assert "auto" in str(caught.value.hint), size
 

@@ -187,7 +187,8 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
     ("gpuconf_profile", re.compile(
         r"limit of this process on .{1,160} is \d{1,9} MiB \(profile ([^)\s]{1,80})\)")),
-    ("still_free", re.compile(r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU are free")),
+    ("still_free", re.compile(
+        r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU(?: are|'s memory is) free")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
     ("undefined_symbol", re.compile(
