@@ -380,7 +380,7 @@ def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
     values, stderr = on_a_card[0]["alone"]
     assert values["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB
     assert "gpu_memory_peak_bytes_gpu1" not in values
-    assert stderr.count("counts no byte on GPU:1") == 1
+    assert stderr.count("counts no bytes on GPU:1") == 1
     values, _ = on_a_card[0]["mirrored"]
     for number in (0, 1):
         assert values[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB
