@@ -76,7 +76,7 @@ def test_the_words_that_name_a_notebook(tmp_path: Path) -> None:
 def test_notebooks_that_cannot_be_run(tmp_path: Path) -> None:
     """One error each, that says what to do."""
     path = str(_notebook(tmp_path, "pass"))
-    with pytest.raises(UsageError, match="takes no arguments"):
+    with pytest.raises(UsageError, match="accepts no arguments"):
         notebook_in([path, "--epochs", "3"], os.environ)
     with pytest.raises(UsageError, match="No such file"):
         notebook_in([path + ".ipynb"], os.environ)
