@@ -83,7 +83,7 @@ def test_notebooks_that_cannot_be_run(tmp_path: Path) -> None:
     with pytest.raises(MissingDependencyError, match="nbclient") as missing:
         notebook_in([path], os.environ, find=lambda _: None)
     assert missing.value.hint == "pip install 'gpuconf[notebook]'"
-    with pytest.raises(MissingDependencyError, match="has no ipykernel") as missing:
+    with pytest.raises(MissingDependencyError, match="does not have ipykernel") as missing:
         notebook_in([sys.executable, path], os.environ, ask=_answer(1))
     assert f"{sys.executable} -m pip install ipykernel" in str(missing.value.hint)
     unknown = str(_notebook(tmp_path, "pass", kernel="not-there"))
