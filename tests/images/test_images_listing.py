@@ -275,7 +275,7 @@ FAULTS: list[tuple[Any, Any, dict[str, Any], str]] = [
     (THREE, [0, 1, 2], {"label_mode": "binary"}, "not among the classes 0 to 1"),
     (THREE, ["a", "b", "c"], {"label_mode": "binary"}, "needs two classes"),
     (THREE, [0, -1, 2], {"label_mode": "categorical"}, "not among the classes"),
-    (THREE, [0.5, 1, 2], {"label_mode": "categorical"}, "not whole numbers"),
+    (THREE, [0.5, 1, 2], {"label_mode": "categorical"}, "not integers"),
     (THREE, [[0], [1], [2]], {"label_mode": "categorical"}, "the shape"),
     (THREE, [1, 2, 3], {"class_names": ["a", "b"]}, "not among the classes 0 to 1"),
     (THREE, [[1], [1, 2], [3]], {}, "not an array"),
