@@ -76,7 +76,7 @@ def _refuse(options: argparse.Namespace) -> None:
     """Raise for options that only work on the command line."""
     if options.probe:
         raise UsageError(
-            "--probe makes steps of a model in another process, which cannot see this notebook",
+            "--probe runs steps of a model in another process, which cannot see this notebook",
             hint="!gpuconf estimate --probe my_module:make_model",
         )
     if options.plot is not None:
@@ -97,7 +97,7 @@ def _model(target: str, variables: Mapping[str, Any]) -> Any:
 def _unknown(target: str, variables: Mapping[str, Any]) -> UsageError:
     if target.endswith((".py", ".keras", ".h5", ".ipynb")) or ":" in target:
         return UsageError(
-            f"{target} is a file, and `%gpuconf estimate` takes a model of this notebook",
+            f"{target} is a file, and `%gpuconf estimate` needs a model in this notebook",
             hint=f"!gpuconf estimate {target}",
         )
     models = model_names(variables)

@@ -125,7 +125,7 @@ def test_what_is_refused() -> None:
     calls: list[tuple[Callable[[], Any], str, str]] = [
         # What is called, and words of the error and of its hint.
         (lambda: rows_of(np.float32(3)), "no samples", ""),
-        (lambda: rows_of(mixed), "columns of numbers and others: 'name' (", select),
+        (lambda: rows_of(mixed), "numeric and other columns: 'name' (", select),
         (lambda: rows_of(category), "'b' (category)", select),
         (lambda: rows_of(np.array([np.ones(2), np.ones(3)], dtype=object)), "a ndarray", select),
         (lambda: rows_of(np.array(["a", None], dtype=object)), "None, a NoneType", select),

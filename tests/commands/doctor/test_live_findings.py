@@ -110,7 +110,7 @@ def test_death_between_steps_and_after_the_last() -> None:
 
 
 def test_death_before_the_first_word() -> None:
-    """A child that could not even begin is a failed start."""
+    """A child that could not even start is a failed start."""
     found = by_id(run(LiveRecord(), "ModuleNotFoundError: No module named 'gpuconf'", code=1))
     assert found["live.start"][0].status == "fail"
     assert "exit code 1" in found["live.start"][0].summary
