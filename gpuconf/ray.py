@@ -67,7 +67,7 @@ def check() -> None:
     words = assignment_of(each.gpu for each in made.gpus)
     if words != assigned.words:
         raise TooLateError(
-            f"this worker's limit was made for {words}, and Ray has assigned {assigned.words} to "
+            f"this worker's limit was set for {words}, but Ray has assigned {assigned.words} to "
             "this task",
             hint="decorate every task that imports a framework, also those without a GPU, with "
             "@ray.remote(max_calls=1); if the decorator has num_gpus, Ray does that",
@@ -113,14 +113,14 @@ def options_for(
     parts = [each.part for each in found if each.part is not None]
     of_type = f" of type {accelerator}" if accelerator else ""
     if not parts:
-        raise UsageError(f"no node of the cluster has a GPU{of_type} with known memory")
+        raise UsageError(f"no node in the cluster has a GPU{of_type} with known memory")
     smallest, largest = min(parts), max(parts)
     listed = "".join(f"\n  {each}" for each in found)
     if smallest > 1:
         raise UsageError(f"no GPU{of_type} has room for {memory}:{listed}")
     if largest > min(smallest * (1 + _LARGEST_DIFFERENCE), 1):
         raise UsageError(
-            f"{memory} is a different part of each GPU{of_type}, and Ray takes one:{listed}",
+            f"{memory} is a different part of each GPU{of_type}, but Ray accepts only one:{listed}",
             hint=f'gpuconf.ray.options("{memory}", accelerator=TYPE), if the types differ\n'
             "        or give the nodes of one size a resource, "
             """`ray start --resources='{"small_gpu": 1000}'`, and use """

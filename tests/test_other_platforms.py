@@ -114,7 +114,7 @@ def test_nothing_is_set_or_hooked_on_windows(tmp_path: Path) -> None:
         import gpuconf.auto
         made = gpuconf.configure("half-card", gpus=[0])
         assert made is gpuconf.activation()
-        assert str(made) == "gpuconf is off: it sets no limit on Windows"
+        assert str(made) == "gpuconf is off: there is no limit on Windows"
         assert made.plan is None and made.settings == ()
         assert dict(os.environ) == before
         assert sys.meta_path == finders
@@ -151,7 +151,7 @@ def test_functions_that_cannot_work_on_windows_say_so(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [
         *no_profile,
         *no_profile,
-        "gpuconf is off (it sets no limit on Windows)",
+        "gpuconf is off (there is no limit on Windows)",
     ]
 
 

@@ -69,5 +69,5 @@ def test_different_gpus_are_listed_with_the_ways_out() -> None:
         options_for("7GiB", [too_small, SMALL._replace(part=1.0)], None)
     with pytest.raises(UsageError, match="no GPU of type T4 has room for 9GiB"):
         options_for("9GiB", [too_small], "T4")
-    with pytest.raises(UsageError, match="no node of the cluster has a GPU"):
+    with pytest.raises(UsageError, match="no node in the cluster has a GPU"):
         options_for("2GiB", [], None)

@@ -51,7 +51,7 @@ def install(plan: Plan, tf: Any, record: Record) -> Any:
     options = backend.get_session()._config.gpu_options
     asked = float(config.gpu_options.per_process_gpu_memory_fraction)
     seen = options.per_process_gpu_memory_fraction
-    why = None if seen == asked else "Keras holds another session"
+    why = None if seen == asked else "Keras has a different session"
     name = "per_process_gpu_memory_fraction of the Keras session"
     record(Setting(name, f"{asked:.6g}", f"{seen:.6g}", why))
     return session
@@ -66,7 +66,7 @@ def session_backend(tf: Any) -> Any:
             continue
         if hasattr(backend, "set_session"):
             return backend
-    raise BackendError("this Keras has no set_session (Keras 3 has none anywhere)", hint=_HINT)
+    raise BackendError("this version of Keras has no set_session (Keras 3 never does)", hint=_HINT)
 
 
 def _tf_keras_backend() -> ModuleType:
@@ -79,7 +79,7 @@ def refuse_keras_3(keras: ModuleType) -> None:
     version = str(getattr(keras, "__version__", ""))
     if version.partition(".")[0].isdigit() and int(version.partition(".")[0]) >= 3:
         raise BackendError(
-            f"the profile needs a version-1 session (tensorflow.session: graph), and Keras "
+            f"the profile needs a version-1 session (tensorflow.session: graph), but Keras "
             f"{version} has no set_session",
             hint=f"{_HINT}, and write `import tf_keras as keras` or use tf.keras; or restart with "
             "another profile: `GPUCONF_PROFILE=shared-desktop python ...`",

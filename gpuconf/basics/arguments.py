@@ -23,7 +23,7 @@ def whole_number(
     if number < least or isinstance(value, bool):
         nor = f", nor {otherwise}" if otherwise else ""
         raise UsageError(
-            f"{name}={value!r} is not a whole number from {least} on{nor}",
+            f"{name}={value!r} is not an integer of at least {least}{nor}",
             hint=hint or f"{name}=32",
         )
     return number

@@ -84,8 +84,8 @@ def is_yes(name: str, environ: Mapping[str, str]) -> bool:
     word = value.strip().lower()
     if word not in _YES and word not in _NO:
         raise UsageError(
-            f"invalid value {name}={value[:40]!r}: {', '.join(_YES)} are yes; "
-            f"{', '.join(_NO[1:])} or no value are no",
+            f"invalid value {name}={value[:40]!r}: {', '.join(_YES)} mean yes; "
+            f"{', '.join(_NO[1:])}, or no value mean no",
             hint=f"export {name}=1",
         )
     return word in _YES

@@ -46,7 +46,7 @@ def plain(value: object) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    raise TypeError(f"a {type(value).__name__} has no JSON")
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
@@ -74,7 +74,7 @@ def decoded_exactly(cls: type[Value], data: object) -> Value:
     """Like :func:`decoded`, but also raise UnreadableError if anything was dropped or replaced."""
     value = decoded(cls, data)
     if plain(value) != data:
-        raise UnreadableError(f"a {cls.__name__} of another form")
+        raise UnreadableError(f"a {cls.__name__} with a different structure")
     return value
 
 

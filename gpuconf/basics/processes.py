@@ -42,12 +42,12 @@ def stat_of(pid: int | str, proc: str = _PROC) -> Stat | None:
 
 
 def proc_text(pid: int | str, name: str, proc: str = _PROC) -> str:
-    """Return the file ``name`` of a process; empty if it may not be read, as another user's."""
+    """Return the file ``name`` of a process; empty if this user cannot read it."""
     return text_in(os.path.join(proc, str(pid), name))
 
 
 def text_in(path: str) -> str:
-    """Return the text of a file; empty if it may not be read, or is not there."""
+    """Return the text of a file; empty if it cannot be read or does not exist."""
     try:
         with open(path, "rb") as file:
             return file.read().decode(errors="replace")
@@ -61,7 +61,7 @@ def words_of(pid: int, proc: str = _PROC) -> list[str]:
 
 
 def initial_environment_of(pid: int | str, proc: str = _PROC) -> dict[str, str]:
-    """Return the variables that a process was started with; empty if they may not be read."""
+    """Return the variables that a process was started with; empty if this user cannot read them."""
     pairs = (each.partition("=") for each in proc_text(pid, "environ", proc).split("\0"))
     return {name: value for name, _, value in pairs if name}
 

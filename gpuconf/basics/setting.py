@@ -32,9 +32,9 @@ class Setting(NamedTuple):
         if self.why_not is not None:
             seen = "nothing" if self.effective is None else self.effective
             why = for_ipython(self.why_not) if is_in_ipython() else self.why_not
-            return f"{self.name}: asked {self.requested}, got {seen}: {why}"
+            return f"{self.name}: requested {self.requested}, got {seen}: {why}"
         if self.effective is None:
-            return f"{self.name}: asked {self.requested}, not yet in effect"
+            return f"{self.name}: requested {self.requested}, not yet in effect"
         return f"{self.name}: {self.effective}"
 
     def as_dict(self) -> dict[str, object]:

@@ -65,10 +65,10 @@ def parse_size(text: str) -> int:
     number, unit = _number_and_unit(text)
     factor = _BYTES_PER_UNIT.get(unit.lower())
     if factor is None:
-        raise ValueError("a size is a number and a unit, such as 6GiB, 512MiB or 900 MB")
+        raise ValueError("expected a number and a unit, such as 6GiB, 512MiB, or 900 MB")
     size_bytes = _times(number, factor)
     if size_bytes > LARGEST_SIZE:
-        raise ValueError("a size is at most 1 PiB (1024 TiB)")
+        raise ValueError("expected at most 1 PiB (1024 TiB)")
     return size_bytes
 
 
@@ -116,7 +116,7 @@ def parse_share(text: str) -> float:
     """Return the share (0 to 1) in a percentage such as ``70%``; raise ValueError otherwise."""
     number, unit = _number_and_unit(text)
     if unit != "%" or not 0 <= float(number) <= 100:
-        raise ValueError("a share is a percentage from 0% to 100%, such as 70%")
+        raise ValueError("expected a percentage from 0% to 100%, such as 70%")
     return float(number) / 100
 
 
@@ -135,10 +135,10 @@ def parse_duration(text: str) -> float:
     number, unit = _number_and_unit(text)
     factor = _SECONDS_PER_UNIT.get(unit.lower())
     if factor is None:
-        raise ValueError("a duration is a number and a unit: s, min or h, such as 10min")
+        raise ValueError("expected a number and a unit (s, min, or h), such as 10min")
     seconds = float(number) * factor
     if seconds > 7 * 24 * 3600:
-        raise ValueError("a duration is at most 7 days (168h)")
+        raise ValueError("expected at most 7 days (168h)")
     return seconds
 
 

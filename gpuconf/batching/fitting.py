@@ -87,7 +87,7 @@ def _train_step(
         return engine.own_train
     raise UsageError(
         f"card_batch_size={most}, but the model has its own train_step, whose batches "
-        "cannot be taken in parts",
+        "cannot be processed in parts",
         hint="a smaller batch_size=...",
     )
 
@@ -96,7 +96,7 @@ def _checked(batch_size: Any, card_batch_size: Any) -> int | None:
     """The largest part of a batch, or None if it has to be found."""
     if isinstance(batch_size, str):
         raise UsageError(
-            f"batch_size of fit is {batch_size!r}; what is learnt depends on it, so it must be a "
+            f"batch_size of fit is {batch_size!r}; what is learned depends on it, so it must be a "
             "number, and gpuconf finds the size of the GPU's part anyway",
             hint="batch_size=32",
         )

@@ -90,7 +90,7 @@ class GatheredOutputs:
         hint = f'out=np.lib.format.open_memmap("outputs.npy", "w+", "{dtype}", {shape})'
         if not fits:
             raise UsageError(
-                f"out has shape {_shapes(given)}, and the outputs have {_shapes(wanted)}", hint=hint
+                f"out has shape {_shapes(given)}, but the outputs have {_shapes(wanted)}", hint=hint
             )
         for array, values in zip(self._arrays, flat, strict=True):
             if isinstance(array, np.ndarray) and not array.flags.writeable:
@@ -126,7 +126,7 @@ def _aligned(out: Any, outputs: Any) -> list[Any]:
         pairs = zip(out, outputs, strict=True)
         return [array for one, other in pairs for array in _aligned(one, other)]
     if isinstance(outputs, (dict, list, tuple)) or isinstance(out, (dict, list, tuple)):
-        kinds = f"{type(out).__name__}, and the outputs are a {type(outputs).__name__}"
+        kinds = f"{type(out).__name__}, but the outputs are a {type(outputs).__name__}"
         raise UsageError(
             f"out is a {kinds}, not nested alike", hint="out= with an array for each output"
         )

@@ -62,7 +62,7 @@ class DeviceGauge:
         self._counting |= {device for device, use in uses.items() if use.peak_bytes > 0}
         for device in (device for device in uses if device not in self._counting):
             self._say(
-                f"{counter.framework} counts no byte on {device}: the model is elsewhere, or its "
+                f"{counter.framework} counts no bytes on {device}: the model is elsewhere, or its "
                 f"allocator keeps no count",
                 device,
             )

@@ -84,7 +84,7 @@ class FolderCache:
         except OSError as error:
             self._refusals.append(error)
             if self._refusals[0] is error:
-                say(f"images: the cache in {self._folder} takes no more pictures: {error}")
+                say(f"images: the cache in {self._folder} accepts no more images: {error}")
 
     def _file(self, place: int) -> Path | None:
         path = self._paths[place]

@@ -70,7 +70,7 @@ def _choose(folder: bytes, found: list[str], wanted: Sequence[str] | None) -> li
     missing = sorted(set(wanted) - set(found))
     if missing or len(set(wanted)) != len(wanted):
         raise UsageError(
-            f"class_names={list(wanted)!r} does not go with the folders in {os.fsdecode(folder)}: "
+            f"class_names={list(wanted)!r} does not match the folders in {os.fsdecode(folder)}: "
             f"{', '.join(found) or 'none'}",
             hint=f"class_names={found!r}",
         )

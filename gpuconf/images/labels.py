@@ -142,7 +142,7 @@ def _refuse(
 def _whole(values: Any, mode: str, where: Where) -> Any:
     import numpy as np
 
-    _refuse(values != np.floor(values), f"are not whole numbers, which {mode!r} needs", where)
+    _refuse(values != np.floor(values), f"are not integers, which {mode!r} needs", where)
     return values.astype(np.int64)
 
 
@@ -169,7 +169,7 @@ def _class_count(
         count = 2
     if mode != "int" or class_names is not None:
         outside = (values < 0) | (values >= count)
-        _refuse(outside, f"are none of the classes 0 to {count - 1}", where)
+        _refuse(outside, f"are not among the classes 0 to {count - 1}", where)
     return count
 
 

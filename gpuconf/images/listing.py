@@ -59,7 +59,7 @@ def list_images(source: ImageSource) -> ImageList:
     if not paths:
         raise UsageError(
             f"no image in {_described(source.paths, origin)}",
-            hint=f"files count by their names: {b' '.join(EXTENSIONS).decode()}",
+            hint=f"files are recognized by their extensions: {b' '.join(EXTENSIONS).decode()}",
         )
     if labels is None or source.label_mode is None:
         return ImageList(paths, None)

@@ -109,7 +109,7 @@ class MemoryPlan(NamedTuple):
             (self.alone_bytes, f"one larger image, up to {_megapixels(self.alone_bytes)}"),
         ]
         limit = sized(self.host_limit_bytes)
-        lines = [f"host memory: {limit} in addition to the interpreter's own"]
+        lines = [f"host memory: {limit} on top of the interpreter's own"]
         figures = mib_figures([size for size, _ in rows])
         shown = [(figure, what) for figure, (size, what) in zip(figures, rows, strict=True) if size]
         shown.append((mib_figure(self.held_bytes), "at most, together"))

@@ -60,12 +60,13 @@ def check_picture(
     height, width = _check_size(size)
     if channels not in (1, 3, 4) or isinstance(channels, bool):
         raise UsageError(
-            f"channels={channels!r} is none of 3 (RGB), 1 (gray) and 4 (RGBA)", hint="channels=3"
+            f"channels={channels!r} is not one of 3 (RGB), 1 (gray), and 4 (RGBA)",
+            hint="channels=3",
         )
     check_choice("interpolation", interpolation, INTERPOLATIONS)
     if crop_to_aspect_ratio and pad_to_aspect_ratio:
         raise UsageError(
-            "crop_to_aspect_ratio and pad_to_aspect_ratio exclude each other",
+            "crop_to_aspect_ratio and pad_to_aspect_ratio cannot both be used",
             hint="crop_to_aspect_ratio=True cuts edges off, pad_to_aspect_ratio=True adds black",
         )
     return Picture(
@@ -86,7 +87,7 @@ def _check_size(size: Any) -> tuple[int, int]:
         height, width = (whole_number("size", side) for side in pair)
     except (UsageError, ValueError):
         raise UsageError(
-            f"size={size!r} is not a pair of whole numbers (height, width)", hint="size=(224, 224)"
+            f"size={size!r} is not a pair of integers (height, width)", hint="size=(224, 224)"
         ) from None
     return height, width
 
@@ -95,7 +96,7 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Accept one of the choices, or raise a UsageError that lists them."""
     if not any(value is choice or value == choice for choice in choices):
         listed = ", ".join(repr(choice) for choice in choices)
-        raise UsageError(f"{name}={value!r} is none of {listed}", hint=f"{name}={choices[0]!r}")
+        raise UsageError(f"{name}={value!r} is not one of {listed}", hint=f"{name}={choices[0]!r}")
 
 
 def check_host_limit(limit: Any) -> int:
@@ -127,6 +128,6 @@ def check_split(validation_split: Any, subset: str | None) -> None:
     check_choice("subset", subset, SUBSETS)
     if not isinstance(validation_split, float) or not 0 < validation_split < 1:
         raise UsageError(
-            f"validation_split={validation_split!r} is not a share between 0 and 1",
+            f"validation_split={validation_split!r} is not a fraction between 0 and 1",
             hint="validation_split=0.2",
         )

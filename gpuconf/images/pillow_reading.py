@@ -101,8 +101,8 @@ def import_pillow(name: str) -> Any:
         from PIL import Image
     except ImportError:
         raise MissingDependencyError(
-            f"{printable(name)}: Pillow is needed for this image, as for all kinds but plain "
-            f"JPEG and PNG, and is not installed",
+            f"{printable(name)}: Pillow is needed for this image, as for all formats "
+            f"except plain JPEG and PNG, but is not installed",
             hint="pip install 'gpuconf[images]'",
         ) from None
     return Image
@@ -132,7 +132,7 @@ def _in_8_bits(image: Any) -> Any:
     if is_16_bits:
         return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
     if image.mode in ("I", "F"):
-        raise ImageError(f"its pixels are numbers of no known range (mode {image.mode})")
+        raise ImageError(f"its pixel values have no known range (mode {image.mode})")
     return image
 
 
@@ -154,13 +154,13 @@ def _what_it_is(data: bytes) -> str:
     start = data[:16]
     for magic, kind in (
         (b"%PDF", "a PDF"), (b"<svg", "an SVG drawing"), (b"PK\x03\x04", "a ZIP archive"),
-        (b"<!DO", "a page of HTML"), (b"<htm", "a page of HTML"), (b"version https://git-lfs",
-         "a pointer of Git LFS: git lfs pull"),
+        (b"<!DO", "an HTML page"), (b"<htm", "an HTML page"), (b"version https://git-lfs",
+         "a Git LFS pointer: git lfs pull"),
     ):  # fmt: skip
         if data.lstrip()[: len(magic)].lower() == magic.lower():
-            return f"is {kind} and not an image"
+            return f"is {kind}, not an image"
     if b"ftyphei" in start or b"ftypmif" in start or b"ftypavif" in start:
-        return "is HEIC or AVIF, which this Pillow cannot read; save it as JPEG"
+        return "is HEIC or AVIF, which this version of Pillow cannot read; save it as JPEG"
     return f"is not an image; it begins with {start!r}"
 
 

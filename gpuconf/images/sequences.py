@@ -212,6 +212,6 @@ def _base() -> tuple[Any, bool]:
     if hasattr(keras.utils, "Sequence"):
         return keras.utils.Sequence, False
     raise UsageError(
-        f"this Keras ({keras.__version__}) has neither PyDataset nor Sequence",
+        f"this version of Keras ({keras.__version__}) has neither PyDataset nor Sequence",
         hint="pip install --upgrade keras",
     )

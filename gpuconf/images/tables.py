@@ -205,7 +205,7 @@ def _refuse_decimal_commas(cells: list[Any], origin: Origin) -> None:
         first = next(place for place in text if "," in cells[place])
         raise UsageError(
             f"{cells[first]!r} is not a number: {origin.named([first])}",
-            hint=f"decimals with a point: sed 's/,/./g' {origin.source} > new.csv",
+            hint=f"use a decimal point: sed 's/,/./g' {origin.source} > new.csv",
         )
 
 

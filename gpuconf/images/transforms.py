@@ -27,7 +27,7 @@ def make_scale(scale: Any) -> Transform | None:
         return lambda images: images * factor
     if callable(scale):
         return _one_step(scale, training=False)
-    raise UsageError(f"scale={scale!r} is not a way to scale", hint=_HINT)
+    raise UsageError(f"scale={scale!r} is not a supported scaling", hint=_HINT)
 
 
 def _named_scale(scale: str) -> Transform:

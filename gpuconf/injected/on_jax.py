@@ -37,7 +37,8 @@ def hold(jax, run):
                 _wrap(bridge, name, watched, "JAX")
                 return
     raise _wrapping.MissingError(
-        "JAX %s makes its backends where this gpuconf does not look" % (jax.__version__,)
+        "JAX %s creates its backends in a place that this version of gpuconf does not know"
+        % (jax.__version__,)
     )
 
 
@@ -58,9 +59,11 @@ def _before_first_backend(run):
         smaller = []  # JAX would have refused them
     os.environ[name] = (smaller or ["%.9g" % (share,)])[0]
     if asked and not smaller:
-        _messages.say("the program sets %s=%s, and gets %s" % (name, asked[0], os.environ[name]))
+        _messages.say("the program sets %s=%s, but gets %s" % (name, asked[0], os.environ[name]))
     if os.environ.get(_ALLOCATOR, "").lower() == "platform":
-        _messages.say("with %s=platform JAX takes memory call by call, without a cap" % _ALLOCATOR)
+        _messages.say(
+            "with %s=platform, JAX allocates memory call by call, without a limit" % _ALLOCATOR
+        )
 
 
 def _may_use_gpus():
@@ -81,7 +84,7 @@ def _may_use_gpus():
 
 
 def _fraction_name():
-    """Return the variable that this JAX reads; its source has the newer name since 0.4.33."""
+    """Return the variable that JAX reads; its source has the newer name since 0.4.33."""
     client = sys.modules.get("jaxlib.xla_client")
     try:
         with open(str(getattr(client, "__file__", ""))) as source:

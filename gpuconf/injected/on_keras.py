@@ -24,7 +24,7 @@ def hold(keras, run):
     backend = _session_backend(keras)
     if backend is None:
         raise NoSessionError(
-            "the profile needs a version-1 session (tensorflow.session: graph), and Keras %s has "
+            "the profile needs a version-1 session (tensorflow.session: graph), but Keras %s has "
             "no set_session" % (version,)
         )
     from tensorflow.core.protobuf import config_pb2

@@ -115,7 +115,7 @@ class Guards(object):
         line = _messages.user_line() if changes else ""
         for asked, got in changes:
             told = (line, asked, got, self.run.profile, why)
-            _messages.say("%s: asked %s, got %s: profile %s %s" % told)
+            _messages.say("%s: requested %s, got %s: profile %s %s" % told)
 
     def _can_use_gpus(self):
         if self._has_cuda is None:

@@ -17,7 +17,7 @@ def hold(torch, run):
     if getattr(getattr(torch, "version", None), "cuda", None) is None:
         return  # built without CUDA
     if not hasattr(cuda, "set_per_process_memory_fraction"):
-        _messages.say("torch %s cannot be limited: that came with 1.8" % (torch.__version__,))
+        _messages.say("torch %s cannot be limited: that requires 1.8" % (torch.__version__,))
 
     def before(original, *args, **kwargs):
         # _lazy_init runs the queue of _lazy_call while torch is half initialized; this is then the
@@ -82,15 +82,15 @@ def _hold_to(limits, functions):
         if limit is None or not fraction > limit:
             return original(fraction, number)
         _messages.say(
-            "set_per_process_memory_fraction of cuda:%d: asked %.4g, got %.4g: the run allows no "
-            "more" % (number, fraction, limit)
+            "set_per_process_memory_fraction of cuda:%d: requested %.4g, got %.4g: the run allows "
+            "no more" % (number, fraction, limit)
         )
         return original(limit, number)
 
     def left_on(original, value=True):
         if value:
             return original(value)
-        _messages.say("caching_allocator_enable: asked off, which has no cap, got on")
+        _messages.say("caching_allocator_enable: requested off, which has no limit, got on")
         return None
 
     _wrap(functions, "_cuda_setMemoryFraction", held, "torch")

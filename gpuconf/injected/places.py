@@ -122,8 +122,8 @@ def _take(path, name, processes):
 def _ended(path, name):
     # type: (str, str) -> NoPlaceError
     return NoPlaceError(
-        "the lease of this run on %s has ended: %s has gone, or may not be written\n"
-        "  hint: start the whole program again: `gpuconf run -- ...`" % (name, path)
+        "the reservation of this run on %s has ended: %s is gone or not writable\n"
+        "  hint: restart the whole program: `gpuconf run -- ...`" % (name, path)
     )
 
 

@@ -148,7 +148,8 @@ def _parsed(text):
     if not isinstance(data, dict) or data.get("format") != _FORMAT:
         found = data.get("format") if isinstance(data, dict) else type(data).__name__
         raise PlanError(
-            "%s has the format %r, and this gpuconf reads %d" % (_site.VARIABLE, found, _FORMAT)
+            "%s has the format %r, but this version of gpuconf reads %d"
+            % (_site.VARIABLE, found, _FORMAT)
         )
     try:
         return Run(data)

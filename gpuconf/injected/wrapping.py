@@ -8,13 +8,13 @@ _MARK = "_of_gpuconf_run"
 class MissingError(RuntimeError):
     """The framework lacks a function that is needed to apply a plan."""
 
-    hint = "report this version, and start the program without `gpuconf run` until then"
+    hint = "report this version; until it is supported, start the program without `gpuconf run`"
 
 
 class TooLateError(RuntimeError):
     """The framework has already created its devices, so limits can no longer be set."""
 
-    hint = "Python runs .pth files before the plan is there: find the one with `python -v -c pass`"
+    hint = "a .pth file runs before the plan is set: find it with `python -v -c pass`"
 
     def __init__(self, framework):
         text = "%s initialized its GPUs before gpuconf could set the limit" % (framework,)
@@ -29,7 +29,7 @@ def wrap(owner, name, wrapper, framework="TensorFlow"):
     original = getattr(owner, name, None)
     if original is None:
         place = getattr(owner, "__name__", owner)
-        raise MissingError("this %s has no %s.%s" % (framework, place, name))
+        raise MissingError("this version of %s has no %s.%s" % (framework, place, name))
     if hasattr(original, _MARK):
         return
 

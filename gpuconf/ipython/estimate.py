@@ -92,7 +92,7 @@ def _model(target: str, variables: Mapping[str, Any]) -> Any:
 def _unknown(target: str, variables: Mapping[str, Any]) -> UsageError:
     if target.endswith((".py", ".keras", ".h5", ".ipynb")) or ":" in target:
         return UsageError(
-            f"{target} is a file, and `%gpuconf estimate` takes a model of this notebook",
+            f"{target} is a file, and `%gpuconf estimate` needs a model in this notebook",
             hint=f"!gpuconf estimate {target}",
         )
     models = model_names(variables)

@@ -45,7 +45,7 @@ def prepare(words: list[str], cell: str, shell: Any) -> Callable[[], None]:
         is_reserved = iskeyword(name) or name.startswith("__") or name in _OF_IPYTHON
         if is_reserved or not name.isidentifier():
             raise UsageError(
-                f"-o: expected names of variables; got {name!r}", hint="-o history,weights"
+                f"-o: expected variable names; got {name!r}", hint="-o history,weights"
             )
     changes = changes_of(options.changes)
     call = isolated(run_cell, profile=options.profile, timeout_s=options.timeout, **changes)

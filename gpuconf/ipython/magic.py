@@ -131,7 +131,7 @@ class GpuconfMagic:
         found = self._failures.last()
         if options.plot is not None:
             raise UsageError(
-                "an exception has no dump of the allocator, of which a plot could be drawn",
+                "an exception has no allocator dump to plot",
                 hint=f"{_PROG} explain --plot {shlex.quote(options.plot)} train.log",
             )
         if options.json:

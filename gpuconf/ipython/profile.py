@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     made = CommandParser(
         prog="%gpuconf profile",
-        description="Show the profile that this kernel keeps to; with NAME, choose it. It must be "
+        description="Show the profile that this kernel uses; with NAME, choose it. It must be "
         "chosen before the framework initializes its GPUs, best in the first cell.",
     )
     made.add_argument("name", nargs="?", metavar="NAME", help="a profile's name, or a path to one")
@@ -60,7 +60,7 @@ def _state() -> Drawing:
     else:
         choice = chosen_profile()
         lines = [
-            "no profile is active in this kernel: nothing holds a framework that is imported now",
+            "no profile is active in this kernel: nothing limits a framework that is imported now",
             f"`%gpuconf profile` with a name chooses one; without a name `import gpuconf.auto` "
             f"would take {choice.profile}, because {choice.because}",
         ]

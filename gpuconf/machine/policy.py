@@ -84,7 +84,7 @@ def read_policy(user: User, path: str = POLICY_PATH, *, owner: int = 0) -> Polic
 
             status, data = os.fstat(file.fileno()), file.read(LARGEST_FILE_BYTES + 1)
         if status.st_uid != owner or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ProfileError("only root may own it and write to it")
+            raise ProfileError("only root may own it or write to it")
         return Policy(path, _rules_for(user, data, path))
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -113,7 +113,7 @@ def _rules_for(user: User, data: bytes, path: str) -> tuple[tuple[Rule, ...], ..
             raise rules.refuse(node, key, "a mapping", "see docs/howto/lab-policy.md")
         for name, entry in node.entries.items():
             if known and name not in known:
-                says = f"unknown key {quoted(name)}; the keys here: {', '.join(known)}"
+                says = f"unknown key {quoted(name)}; valid keys here: {', '.join(known)}"
                 raise problem(says, mark=entry.key_mark, key=key)
         return {name: entry.value for name, entry in node.entries.items()}
 

@@ -98,7 +98,7 @@ def _entry(member: int | str, entries: Sequence[str], profile: Profile) -> str:
     if len(found) == 1:
         return found[0]
     raise ProfileError(
-        f"gpus names {member!r}, which CUDA_VISIBLE_DEVICES={','.join(entries)} does not show",
+        f"gpus names {member!r}, which CUDA_VISIBLE_DEVICES={','.join(entries)} does not include",
         hint="unset CUDA_VISIBLE_DEVICES, or name a GPU that it lists",
         file=profile.source,
         key="gpus",

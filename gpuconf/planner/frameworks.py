@@ -68,11 +68,11 @@ def _jax(
         return _fraction_limit("jax", share, at_once)
     limit = math.ceil(share * total / _GRANULE_BYTES) * _GRANULE_BYTES
     if of is plan:
-        line = f"{sized(limit)} (whole 2 MiB) / {sized(total)} total = fraction {share:.9g}"
+        line = f"{sized(limit)} (a multiple of 2 MiB) / {sized(total)} total = fraction {share:.9g}"
     else:
         line = (
             f"fraction {share:.9g} × {sized(total)} total = {sized(limit)}: JAX has one fraction "
-            f"for all GPUs, the smallest is that of GPU {of.gpu.index}"
+            f"for all GPUs; GPU {of.gpu.index} has the smallest"
         )
     return FrameworkLimit("jax", limit, share, at_once, (line + _TAKING[at_once],))
 
@@ -94,12 +94,14 @@ def _fraction_limit(
     """Return the limit of a framework that itself knows the GPU's total."""
     if fraction is None:
         return None
-    line = f"fraction {fraction:.9g} of the total, which the framework reads{_TAKING[at_once]}"
+    line = f"fraction {fraction:.9g} of the total, which the framework queries{_TAKING[at_once]}"
     return FrameworkLimit(framework, None, fraction, at_once, (line,))
 
 
 def _uncapped(framework: str, at_once: bool | None = None) -> FrameworkLimit:
-    line = f"no limit: it takes a fraction of the total, which is unknown{_TAKING[at_once]}"
+    line = (
+        f"no limit: the framework needs a fraction of the total, which is unknown{_TAKING[at_once]}"
+    )
     return FrameworkLimit(framework, at_once=at_once, arithmetic=(line,))
 
 

@@ -105,7 +105,7 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules
     )
     terms.append((free - host - keep) // processes - context)
     parts = [f"{_mib(gpu.free_bytes)} free"]
-    parts += [f"+ {_mib(gpu.own_bytes)} held by this process"] if gpu.own_bytes else []
+    parts += [f"+ {_mib(gpu.own_bytes)} used by this process"] if gpu.own_bytes else []
     parts += [f"- {_mib(-size)} {name}" for size, name in off if size]
     left = " ".join(parts)
     if processes > 1:
@@ -212,7 +212,7 @@ def _with_logical_devices(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     )
     if fits and min(whole) > 0:
         return plan
-    short = f"virtual_devices need {sum_shown}{against}" if not fits else "a device gets 0 MiB"
+    short = f"virtual_devices need {sum_shown}{against}" if not fits else "a device would get 0 MiB"
     return plan._replace(
         shortage=plan.shortage or short,
         can_ever_fit=plan.can_ever_fit and _devices_fit_when_idle(plan.gpu, rules),
@@ -233,7 +233,7 @@ def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     if not ahead or not is_leased(plan.gpu, rules.memory):
         return plan
     who = "1 program is" if ahead == 1 else f"{ahead} programs are"
-    short = f"{who} waiting ahead of this one"
+    short = f"{who} waiting ahead of this program"
     return plan._replace(
         shortage=f"{plan.shortage}; {short}" if plan.shortage else short,
         is_behind=plan.shortage is None,

@@ -40,13 +40,13 @@ def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
             notes.append(
                 f"limit on {label(plan.gpu)} reduced from {sized(cut)} to "
                 f"{sized(plan.limit_bytes)}: other processes have reserved "
-                f"{sized(plan.gpu.promised_bytes)} that they do not use yet"
+                f"{sized(plan.gpu.promised_bytes)} that they are not using yet"
             )
     if profile.memory.on_shortage.action != "fail" and not wants_leases(profile):
         rules = [profile.memory, *(each.memory for _, each in profile.per_gpu)]
         if all(each.at_least is None for each in rules):
             notes.append(
-                f"on_shortage does nothing in profile {profile.name}, which has neither a limit "
+                f"on_shortage has no effect in profile {profile.name}, which has neither a limit "
                 "nor at_least (`extends: shared-desktop` has both)"
             )
     return notes
@@ -94,19 +94,21 @@ def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
     lines = [_line(lease, is_shared=lease in shared) for lease in leases[:_MOST_SHOWN]]
     rest = leases[_MOST_SHOWN:]
     if rest:
-        more = "1 more lease" if len(rest) == 1 else f"{len(rest)} more leases"
+        more = "1 more reservation" if len(rest) == 1 else f"{len(rest)} more reservations"
         size = sum(lease.lease_bytes if shared else lease.promised_bytes for lease in rest)
         lines.append(f"{more}: {sized(size)} {'reserved' if shared else 'not used yet'}")
     if shared:
         used, left = sized(sum(each.used_bytes or 0 for each in leases)), sized(gpu.promised_bytes)
-        lines.append(f"these leases together: about {used} in use, at most {left} not used yet")
+        lines.append(
+            f"these reservations combined: about {used} in use, at most {left} not used yet"
+        )
     return lines
 
 
 def _line(lease: CardLease, *, is_shared: bool) -> str:
-    part = "an unknown part in use"
+    part = "an unknown amount in use"
     if lease.used_bytes is None:
-        part += ", so all of it counts"
+        part += ", so all of it is counted"
     elif not is_shared:
         about = "about " if lease.is_estimate else ""
         used, rest = sized(lease.used_bytes), sized(lease.promised_bytes)

@@ -149,9 +149,9 @@ def _nothing_visible(
     profile: Profile, inventory: Inventory, visible: VisibleDevices, value: str | None
 ) -> Plan:
     if not inventory.gpus:
-        note = "the driver finds no GPU; the program runs on the CPU"
+        note = "the driver detects no GPU; the program runs on the CPU"
     elif value is None:
-        note = "MIG is enabled and no GPU instance is there; the program runs on the CPU"
+        note = "MIG is enabled, but there is no GPU instance; the program runs on the CPU"
     else:
         why = visible.ignored[0][1] if visible.ignored else "it is empty"
         note = f'CUDA_VISIBLE_DEVICES="{value}" hides every GPU ({why}); running on the CPU'
@@ -164,7 +164,7 @@ def _missing_figures(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
     if all(rule is None for rule in rules):
         return []
     return [
-        f"{label(plan.gpu)} reports no memory figures: only a fraction or a size applies"
+        f"{label(plan.gpu)} does not report its memory: only a fraction or a size applies"
         for plan in planned
         if plan.gpu.total_bytes is None or plan.gpu.free_bytes is None
     ]

@@ -43,5 +43,5 @@ def _candidates(profile: Profile, environ: Mapping[str, str]) -> Iterator[tuple[
                 continue
     if profile.memory.at_least is not None and not profile.per_gpu:
         memory = profile.memory._replace(at_least=_LEAST)
-        words = f"with `--set memory.at_least={_LEAST}` this profile"
+        words = f"with `--set memory.at_least={_LEAST}`, this profile"
         yield words, profile._replace(memory=memory)

@@ -33,11 +33,11 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
     name = f"{share.scheduler}'s share {share.part:.4g}"
     keep, context = keep_free_bytes(gpu, rules.memory), context_bytes(gpu, rules.memory)
     if gpu.total_bytes is None or share.outside_bytes is None or keep is None or context is None:
-        return None, f"{name}: dropped, the GPU's figures are unknown"
+        return None, f"{name}: dropped, because the GPU's memory is unknown"
     of_all = int(share.part * (gpu.total_bytes - share.outside_bytes - keep))
     term = of_all // rules.processes - context
     parts = [f"{sized(gpu.total_bytes, cut=True)} total"]
-    off = ((share.outside_bytes, "held by others"), (keep, "keep_free"))
+    off = ((share.outside_bytes, "used by others"), (keep, "keep_free"))
     parts += [f"- {sized(size, cut=True)} {what}" for size, what in off if size]
     whole = f"({' '.join(parts)})" if len(parts) > 1 else parts[0]
     each = f" / {rules.processes} processes" if rules.processes > 1 else ""
@@ -60,8 +60,8 @@ def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
         return None
     part = f"{math.ceil(100 * needed / together) / 100:g}"
     return (
-        f"{share.scheduler}'s share is smaller than a CUDA context; request a larger one: "
-        f"{_ASKING[share.scheduler].format(part=part)} at least"
+        f"{share.scheduler}'s share is smaller than a CUDA context; request at least "
+        f"{_ASKING[share.scheduler].format(part=part)}"
     )
 
 

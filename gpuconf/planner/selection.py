@@ -106,7 +106,7 @@ def _without_silent(allowed: list[Gpu]) -> tuple[list[Gpu], list[str]]:
 
 
 def _silence(gpu: Gpu) -> str:
-    return f"GPU {gpu.index} does not answer NVML (lost, or closed to this user)"
+    return f"GPU {gpu.index} does not respond to NVML (lost, or not accessible to this user)"
 
 
 def _refuse_silent(profile: Profile, chosen: Sequence[Gpu], visible: Sequence[Gpu]) -> None:
@@ -115,9 +115,9 @@ def _refuse_silent(profile: Profile, chosen: Sequence[Gpu], visible: Sequence[Gp
     if not silent or all(_is_silent(gpu) for gpu in visible):
         return
     raise ProfileError(
-        f"gpus names {', '.join(str(member) for member in profile.gpus.members)}, and "
+        f"gpus names {', '.join(str(member) for member in profile.gpus.members)}, but "
         f"{_silence(silent[0])}",
-        hint="name another GPU; `gpuconf doctor` says what is wrong with this one",
+        hint="name another GPU; `gpuconf doctor` shows what is wrong with this GPU",
         file=profile.source,
         key="gpus",
     )
@@ -131,9 +131,9 @@ def _listed(
         gpu = _member(member, visible, profile, chosen_by_parent)
         if gpu in chosen:
             raise ProfileError(
-                f"gpus names {label(gpu)} twice, the second time as {member!r}; CUDA shows no "
-                "GPU at all for a list with a repeat",
-                hint="name each GPU once, by its number or by its UUID",
+                f"gpus names {label(gpu)} twice, the second time as {member!r}; with a duplicate "
+                "in the list, CUDA detects no GPU at all",
+                hint="name each GPU once, by its index or its UUID",
                 file=profile.source,
                 key="gpus",
             )
@@ -148,8 +148,7 @@ def _pick(profile: Profile, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]
     notes = []
     if len(candidates) < selection.count:
         notes.append(
-            f"the profile picks {selection.count} GPUs and {len(candidates)} can be seen: "
-            f"using {len(candidates)}"
+            f"the profile picks {selection.count} GPUs, but only {len(candidates)} can be used"
         )
     return in_order[: selection.count], notes
 
@@ -201,7 +200,7 @@ def _member(
         f"{i}: {gpu.name or 'GPU'} ({(gpu.uuid or '')[:12]})" for i, gpu in enumerate(visible)
     )
     what = "no visible GPU" if not found else "more than one GPU"
-    hint = "`gpuconf ps` lists the GPUs; CUDA_VISIBLE_DEVICES may hide some"
+    hint = "`gpuconf ps` lists the GPUs; CUDA_VISIBLE_DEVICES may hide some of them"
     if chosen_by_parent is not None:
         hint = (
             f"CUDA_VISIBLE_DEVICES={chosen_by_parent}, inherited from the parent process, hides "

@@ -36,7 +36,7 @@ def settle_shortages(
         why = "on_shortage: cpu" if policy.action == "cpu" else "another GPU has room"
         notes.append(f"{label(plan.gpu)} is skipped: {plan.shortage} ({why})")
     if planned and not fitting:
-        notes.append("no GPU is left, so the program runs on the CPU")
+        notes.append("no GPU remains, so the program runs on the CPU")
     return fitting, notes
 
 
@@ -56,7 +56,9 @@ def shortage_error(
     users = held_by(counted.leases, counted.unleased, strangers)
     held = f"\n  used or reserved by {users}" if users else ""
     if "GH200" in (plan.gpu.name or ""):  # its memory is also a NUMA node of the host
-        held += "\n  the host's page cache may be in it; `sudo sysctl vm.drop_caches=1` frees that"
+        held += (
+            "\n  this may include the host's page cache, which `sudo sysctl vm.drop_caches=1` frees"
+        )
     waits = policy.action == "wait" and plan.can_ever_fit
     problem = f"not enough GPU memory for profile {profile.name} on {label(plan.gpu)}"
     if plan.is_behind:
@@ -85,7 +87,7 @@ def _shortage_hint(plan: GpuPlan, profile: Profile, rules: GpuRules, restart: st
         shown = f"`gpuconf profiles show {profile.name}` shows the rules"
         return f"lower {lower}, or raise the limit: {shown}" if lower else shown
     if any(lease.is_parent for lease in plan.gpu.leases):
-        return "give this program and the one that started it a memory_limit each"
+        return "set a memory_limit for this program and one for the program that started it"
     see = "see what uses the GPU with `gpuconf ps`" + (f"\n        {restart}" if restart else "")
     if policy.action == "wait":
         return see

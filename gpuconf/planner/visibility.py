@@ -95,5 +95,5 @@ def _held_to(smallest: GpuPlan, plan: GpuPlan) -> GpuPlan:
     plan = plan._replace(limit_bytes=limit, logical_devices_bytes=smallest.logical_devices_bytes)
     if own == limit:
         return plan
-    line = f"limit = {sized(limit)}, the smallest of all, as the GPUs' order is uncertain"
+    line = f"limit = {sized(limit)}, the smallest of all GPUs, because their order is uncertain"
     return plan._replace(arithmetic=(*plan.arithmetic, line), lease_bytes=None)

@@ -101,10 +101,10 @@ def _asked_for(error: ProfileError, children: list[Link]) -> ProfileError:
     if not is_missing or not isinstance(named, Scalar):
         return error
     return problem(
-        f"{error.file} is not there: {error.message}",
+        f"{error.file} does not exist: {error.message}",
         mark=named.mark,
         key="extends",
-        hint="the path begins at this file's folder; a name without .yaml is looked up: "
+        hint="a path is relative to this file's folder; for a profile's name, leave out .yaml: "
         "gpuconf profiles list",
         kind=ProfileNotFoundError,
     )
@@ -122,7 +122,7 @@ def _parent(
     parent = _lookup(name, child, searched)
     if parent is None:
         if name == child.name:
-            message = "the profile extends itself: no other one has its name"
+            message = "the profile extends itself: no other profile has its name"
             hint = "delete this line, or name another profile; see: gpuconf profiles list"
             raise problem(message, mark=named.mark, key="extends", hint=hint)
         missing = search.not_found(name, searched, mark=named.mark)
@@ -131,12 +131,12 @@ def _parent(
     known = [os.path.realpath(link.path) for link in read]
     if os.path.realpath(parent.path) in known:
         names = " → ".join([link.name for link in read] + [name])
-        hint = "delete this line, or name a profile outside of the circle"
-        what = "the profile extends itself" if len(read) == 1 else "a circle of profiles"
+        hint = "delete this line, or name a profile outside the cycle"
+        what = "the profile extends itself" if len(read) == 1 else "a cycle of profiles"
         raise problem(f"{what}: {names}", mark=named.mark, key="extends", hint=hint)
     if len(read) >= LONGEST_CHAIN:
         rule = f"more than {LONGEST_CHAIN} profiles extend one another"
-        raise problem(rule, mark=named.mark, key="extends", hint="merge some of them into one")
+        raise problem(rule, mark=named.mark, key="extends", hint="merge some of these profiles")
     return parent
 
 

@@ -75,7 +75,7 @@ def _check_scope(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:
 
 def _no_gpu_to_cut(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:
     if profile.gpus.kind == "none" and scope.virtual_devices:
-        message = "there is no GPU to cut into virtual devices with gpus: none"
+        message = "gpus: none leaves no GPU to split into virtual devices"
         hint = "write `virtual_devices: null`, or `gpus: all`"
         yield scope.refuse(message, hint, "virtual_devices", "gpus")
 
@@ -86,13 +86,13 @@ def _devices_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
     sizes = sum(device.size_bytes or 0 for device in scope.virtual_devices)
     limit = scope.memory.memory_limit.size_bytes if scope.memory.memory_limit else None
     if round(shares, 9) > 1 or (shares == 1 and sizes):
-        more = " and sizes in addition" if sizes else ""
-        message = f"the devices request {shares * 100:.10g}%{more} of the GPU's limit"
-        hint = "write shares that come to 100% or less, such as [50%, 50%]"
+        more = ", plus fixed sizes" if sizes else ""
+        message = f"the devices request {shares * 100:.10g}% of the GPU's limit{more}"
+        hint = "write percentages that add up to 100% or less, such as [50%, 50%]"
         yield scope.refuse(message, hint, "virtual_devices")
     elif limit is not None and sizes + int(shares * limit) > limit:
         asked = exact_size(sizes + int(shares * limit))
-        message = f"the devices request {asked} together, memory_limit is {exact_size(limit)}"
+        message = f"the devices request a total of {asked}, but memory_limit is {exact_size(limit)}"
         hint = f"write smaller devices, or `memory_limit: {asked}`"
         yield scope.refuse(message, hint, "virtual_devices", "memory.memory_limit")
 
@@ -108,7 +108,7 @@ def _at_least_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
     ]
     for key, cap in caps:
         if cap is not None and _exceeds(wanted, cap):
-            message = f"at_least is {wanted}, but no more than {cap} may be taken"
+            message = f"at_least is {wanted}, but the profile allows at most {cap}"
             hint = f"write `at_least: {cap}` or less, or raise {key}"
             yield scope.refuse(message, hint, "memory.at_least", key)
 
@@ -129,10 +129,10 @@ def _nothing_left(scope: _Scope) -> Iterator[ProfileError]:
     named = " and ".join(f"{name} {rule}" for name, rule in off.items())
     keys = [f"memory.{name}" for name in off]
     if round(share, 9) >= 1:
-        message = f"with {named} nothing of the GPU is left to take"
+        message = f"no GPU memory remains after {named}"
         yield scope.refuse(message, "write `gpus: none` for no GPU", *keys)
     elif wanted and wanted.share and share and round(share + wanted.share, 9) > 1:
-        message = f"at_least {wanted} and {named} are more than the GPU"
+        message = f"at_least {wanted} and {named} exceed the GPU's memory"
         yield scope.refuse(message, "lower one of them", "memory.at_least", *keys)
 
 
@@ -152,6 +152,6 @@ def _limit_that_is_no_cap(profile: Profile, scope: _Scope) -> Iterator[ProfileEr
         keys = [n if n == "virtual_devices" else f"memory.{n}" for n in limits]
         named = next(filter(scope.is_own, keys), keys[0])
         limit = named.rpartition(".")[2]
-        message = f"cuda_malloc_async does not hold TensorFlow to the {limit} of this profile"
+        message = f"cuda_malloc_async does not enforce this profile's {limit} for TensorFlow"
         hint = f"write `allocator: bfc`, or set to null: {', '.join(limits)}"
         yield scope.refuse(message, hint, "tensorflow.allocator", named)

@@ -17,6 +17,7 @@ from gpuconf.profile.rules import (
     choice,
     has_steering,
     refuse,
+    rule_of,
     scalar,
     whole,
 )
@@ -44,13 +45,13 @@ _SHELL_PATTERN = "LD_.*|PYTHON.*|PATH|HOME"
 
 def gpu_member(node: Node, key: str) -> int | str:
     """Parse a GPU: an index (int), or a UUID or the start of one (str)."""
-    says = "a GPU's number from 0 on, or its UUID such as GPU-8f6c"
+    says = "a GPU index (0 or higher), or a GPU UUID such as GPU-8f6c"
     node = scalar(node, key, says, "0")
     if not node.is_quoted and _INDEX.fullmatch(node.text) and int(node.text) <= HIGHEST_INDEX:
         return int(node.text)
     if len(node.text) <= 100 and _UUID.fullmatch(node.text):
         return node.text
-    raise refuse(node, key, says, "the numbers and UUIDs of this machine: nvidia-smi -L")
+    raise refuse(node, key, says, "list this machine's indices and UUIDs: nvidia-smi -L")
 
 
 def gpus() -> ValueRule:
@@ -79,7 +80,7 @@ def _read_gpus(node: Node, key: str) -> GpuSelection:
         if not members:
             raise refuse(node, key, _GPUS_SAYS, "write `gpus: none` for no GPU")
         if len(set(members)) < len(members):
-            raise refuse(node, key, "each GPU is named once", "delete the repeated one")
+            raise refuse(node, key, "each GPU to be named only once", "delete the duplicate")
         return GpuSelection("list", members)
     node = scalar(node, key, _GPUS_SAYS, "all")
     if node.text not in ("all", "none"):
@@ -94,7 +95,7 @@ def _read_pick(node: Mapping, key: str) -> GpuSelection:
         path = f"{key}.{name}"
         if name not in _PICK:
             meant = nearest(name, _PICK) or "pick: most-free"
-            message, hint = f"unknown key; the rule: {_GPUS_SAYS}", f"write `{meant}`"
+            message, hint = f"unknown key; expected {_GPUS_SAYS}", f"write `{meant}`"
             raise problem(message, mark=entry.key_mark, key=path, hint=hint)
         values[name] = _PICK[name].read(entry.value, path)
     if not node.entries:
@@ -120,7 +121,7 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
     if isinstance(node, Mapping):
         for name, entry in node.entries.items():
             if name != "wait":
-                message = f"unknown key; the rule: {_SHORTAGE_SAYS}"
+                message = f"unknown key; expected {_SHORTAGE_SAYS}"
                 hint = "write `on_shortage: {wait: 10min}`"
                 raise problem(message, mark=entry.key_mark, key=f"{key}.{name}", hint=hint)
         if wait := node.entries.get("wait"):
@@ -138,16 +139,16 @@ def _wait(node: Scalar, key: str) -> OnShortage:
     try:
         seconds = parse_duration(node.text)
     except ValueError as error:
-        raise refuse(node, key, f"{error}, or {_FOREVER}", "write 10min") from None
+        raise refuse(node, key, f"{rule_of(error)}, or {_FOREVER}", "write 10min") from None
     if not seconds:
-        raise refuse(node, key, "longer than nothing", "write `on_shortage: fail`")
+        raise refuse(node, key, "a duration longer than 0", "write `on_shortage: fail`")
     return OnShortage("wait", seconds)
 
 
 def virtual_devices() -> ValueRule:
     """The logical devices to split each visible GPU into."""
     item = amount(of="of the GPU's limit", example="50%")
-    says = f"a list of sizes or percentages, such as [2GiB, 2GiB], at most {MOST_VIRTUAL_DEVICES}"
+    says = f"a list of at most {MOST_VIRTUAL_DEVICES} sizes or percentages, such as [2GiB, 2GiB]"
 
     def read(node: Node, key: str) -> tuple[Amount, ...]:
         if not isinstance(node, Sequence):
@@ -177,7 +178,7 @@ def env() -> ValueRule:
         },
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
     }
-    return ValueRule(_read_env, schema, "a mapping of variables to text")
+    return ValueRule(_read_env, schema, "a mapping of variable names to text")
 
 
 def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
@@ -185,7 +186,7 @@ def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
         return ()
     if not isinstance(node, Mapping):
         hint = 'write `env: {TF_CPP_MIN_LOG_LEVEL: "1"}`'
-        raise refuse(node, key, "a mapping of variables to text", hint)
+        raise refuse(node, key, "a mapping of variable names to text", hint)
     variables = []
     for name, entry in node.entries.items():
         path = f"{key}.{name}"
@@ -200,14 +201,14 @@ def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
 def _refused_name(name: str) -> tuple[str, str] | None:
     """Return a message and hint if a profile may not set ``name``; otherwise None."""
     if not (name.isascii() and name.isidentifier()):
-        rule = "letters, digits and _ only, no digit first"
-        return f"{quoted(name)} is not a name of a variable; the rule: {rule}", "correct the name"
+        rule = "only letters, digits, and _, not starting with a digit"
+        return f"{quoted(name)} is not a valid variable name; expected {rule}", "correct the name"
     if name.startswith("GPUCONF_"):
         return "gpuconf reads this before any profile", f"set it outside profiles: export {name}=…"
     if re.fullmatch(_SHELL_PATTERN, name):
         message = (
-            f"{name} acts before the program starts, or on what code it runs; "
-            "the rule: no LD_…, PYTHON…, PATH or HOME in a profile"
+            f"{name} takes effect before the program starts, or changes which code it runs; "
+            "a profile cannot set LD_…, PYTHON…, PATH, or HOME"
         )
         return message, f"set it in the shell: export {name}=…"
     owner = OWNED_VARIABLES.get(name)
@@ -215,18 +216,18 @@ def _refused_name(name: str) -> tuple[str, str] | None:
         return None
     message = "gpuconf computes and sets this variable itself"
     if name.startswith("PYTORCH_"):
-        return message, f"write the key `{owner}`; other options in the shell are merged"
+        return message, f"write the key `{owner}`; other options set in the shell are merged"
     return message, f"write the key `{owner}` instead"
 
 
 def _variable_value(node: Node, key: str) -> str:
     if isinstance(node, Scalar) and node.is_empty:
-        hint = 'write "" for an empty text, or null to remove an inherited variable'
-        raise refuse(node, key, "one text", hint)
-    text = scalar(node, key, "one text", '"1"').text
+        hint = 'write "" for an empty string, or null to remove an inherited variable'
+        raise refuse(node, key, "a string", hint)
+    text = scalar(node, key, "a string", '"1"').text
     if len(text) > _LONGEST_VALUE or "\x00" in text or _HALF.search(text):
-        rule = f"at most {_LONGEST_VALUE} characters, no NUL, no half of a surrogate pair"
+        rule = f"at most {_LONGEST_VALUE} characters, no NUL, and no unpaired surrogate"
         raise refuse(node, key, rule, "write plain text")
     if has_steering(text):
-        raise refuse(node, key, "no control characters but tab and line feed", "delete it")
+        raise refuse(node, key, "no control characters except tab and line feed", "delete it")
     return text

@@ -18,13 +18,15 @@ try:
     from yaml import composer, error, events, nodes, parser, reader, scanner
 except ModuleNotFoundError:
     raise MissingDependencyError(
-        "profiles are YAML, and PyYAML is not installed", hint="pip install pyyaml"
+        "profiles are YAML, but PyYAML is not installed", hint="pip install pyyaml"
     ) from None
 except ImportError:
     _file = getattr(sys.modules.get("yaml"), "__file__", None)
     raise MissingDependencyError(
-        f"profiles are YAML, and {_file or 'a module named yaml'} hides PyYAML",
-        hint="rename that file or folder" if _file else "import gpuconf.auto before it is made",
+        f"profiles are YAML, but {_file or 'a module named yaml'} hides PyYAML",
+        hint="rename that file or folder"
+        if _file
+        else "import gpuconf.auto before creating that module",
     ) from None
 
 DEEPEST = 20
@@ -51,14 +53,14 @@ def decode(data: bytes, file: str) -> str:
     for character, name in _ODD_LINE_ENDS.items():
         if character in text:
             where = _mark_at(text, text.index(character), file)
-            hint = "delete it; end lines with an ordinary line feed"
-            raise problem(f"found the invisible line end {name}", mark=where, hint=hint)
+            hint = "delete it; end lines with a regular line feed"
+            raise problem(f"found the line separator {name}", mark=where, hint=hint)
     return text
 
 
 def _not_text(data: bytes, offset: int, file: str) -> ProfileError:
     if b"\x00" in data[:1024]:
-        message = "the file is binary, UTF-16 or UTF-32; a profile is UTF-8 text"
+        message = "the file is binary, UTF-16, or UTF-32; a profile must be UTF-8 text"
         save = f"iconv -f UTF-16 -t UTF-8 {file} > new.yaml"
         hint = f"check that it is the right file. If it is UTF-16, save it as UTF-8: {save}"
     else:
@@ -82,9 +84,9 @@ def parse(text: str, file: str) -> Mapping:
         return _profile(loader.get_single_node(), file)
     except composer.ComposerError as refusal:  # its other errors concern aliases
         raise problem(
-            "a second document begins here; a file holds one profile",
+            "a second YAML document starts here; a file can contain only one profile",
             mark=_mark(refusal.problem_mark, file),
-            hint="put it into a separate file, and delete the line `---`",
+            hint="move it to a separate file, and delete the line `---`",
         ) from None
     except error.MarkedYAMLError as refusal:
         from gpuconf.profile.syntax_errors import syntax_error
@@ -100,7 +102,9 @@ def parse(text: str, file: str) -> Mapping:
         # PyYAML 6 does not catch errors from chr() and int(), e.g. for "\UFFFFFFFF".
         where = _mark(loader.get_mark(), file)
         hint = "write the character itself"
-        raise problem("found an escape for no character", mark=where, hint=hint) from None
+        raise problem(
+            "found an escape sequence that does not encode a character", mark=where, hint=hint
+        ) from None
 
 
 class _Loader(reader.Reader, scanner.Scanner, parser.Parser, composer.Composer):
@@ -140,23 +144,23 @@ class _Loader(reader.Reader, scanner.Scanner, parser.Parser, composer.Composer):
         self._nodes += 1
         if isinstance(event, events.AliasEvent):
             shown = quoted(f"*{event.anchor}")
-            hint = "write the value itself, or put * in quotes where it is meant"
-            raise self._problem(f"the alias {shown} is not read", hint, event)
+            hint = "write the value itself, or quote a literal *"
+            raise self._problem(f"the alias {shown} is not supported", hint, event)
         if len(self._path) > DEEPEST + 1:
-            hint = "a profile needs no more than 6 levels"
+            hint = "a profile needs at most 6 levels"
             raise self._problem(f"nested deeper than {DEEPEST} levels", hint, event)
         if self._nodes > MOST_NODES:
-            hint = "a profile is some 30 lines"
-            raise self._problem(f"the file holds more than {MOST_NODES} values", hint, event)
+            hint = "a profile has about 30 lines"
+            raise self._problem(f"the file contains more than {MOST_NODES} values", hint, event)
         if event.anchor is not None:
             shown = quoted(f"&{event.anchor}")
-            hint = "delete it, and write the value out wherever it is meant"
-            raise self._problem(f"the anchor {shown} is not read", hint, event)
+            hint = "delete it, and write out the value wherever it is used"
+            raise self._problem(f"the anchor {shown} is not supported", hint, event)
         if event.tag is not None and event.tag not in _TAGS[type(event)]:
             shown = quoted(event.tag.replace(_CORE, "!!", 1))
-            hint = "write plain text, numbers, lists and mappings; see: gpuconf profiles schema"
+            hint = "write plain text, numbers, lists, and mappings; see: gpuconf profiles schema"
             raise self._problem(
-                f"the tag {shown} is not read, and nothing was executed", hint, event
+                f"the tag {shown} is not supported; nothing was executed", hint, event
             )
 
     def _problem(self, message: str, hint: str, event: Any) -> ProfileError:
@@ -174,13 +178,15 @@ def _profile(composed: nodes.Node | None, file: str) -> Mapping:
         return root
     if isinstance(root, Scalar) and (root.is_empty or root.is_null):
         raise problem(
-            "the file has no rule, so nothing would be limited",
+            "the file has no rules, so nothing would be limited",
             mark=root.mark,
-            hint="write `extends: shared-desktop`, or `{}` to request no rule at all",
+            hint="write `extends: shared-desktop`, or `{}` for no rules at all",
         )
-    kind = "a list" if isinstance(root, Sequence) else "one text"
-    hint = "write keys with values, and a space after the colon: `extends: NAME`"
-    raise problem(f"the file holds {kind}; a profile is a mapping", mark=root.mark, hint=hint)
+    kind = "a list" if isinstance(root, Sequence) else "a string"
+    hint = "write keys and values with a space after the colon: `extends: NAME`"
+    raise problem(
+        f"the file contains {kind}; a profile must be a mapping", mark=root.mark, hint=hint
+    )
 
 
 def _node(node: nodes.Node, key: str, file: str) -> Node:
@@ -203,15 +209,15 @@ def _mapping(node: nodes.MappingNode, key: str, file: str) -> Mapping:
             raise problem("a list or mapping is used as a key", mark=mark, key=key, hint=hint)
         if name.value == "<<" and not name.style:
             hint = "name the other profile: `extends: NAME`; deeper keys override it"
-            raise problem("the merge key << is not read", mark=mark, key=key, hint=hint)
+            raise problem("the merge key << is not supported", mark=mark, key=key, hint=hint)
         path = f"{key}.{name.value}" if key else name.value
         if name.value in entries:
             raise problem(
-                f"written twice, first in line {entries[name.value].key_mark.line}; "
-                "YAML would silently take the last",
+                f"written twice, first on line {entries[name.value].key_mark.line}; "
+                "YAML would silently use the last value",
                 mark=mark,
                 key=path,
-                hint="delete one of the two",
+                hint="delete one of them",
             )
         entries[name.value] = Entry(mark, _node(value, path, file))
     return Mapping(entries, _mark(node.start_mark, file))

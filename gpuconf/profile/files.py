@@ -36,26 +36,26 @@ def read_bytes(path: str) -> bytes:
 
 def _refused_kind(path: str, status: os.stat_result) -> ProfileError | None:
     if stat.S_ISDIR(status.st_mode):
-        return _refusal("this is a folder; a profile is a YAML file", _LIST, path)
+        return _refusal("this is a folder; a profile must be a YAML file", _LIST, path)
     if not stat.S_ISREG(status.st_mode):
-        message = "this is not an ordinary file (a pipe or a device)"
+        message = "this is not a regular file (it is a pipe or a device)"
         return _refusal(message, "save it to a file", path)
     return _too_large(path, status.st_size) if status.st_size > LARGEST_FILE_BYTES else None
 
 
 def _too_large(path: str, size_bytes: int) -> ProfileError:
     limit = f"{LARGEST_FILE_BYTES} (256 KiB)"
-    message = f"the file has {size_bytes} bytes or more; a profile has at most {limit}"
-    hint = "is this the right file? for a good one: gpuconf profiles show shared-desktop"
+    message = f"the file has at least {size_bytes} bytes; a profile can have at most {limit}"
+    hint = "check that it is the right file; for an example: gpuconf profiles show shared-desktop"
     return _refusal(message, hint, path)
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> ProfileError:
     """Return the error for a file that cannot be opened."""
     if isinstance(error, PermissionError):
-        return _refusal("the file may not be read by this user", f"chmod u+r {path}", path)
+        return _refusal("this user has no permission to read the file", f"chmod u+r {path}", path)
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        missing = "a link to a file that is not there" if os.path.islink(path) else "no such file"
+        missing = "a link to a file that does not exist" if os.path.islink(path) else "no such file"
         return ProfileNotFoundError(missing, hint=_missing_hint(path), file=path)
     reason = getattr(error, "strerror", None) or str(error)
     return _refusal(f"the file cannot be read: {reason}", _LIST, path)
@@ -90,7 +90,7 @@ def missing_shipped_hint() -> str:
     """Return the hint for an installation without any shipped profile."""
     if getattr(sys, "frozen", False):
         return (
-            "the program was frozen without them. Freeze it again: "
+            "the program was frozen without these files. Freeze it again: "
             "pyinstaller --collect-data gpuconf SCRIPT"
         )
     return "the installation is damaged. Repair it: pip install --force-reinstall gpuconf"

@@ -48,7 +48,7 @@ def _mapping(value: PlainMapping[str, object], key: str, depth: int) -> Mapping:
 
 def _node(value: object, key: str, depth: int) -> Node:
     if depth > _DEEPEST:
-        raise problem("nested too deep", mark=_NOWHERE, key=key, hint="write fewer levels")
+        raise problem("nested too deeply", mark=_NOWHERE, key=key, hint="write fewer levels")
     if isinstance(value, (Scalar, Sequence, Mapping)):
         return _placeless(value)
     if isinstance(value, (str, Amount)):  # an Amount is also a tuple, so check it first
@@ -80,13 +80,13 @@ def _unquoted(value: object, key: str) -> Scalar:
     if isinstance(value, (int, float)):
         return Scalar(_number(value), False, _NOWHERE)
     message = f"found a value of type {type(value).__name__}"
-    hint = "give text, a number, True or False, None, a list or a dict"
+    hint = "use text, a number, True or False, None, a list, or a dict"
     raise problem(message, mark=_NOWHERE, key=key, hint=hint)
 
 
 def _flag(value: bool, key: str) -> Scalar:
     if key.startswith("env."):  # "True", "true" or "1"? Programs accept different forms.
-        hint = 'give the text that the program expects, such as "1" or "true"'
+        hint = 'use the text that the program expects, such as "1" or "true"'
         raise problem(f"found {value}", mark=_NOWHERE, key=key, hint=hint)
     return Scalar("true" if value else "false", False, _NOWHERE)
 

@@ -119,7 +119,7 @@ def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[Note, ...]
         uid = foreign_owner(link.path)
         if uid is not None and not _is_trusted(link, environ):
             path = os.path.abspath(link.path)
-            what = "belongs" if owner_of(path) == uid else "lies in a folder that belongs"
+            what = "belongs" if owner_of(path) == uid else "is in a folder that belongs"
             command = _trust_command([path])
             text = (
                 f"{printable(path)} {what} to another user (uid {uid}); it may set only limits and "
@@ -133,8 +133,8 @@ def _refusal(
     name: str, entry: nodes.Entry, links: Sequence[Link], lacking: Sequence[str], why: str
 ) -> ProfileError:
     message = (
-        f"{why}, so it may set only harmless variables; the rule: no variable that loads code, "
-        "runs a command, writes a file or contacts a server"
+        f"{why}, so it may set only harmless variables: none that loads code, runs a command, "
+        "writes a file, or contacts a server"
     )
     command = _trust_command(lacking)
     hint = f"read the file, then: {command}"
@@ -151,7 +151,7 @@ def _why_found(links: Sequence[Link], environ: Mapping[str, str]) -> str:
 
     first = links[0].location
     if trust.was_trusted(links[-1].path, environ):
-        return "this file was trusted, and has changed since"
+        return "this file was trusted, but has changed since then"
     if first.origin == "user":
         return f"this file can be written by another user (uid {foreign_owner(first.path)})"
     if len(links) > 1:

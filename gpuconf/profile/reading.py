@@ -89,7 +89,7 @@ def _read_per_gpu(
         return []
     if not isinstance(node, Mapping):
         hint = "write `per_gpu: {0: {memory: {memory_limit: 3GiB}}}`"
-        raise refuse(node, key, "a mapping from GPU numbers or UUIDs to their rules", hint)
+        raise refuse(node, key, "a mapping of GPU indices or UUIDs to their rules", hint)
     rules: list[tuple[int | str, Node]] = []
     for name, entry in node.entries.items():
         path = f"{key}.{name}"
@@ -125,5 +125,5 @@ def _hint_for_unknown(section: Section, name: str) -> str:
     meant = nearest(named, own) if section is not PROFILE else None
     meant = meant or nearest(named, [*own, *elsewhere])
     if meant is None:
-        return f"the keys here: {', '.join(own)}"
+        return f"valid keys here: {', '.join(own)}"
     return f"write `{meant}`" if meant in own else f"write `{elsewhere[meant]}`"

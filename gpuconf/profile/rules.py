@@ -41,8 +41,8 @@ class ValueRule(NamedTuple):
 
 
 def refuse(node: Node, key: str, rule: str, hint: str) -> ProfileError:
-    """Build the error ``found …; the rule: …`` at ``node``."""
-    return problem(f"{found(node)}; the rule: {rule}", mark=node.mark, key=key, hint=hint)
+    """Build the error ``expected …; found …`` at ``node``."""
+    return problem(f"expected {rule}; {found(node)}", mark=node.mark, key=key, hint=hint)
 
 
 def scalar(node: Node, key: str, rule: str, example: str) -> Scalar:
@@ -104,7 +104,7 @@ def text(*, says: str, example: str) -> ValueRule:
         if len(node.text) > _LONGEST_TEXT or not node.text.strip():
             raise refuse(node, key, f"1 to {_LONGEST_TEXT} characters", "say it in a few words")
         if has_steering(node.text):
-            raise refuse(node, key, "no control characters but tab and line feed", "delete it")
+            raise refuse(node, key, "no control characters except tab and line feed", "delete it")
         return node.text
 
     schema: JsonSchema = {
@@ -126,7 +126,7 @@ def fraction(*, whole: bool = True) -> ValueRule:
         if value == 1 and not whole:
             raise refuse(node, key, says, f"write `{key.rpartition('.')[2]}: 0.8`")
         if value is None or not 0 < value <= 1:
-            raise refuse(node, key, says, "write 0.7 for 70 % of the GPU, or null for no such rule")
+            raise refuse(node, key, says, "write 0.7 for 70 % of the GPU, or null for no rule")
         return value
 
     part, highest = ("", "maximum") if whole else ("(?!100)", "exclusiveMaximum")
@@ -160,7 +160,7 @@ def _number(node: Scalar) -> float | None:
 def size(*, at_least: int = 0, example: str) -> ValueRule:
     """A size with a unit, of at least ``at_least`` bytes."""
     floor = f", at least {exact_size(at_least)}" if at_least else ""
-    says = "a size such as 6GiB, 512MiB or 900 MB" + floor
+    says = "a size such as 6GiB, 512MiB, or 900 MB" + floor
 
     def read(node: Node, key: str) -> int:
         node = scalar(node, key, says, example)
@@ -169,7 +169,7 @@ def size(*, at_least: int = 0, example: str) -> ValueRule:
         except ValueError as error:
             raise _refused_size(node, key, error, example) from None
         if value < at_least:
-            raise refuse(node, key, says, f"write {example}, or null for no such rule")
+            raise refuse(node, key, says, f"write {example}, or null for no rule")
         return value
 
     pattern = f"^{_NOT_ZERO if at_least else ''}{_SIZE_PATTERN}$"
@@ -178,7 +178,7 @@ def size(*, at_least: int = 0, example: str) -> ValueRule:
 
 def whole(*, at_least: int, at_most: int, example: str) -> ValueRule:
     """A whole number in the given range, written in digits."""
-    says = f"a whole number from {at_least} to {at_most}"
+    says = f"an integer from {at_least} to {at_most}"
 
     def read(node: Node, key: str) -> int:
         node = scalar(node, key, says, example)
@@ -202,8 +202,8 @@ def amount(*, of: str, zero: bool = False, example: str) -> ValueRule:
         except ValueError as error:
             raise _refused_size(node, key, error, example) from None
         if not zero and not _is_worth_a_rule(value):
-            rule = f"{says}, and at least 1MiB"
-            raise refuse(node, key, rule, f"write {example}, or null for no such rule")
+            rule = f"{says}, at least 1MiB"
+            raise refuse(node, key, rule, f"write {example}, or null for no rule")
         return value
 
     pattern = f"^{'' if zero else _NOT_ZERO}({_SIZE_PATTERN}|{_SHARE_PATTERN})$"
@@ -215,11 +215,16 @@ def _is_worth_a_rule(value: Amount) -> bool:
     return bool(value.share) if value.size_bytes is None else value.size_bytes >= MIB
 
 
+def rule_of(error: ValueError) -> str:
+    """Return the rule in an error of gpuconf.basics.units, for `refuse`."""
+    return str(error).removeprefix("expected ")
+
+
 def _refused_size(node: Scalar, key: str, error: ValueError, example: str) -> ProfileError:
-    rule = str(error)
+    rule = rule_of(error)
     if node.text.startswith("-"):
-        rule = "an amount of memory is not negative"
-        to_keep = ", or keep_free to leave that much to others" if "limit" in key else ""
+        rule = "an amount that is not negative"
+        to_keep = ", or use keep_free to leave that much memory to others" if "limit" in key else ""
         return refuse(node, key, rule, f"write {example}{to_keep}")
     meant = None if "at most" in rule else meant_size(node.text)
     return refuse(node, key, rule, f"write {meant or example}")

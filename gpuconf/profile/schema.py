@@ -108,7 +108,7 @@ _KEYS: tuple[Key, ...] = (
     Key(
         "extends",
         text(
-            says="the name of a profile, or a path from this file's folder",
+            says="a profile's name, or a path relative to this file's folder",
             example="shared-desktop",
         ),
         "shared-desktop",

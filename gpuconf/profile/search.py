@@ -224,7 +224,7 @@ def not_found(
     elif meant:
         hint = f"did you mean {meant}? all of them: gpuconf profiles list"
     else:
-        hint = f"there are {', '.join(names[:12])}; see: gpuconf profiles list"
+        hint = f"available: {', '.join(names[:12])}; see: gpuconf profiles list"
     return ProfileNotFoundError(
         f"there is no profile named {quoted(name)}" + (f"; {because}" if because else ""),
         hint=hint,

@@ -21,8 +21,8 @@ _HINTS = (
     ("unexpected end of stream", "close the quotes"),
     ("could not find expected ':'", "write `key: value`, with a space after the colon"),
     ("found unknown escape", "in double quotes write \\\\ for \\, or use single quotes"),
-    ("incompatible YAML document", "delete the line that begins with %YAML"),
-    ("undefined tag handle", "delete the tag; gpuconf reads plain values only"),
+    ("incompatible YAML document", "delete the line that starts with %YAML"),
+    ("undefined tag handle", "delete the tag; gpuconf only reads plain values"),
 )
 
 
@@ -37,7 +37,7 @@ def syntax_error(error: MarkedYAMLError, text: str, file: str) -> ProfileError:
     complaint = printable((error.problem or error.context or "cannot be read")[:200])
     message = f"not YAML: {complaint}"
     if error.context and error.context_mark and error.context_mark.line + 1 != where.line:
-        message += f" ({error.context} that begins in line {error.context_mark.line + 1})"
+        message += f" ({error.context} that begins on line {error.context_mark.line + 1})"
     return problem(message, mark=where, hint=_hint(complaint, line))
 
 

@@ -59,7 +59,7 @@ def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:
     folder = _store(environ)
     if folder is None:
         raise GpuconfError(
-            "there is no folder to keep the trust in: neither HOME nor XDG_STATE_HOME is set",
+            "no folder to store the trust in: neither HOME nor XDG_STATE_HOME is set",
             hint="export XDG_STATE_HOME=FOLDER",
         )
     key = trust_key(path)
@@ -68,7 +68,7 @@ def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_our_folder(folder):
             raise GpuconfError(
-                f"{folder} belongs to another user, or others may write to it",
+                f"{folder} belongs to another user, or others have permission to write to it",
                 hint=f"ls -ld {folder}",
             )
         with (

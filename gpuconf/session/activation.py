@@ -80,7 +80,7 @@ class Activation:
     def _plan_lines(self) -> list[str]:
         if self.plan is None:
             return [
-                "no plan yet: it is made when a framework is imported (`gpuconf plan` shows it)"
+                "no plan yet: it is created when a framework is imported (`gpuconf plan` shows it)"
             ]
         lines = []
         for gpu in self.plan.gpus:

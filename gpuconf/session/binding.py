@@ -246,7 +246,10 @@ class Binding:
         profile = state.load()
         if profile == state.profile:
             return state
-        self._print(f"{PROFILE_VARIABLE}={named or ''} was set after gpuconf; using that profile")
+        self._print(
+            f"{PROFILE_VARIABLE}={named or ''} was set after gpuconf was imported; "
+            "using that profile"
+        )
         return _state_of(profile, state.load)
 
     def _is_outdated(self, state: _State) -> bool:
@@ -256,7 +259,7 @@ class Binding:
         changed = self._environment.changed_since(state.activation.environment, state.watched)
         if changed:
             now = ", ".join(f"{name}={value}" for name, value in changed.items())
-            say(f"{now} was set after gpuconf; planning again")
+            say(f"{now} was set after gpuconf was imported; planning again")
         return bool(changed) or is_reassigned(state.profile, state.activation.plan)
 
     def _is_old(self, state: _State) -> bool:

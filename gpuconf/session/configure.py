@@ -63,7 +63,7 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     global _off  # noqa: PLW0603  # one process has one set of devices
     disabled = environment.switched_off(os.environ)
     if disabled is None and sys.platform == "win32":
-        disabled = "it sets no limit on Windows"
+        disabled = "there is no limit on Windows"
         if _off is None and not is_worker():
             say("GPU memory is not limited on Windows; to limit it, run the script in WSL2")
     if disabled is not None:

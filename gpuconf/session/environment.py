@@ -150,8 +150,8 @@ def _refuse_unwritable(name: str, value: str) -> None:
     except UnicodeEncodeError:
         raise ProfileError(
             f"env.{name}: {value!a} cannot be set, because this locale's encoding, "
-            f"{sys.getfilesystemencoding()}, has no such characters",
-            hint="export PYTHONUTF8=1, or write ASCII",
+            f"{sys.getfilesystemencoding()}, cannot represent it",
+            hint="export PYTHONUTF8=1, or use only ASCII",
             key=f"env.{name}",
         ) from None
 

@@ -190,8 +190,8 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
     if not folder.is_private or not _sizes(plan):
         return plan
     note = (
-        f"leases are shared only within this container: {folder.path} is its own "
-        f"(`gpuconf docs clusters` shows how to share the machine's; {VARIABLE}={folder.path} "
-        "says that this is meant)"
+        f"reservations are shared only within this container: {folder.path} belongs to it "
+        "(`gpuconf docs clusters` shows how to share the machine's folder; "
+        f"{VARIABLE}={folder.path} confirms that this is intended)"
     )
     return plan._replace(notes=(*plan.notes, note))

@@ -40,7 +40,7 @@ def _tell(plan: Plan, error: BaseException) -> None:
         for line in filter(None, lines):
             say(line)
     except Exception as trouble:  # the program is already failing
-        debug(f"who uses the GPU could not be read: {trouble!r}")
+        debug(f"could not read which processes use the GPU: {trouble!r}")
 
 
 def who_uses(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
@@ -77,8 +77,8 @@ def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
         return None
     return (
         f"the limit of this process on {label(gpu)} is {sized(plan.limit_bytes)} (profile "
-        f"{profile}); {sized(gpu.free_bytes)} of the GPU are free. `gpuconf plan` shows which "
-        "rule sets the limit"
+        f"{profile}); {sized(gpu.free_bytes)} of the GPU's memory is free. `gpuconf plan` shows "
+        "which rule sets the limit"
     )
 
 

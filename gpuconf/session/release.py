@@ -103,7 +103,7 @@ def _release_torch() -> Iterator[str]:
     cuda.empty_cache()
     kept_bytes = sum(cuda.memory_allocated(index) for index in range(cuda.device_count()))
     if kept_bytes:
-        yield f"PyTorch keeps {sized(kept_bytes)} for tensors that the program still refers to"
+        yield f"PyTorch keeps {sized(kept_bytes)} for tensors that the program still references"
 
 
 def _release_jax() -> Iterator[str]:
@@ -118,7 +118,7 @@ def _release_jax() -> Iterator[str]:
     arrays = jax.live_arrays()
     if arrays:
         size = sized(sum(array.nbytes for array in arrays))
-        yield f"JAX keeps all of its memory for arrays that the program still refers to ({size})"
+        yield f"JAX keeps all of its memory for arrays that the program still references ({size})"
         return
     backend.clear_backends()
     gc.collect()

@@ -65,7 +65,7 @@ def read(environ: Mapping[str, str]) -> RunPlan | None:
         data = json.loads(text)
         version = data["version"]
         if (data["format"], version) != (FORMAT, __version__):
-            raise _unreadable(f"it is of gpuconf {version}, and this is {__version__}")
+            raise _unreadable(f"it comes from gpuconf {version}, but this is gpuconf {__version__}")
         return RunPlan(
             decoded_exactly(Profile, data["plan"]["profile"]),
             decoded_exactly(Inventory, data["inventory"]),
@@ -79,7 +79,7 @@ def read(environ: Mapping[str, str]) -> RunPlan | None:
 def _unreadable(why: str) -> UsageError:
     return UsageError(
         f"the plan of gpuconf run in {RUN_VARIABLE} cannot be used: {why}",
-        hint=f"start the program again with this version's gpuconf run, or: unset {RUN_VARIABLE}",
+        hint=f"restart the program with this version's gpuconf run, or: unset {RUN_VARIABLE}",
     )
 
 

@@ -44,7 +44,7 @@ def wait_for_plan(
                 say(_line(error, left_s))
         else:
             if has_waited:
-                say(f"waited {clock() - started:.0f} s, and continues")
+                say(f"waited {clock() - started:.0f} s; continuing")
             return plan
         has_waited = True
         if pause is None:

@@ -35,9 +35,9 @@ _COMMANDS = ("run", "env", "show", "build")
 _DESCRIPTION = """\
 Run programs on a SIMULATED GPU. The GPU memory code of TensorFlow, PyTorch and
 JAX runs for real; the GPU, its driver, NVML and cuDNN are simulated, and
-device memory is host memory. TensorFlow's CPU kernels compute on it (the kernel
-bridge, compiled once for the TensorFlow of the command); PyTorch and JAX have
-memory alone. No CUDA kernel runs: a program that launches one is stopped with
+device memory is host memory. TensorFlow runs its CPU kernels on it (the kernel
+bridge, compiled once for the command's TensorFlow); PyTorch and JAX only
+allocate memory. No CUDA kernel runs: a program that launches one is stopped with
 the kernel's name (GPUCONF_SIMCARD_KERNELS=error makes the CUDA call fail)."""
 
 _EXAMPLES = """\
@@ -84,7 +84,7 @@ def _dashes_forgotten(
     """Return the error for a command without the dashes before it: ``run … python x.py``."""
     rest = [*words, "--", *command] if command else words
     return UsageError(
-        f"{words[0]!r} is not an option, and a command goes after --",
+        f"{words[0]!r} is not an option; put the command after --",
         hint=f"{_PROGRAM} {shlex.join([*before, '--', *rest])}",
     )
 
@@ -111,7 +111,7 @@ def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
 def _run(options: argparse.Namespace, command: list[str]) -> int:
     if not command:
         raise UsageError(
-            "there is no command to run",
+            "no command to run",
             hint="put it after --: python -m gpuconf.simcard run --total 8GiB -- python script.py",
         )
     if options.card is not None:
@@ -137,7 +137,9 @@ def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
     try:
         return build_bridge(tensorflow, progress=_progress)
     except GpuconfError as error:
-        error.hint = f"{error.hint}; or --no-bridge, with memory and without numbers"
+        error.hint = (
+            f"{error.hint}; or use --no-bridge, which simulates memory but computes no values"
+        )
         raise
 
 
@@ -150,7 +152,7 @@ def _xla(options: argparse.Namespace, command: Sequence[str]) -> XlaSupport | No
         return None
     support = xla_for_command(command)
     if not support.is_from_wheel:
-        _progress(f"XLA takes libdevice from {support.libdevice}")
+        _progress(f"XLA uses libdevice from {support.libdevice}")
     return support
 
 
@@ -186,7 +188,7 @@ def _open_or_create(options: argparse.Namespace) -> Card:
         if getattr(there, name) != asked:
             raise UsageError(
                 f"card file {options.card} has {name} {getattr(there, name)}, "
-                f"and {asked} is requested",
+                f"but {asked} was requested",
                 hint=f"leave the option out, or remove the file first: rm {options.card}",
             )
     return card
@@ -199,7 +201,7 @@ def _refuse_size(file: str) -> None:
     except ValueError:
         return
     raise UsageError(
-        f"--card {file}: this is a size, and the option takes the name of the card's file",
+        f"--card {file}: this is a size, but the option expects the name of the card file",
         hint=f"did you mean --total {file}? For a file of that name: --card ./{file}",
     )
 
@@ -216,7 +218,7 @@ def _show(file: str | None) -> int:
         spec = card.describe()
     except BackendError as error:
         if os.path.isfile(file) and os.access(file, os.R_OK | os.W_OK):  # another kind of file
-            error.hint = f"make one: {_PROGRAM} env --card /tmp/card"
+            error.hint = f"create one: {_PROGRAM} env --card /tmp/card"
         raise
     print(
         f"{spec.name}: compute capability {spec.compute_capability}, driver "
@@ -228,7 +230,7 @@ def _show(file: str | None) -> int:
         desktop_bytes = used_bytes - sum(process.used_bytes for process in processes)
         print(
             f"GPU {index} ({card.uuid(index)}): {sized(used_bytes)} of {sized(spec.total_bytes)} "
-            f"in use, of which the desktop {sized(desktop_bytes)}"
+            f"in use, including {sized(desktop_bytes)} by the desktop"
         )
         for process in processes:
             print(f"  process {process.pid}: {sized(process.used_bytes)}")
@@ -261,7 +263,7 @@ def _parser() -> argparse.ArgumentParser:
         usage="%(prog)s [OPTION]... -- COMMAND [ARGUMENT]...",
         epilog=f"for example: {_PROGRAM} run --total 8GiB -- python script.py",
     )
-    env = commands.add_parser("env", help="print the exports that put a shell on a simulated GPU")
+    env = commands.add_parser("env", help="print the exports that make a shell use a simulated GPU")
     for each in (run, env):
         _add_card_options(each)
     # Takes everything from the first word that is not an option: a command without the dashes,
@@ -269,7 +271,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to run"
     )
-    show = commands.add_parser("show", help="who uses a simulated GPU")
+    show = commands.add_parser("show", help="show which processes use a simulated GPU")
     show.add_argument("file", nargs="?", metavar="FILE", help=f"a card file (${FILE_VARIABLE})")
     commands.add_parser(
         "build", help="build the stand-ins and the kernel bridge; print their folders"
@@ -283,27 +285,27 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     add("--total", dest="total_bytes", type=card_size_argument, metavar="SIZE",
         help=f"memory of each GPU (default {exact_size(default.total_bytes)})")  # fmt: skip
     add("--used", dest="used_bytes", type=size_argument, metavar="SIZE",
-        help="what the desktop holds on each GPU (default 0B)")  # fmt: skip
+        help="memory that the desktop uses on each GPU (default 0B)")  # fmt: skip
     add("--context", dest="context_bytes", type=size_argument, metavar="SIZE",
         help="counted for each process's CUDA context, 300 to 600 MB on a GPU (default "
         f"{exact_size(CONTEXT_BYTES)})")  # fmt: skip
     add("--count", type=int, metavar="N", help="number of GPUs (default 1)")
     add("--name", help=f"name of the simulated GPU (default {default.name!r})")
     add("--compute-capability", metavar="X.Y",
-        help=f"decides TensorFlow's reserve (default {default.compute_capability})")  # fmt: skip
+        help=f"determines TensorFlow's reserve (default {default.compute_capability})")  # fmt: skip
     add("--driver-version", metavar="V", help=f"(default {default.driver_version})")
     add("--processes", choices=PROCESSES,
-        help="what NVML says of processes: exact (default); unknown use, as under WSL2; host-pids, "
-        "as in containers; or none")  # fmt: skip
+        help="what NVML reports about processes: exact (default); unknown use, as under WSL2; "
+        "host-pids, as in containers; or none")  # fmt: skip
     add("--unified", action="store_true", default=None,
         help="NVML reports no memory, as on machines whose GPU shares the host's")  # fmt: skip
     add("--xla", action="store_true",
-        help="what jit_compile requests is compiled, and takes the memory that XLA assigns "
+        help="compile what jit_compile requests, with the memory that XLA assigns "
         "(default: it runs op by op)")  # fmt: skip
     add("--no-bridge", action="store_true",
-        help="leave the kernel bridge out: memory works, numbers do not")  # fmt: skip
+        help="omit the kernel bridge: memory works, computed values do not")  # fmt: skip
     add("--card", metavar="FILE",
-        help="share the GPU in this file; made if it is not there, and kept")  # fmt: skip
+        help="share the GPU in this file; created if it does not exist, and kept")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def _tensorflow_of(command: Sequence[str], environ: Mapping[str, str]) -> Instal
         raise MissingDependencyError(
             f"{python}, which {command[0]!r} would run, has no tensorflow for a simulated GPU",
             hint=f"{python} -m pip install tensorflow; or, if the command uses another Python, "
-            "activate that one's environment first",
+            "activate its environment first",
         )
     return tensorflow
 
@@ -120,16 +120,16 @@ def _check(tensorflow: InstalledTensorFlow) -> None:
     version = _VERSION.fullmatch(tensorflow.version)
     if version is None or version[1] not in TRIED_VERSIONS:
         raise BackendError(
-            f"the kernel bridge has been tried with TensorFlow {_listed(TRIED_VERSIONS)}, and "
+            f"the kernel bridge has been tried with TensorFlow {_listed(TRIED_VERSIONS)}, but "
             f"{tensorflow.python} has {tensorflow.version}: its numbers might be wrong there",
             hint=f"pip install 'tensorflow=={TRIED_VERSIONS[-1]}.*', in a separate environment",
         )
     _check_is_cuda_build(tensorflow)
     if not (tensorflow.headers / _HEADER).is_file():
         raise MissingDependencyError(
-            f"the kernel bridge is compiled against TensorFlow's headers, and {tensorflow.headers} "
+            f"the kernel bridge is compiled against TensorFlow's headers, but {tensorflow.headers} "
             f"has no {_HEADER}",
-            hint="put the whole wheel back: pip install --force-reinstall --no-deps "
+            hint="reinstall the whole wheel: pip install --force-reinstall --no-deps "
             f"tensorflow=={tensorflow.version}",
         )
 
@@ -137,10 +137,10 @@ def _check(tensorflow: InstalledTensorFlow) -> None:
 def _check_is_cuda_build(tensorflow: InstalledTensorFlow) -> None:
     if not tensorflow.is_cuda_build:
         raise BackendError(
-            f"the TensorFlow {tensorflow.version} in {tensorflow.folder} has no GPU support "
-            "(is it tensorflow-cpu?), and that is what a simulated GPU runs",
-            hint="pip uninstall tensorflow-cpu; pip install tensorflow (no GPU and nothing of "
-            "NVIDIA's is needed)",
+            f"TensorFlow {tensorflow.version} in {tensorflow.folder} has no GPU support "
+            "(is it tensorflow-cpu?), which a simulated GPU needs",
+            hint="pip uninstall tensorflow-cpu; pip install tensorflow (neither a GPU nor NVIDIA "
+            "software is needed)",
         )
 
 

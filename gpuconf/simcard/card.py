@@ -173,8 +173,8 @@ class Card:
         plugin = base.get(VARIABLE)
         if plugin and os.path.basename(plugin) != LIBRARY:
             raise UsageError(
-                f"{VARIABLE} is {plugin}: TensorFlow takes one plugin, and a simulated GPU needs "
-                "that place",
+                f"{VARIABLE} is {plugin}: TensorFlow accepts only one plugin, and a simulated GPU "
+                "needs to be that plugin",
                 hint=f"unset {VARIABLE}",
             )
         changed.pop(VARIABLE, None)
@@ -199,15 +199,15 @@ class Card:
         if status == -errno.EPROTO:
             raise BackendError(
                 f"{self.path} is not a card file of this version of gpuconf",
-                hint="make one: python -m gpuconf.simcard run --help",
+                hint="create one: python -m gpuconf.simcard run --help",
             )
-        show = f"what it has: python -m gpuconf.simcard show {shlex.quote(str(self.path))}"
+        show = f"show its GPUs: python -m gpuconf.simcard show {shlex.quote(str(self.path))}"
         if status == -errno.EINVAL:
             raise UsageError(
-                f"{self.path} has no such GPU, or its memory is smaller than that", hint=show
+                f"{self.path} does not have that GPU, or its memory is smaller than that", hint=show
             )
         if status == -errno.ENOMEM:
-            raise UsageError(f"a GPU of {self.path} has not so much memory left", hint=show)
+            raise UsageError(f"a GPU of {self.path} does not have that much free memory", hint=show)
         raise _file_error(self.path, -status)
 
 
@@ -228,7 +228,7 @@ def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
         os.link(unfinished.path, card.path)
     except FileExistsError as error:
         hint = f"rm {shlex.quote(str(card.path))}"
-        raise UsageError(f"{card.path} exists already", hint=hint) from error
+        raise UsageError(f"{card.path} already exists", hint=hint) from error
     except OSError as error:
         raise _file_error(card.path, error.errno or errno.EIO) from error
     finally:
@@ -239,11 +239,11 @@ def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
 def _file_error(path: Path, number: int) -> BackendError:
     """Return the system's error for a card file, with a command that fixes it or shows more."""
     if number == errno.ENOSPC:
-        hint = f"make room there: df -h {shlex.quote(str(path.parent))}"
+        hint = f"free space there: df -h {shlex.quote(str(path.parent))}"
     elif number != errno.ENOENT:
         hint = f"ls -ld {shlex.quote(str(path.parent))} {shlex.quote(str(path))}"
     elif path.parent.is_dir():
-        hint = f"make one: python -m gpuconf.simcard env --card {shlex.quote(str(path))}"
+        hint = f"create one: python -m gpuconf.simcard env --card {shlex.quote(str(path))}"
     else:
         hint = f"mkdir -p {shlex.quote(str(path.parent))}"
     return BackendError(f"card file {path}: {os.strerror(number)}", hint=hint)
@@ -251,28 +251,32 @@ def _file_error(path: Path, number: int) -> BackendError:
 
 def _check_spec(spec: CardSpec) -> None:
     if spec.total_bytes <= 0:
-        raise _impossible(f"a GPU of {spec.total_bytes} bytes has no memory at all", "--total 8GiB")
+        raise _impossible(f"a GPU cannot have {spec.total_bytes} bytes of memory", "--total 8GiB")
     if not 0 <= spec.used_bytes <= spec.total_bytes:
         raise _impossible(
-            f"used memory is {sized(spec.used_bytes)}, and the whole GPU has "
-            f"{sized(spec.total_bytes)}: it must lie between 0 and that",
+            f"used memory is {sized(spec.used_bytes)}, but the GPU has {sized(spec.total_bytes)}: "
+            "it must be between 0 and that size",
             "--total 8GiB --used 2GiB",
         )
     if not 1 <= spec.count <= LARGEST_COUNT:
         rule = f"it must be 1 to {LARGEST_COUNT}"
         raise _impossible(f"the number of GPUs is {spec.count}: {rule}", "--count 2")
     if not _COMPUTE_CAPABILITY.fullmatch(spec.compute_capability):
-        found = f"compute capability {spec.compute_capability!r} is not like 8.6"
+        found = f"compute capability {spec.compute_capability!r} is not a number such as 8.6"
         raise _impossible(found, "--compute-capability 8.6")
     if spec.processes not in PROCESSES:
-        found = f"what NVML says of processes is {spec.processes!r}"
-        raise _impossible(f"{found}: it is one of {', '.join(PROCESSES)}", "--processes unknown")
+        found = f"what NVML reports about processes is {spec.processes!r}"
+        raise _impossible(
+            f"{found}: it must be one of {', '.join(PROCESSES)}", "--processes unknown"
+        )
     if not 0 < len(spec.name.encode()) < _NAME_BYTES:
-        rule = f"the name of a GPU has 1 to {_NAME_BYTES - 1} bytes"
-        raise _impossible(f"{rule}; this has {len(spec.name.encode())}", "--name 'Simulated GPU'")
+        rule = f"the name of a GPU must have 1 to {_NAME_BYTES - 1} bytes"
+        raise _impossible(
+            f"{rule}; this one has {len(spec.name.encode())}", "--name 'Simulated GPU'"
+        )
     if not 0 < len(spec.driver_version.encode()) < _DRIVER_VERSION_BYTES:
-        rule = f"a driver version has 1 to {_DRIVER_VERSION_BYTES - 1} bytes"
-        found = f"{rule}; this has {len(spec.driver_version.encode())}"
+        rule = f"a driver version must have 1 to {_DRIVER_VERSION_BYTES - 1} bytes"
+        found = f"{rule}; this one has {len(spec.driver_version.encode())}"
         raise _impossible(found, "--driver-version 580.95.05")
 
 

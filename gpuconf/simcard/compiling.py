@@ -73,7 +73,7 @@ def find_compiler(environ: Mapping[str, str], language: Language = C) -> tuple[s
         else f"{', '.join(most)} and {last} are not on PATH"
     )
     raise MissingDependencyError(
-        f"a simulated GPU is built with a {language.name} compiler, and none was found ({tried})",
+        f"a simulated GPU is built with a {language.name} compiler, but none was found ({tried})",
         hint=f"apt-get install {language.packages} (or your system's {language.name} compiler), "
         f"or set {language.variable}",
     )
@@ -169,7 +169,7 @@ def _run(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BackendError(
-            f"the compiler {command[0]} did not run: {error}",
+            f"the compiler {command[0]} could not be run: {error}",
             hint=f"set CC and CXX to compilers that work, or try: {command[0]} --version",
         ) from error
 
@@ -195,8 +195,8 @@ def _cache_error(folder: Path, error: OSError) -> BackendError:
     look = "df -h" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "ls -ld"
     return BackendError(
         f"cannot build into the cache {folder}: {said}",
-        hint=f"export XDG_CACHE_HOME=FOLDER, one that you may write to, with {_ROOM} of room "
-        f"({look} {place} shows this one)",
+        hint=f"export XDG_CACHE_HOME=FOLDER, a writable folder with {_ROOM} free ({look} {place} "
+        "shows the current folder)",
     )
 
 

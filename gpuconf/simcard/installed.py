@@ -122,7 +122,7 @@ def _ask(python: str, environ: tuple[tuple[str, str], ...]) -> Frameworks:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MissingDependencyError(
-            f"cannot ask {python} for its frameworks: {error}", hint=f"try: {python} --version"
+            f"cannot query {python} for its frameworks: {error}", hint=f"try: {python} --version"
         ) from error
     line = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
     found = json.loads(line.removeprefix("FOUND ")) if line else {}

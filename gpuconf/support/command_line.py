@@ -54,7 +54,7 @@ class CommandParser(argparse.ArgumentParser):
             for word in self._words:
                 if word.startswith("--") and not self._is_option(word):
                     self._refuse(word, self._option_string_actions)
-        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+        raise UsageError(message, hint=f"`{self.prog} --help` shows what it accepts")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Reject unknown options here, where the command that received them is known."""
@@ -87,7 +87,7 @@ class CommandParser(argparse.ArgumentParser):
         meant = f"did you mean `{self.prog} {close[0]}`? " if close else ""
         raise UsageError(
             f"`{self.prog}` does not know {word!r}",
-            hint=f"{meant}`{self.prog} --help` shows what it takes",
+            hint=f"{meant}`{self.prog} --help` shows what it accepts",
         )
 
 
@@ -152,7 +152,7 @@ def seconds_argument(text: str) -> float:
 def positive(text: str) -> int:
     """Parse a count; raise ArgumentTypeError below 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
 
 
@@ -183,7 +183,7 @@ def check_picture(path: str) -> None:
     )
     folder = target.parent
     if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
-        raise UsageError(f"--plot {path}: it may not be written there", hint=f"ls -ld {folder}")
+        raise UsageError(f"--plot {path}: no permission to write there", hint=f"ls -ld {folder}")
     if find_spec("matplotlib") is None:
         raise MissingDependencyError(
             "--plot draws with matplotlib, which is not installed",

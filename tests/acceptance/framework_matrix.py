@@ -109,7 +109,7 @@ def python_for(framework: str, version: str) -> str:
 
 
 def _rows(check: Check, stage: Stage, framework: str) -> list[Row]:
-    """What a check found; a program that failed before it held anything fails it."""
+    """What a check found; a program that failed before it allocated anything fails it."""
     try:
         return check(stage, framework)
     except (GpuconfError, RuntimeError) as error:

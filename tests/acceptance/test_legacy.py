@@ -18,7 +18,7 @@ OUT_OF_MEMORY = (
     "E cuda.cc:9] failed to allocate 7.20G (77 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\n"
 )
 REFUSED = "gpuconf simulated GPU: the program launched the GPU kernel\n  void f()\n"
-CAPPED = "gpuconf: train.py:4: asked 0.9 of the GPU, got 0.25\n"
+CAPPED = "gpuconf: train.py:4: requested 0.9 of the GPU, got 0.25\n"
 
 
 def test_what_is_missing_is_named_with_how_to_get_it(tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def test_the_allocator() -> None:
     profile = planned(None).profile._replace(jax=JaxRules(allocator="platform"))
     (wish,) = wishes(profile, None)
     assert (wish.name, wish.value) == (ALLOCATOR, "platform")
-    assert "without a cap" in (voided_cap({ALLOCATOR: "Platform"}) or "")
-    assert "not a cap" in (voided_cap({ALLOCATOR: "cuda_async"}) or "")
+    assert "without a limit" in (voided_cap({ALLOCATOR: "Platform"}) or "")
+    assert "is not enforced" in (voided_cap({ALLOCATOR: "cuda_async"}) or "")
     assert "all of the GPU" in (voided_cap({"TF_FORCE_UNIFIED_MEMORY": "1"}) or "")
     assert voided_cap({ALLOCATOR: "default"}) is None
     assert voided_cap({}) is None

@@ -147,7 +147,7 @@ for work in (narrowed, platform, unknown, own_choice):
     assert told["narrowed"][0] < SPEC.total_bytes // 2
     _, effective, why = told["settings"]["jax cuda:0 memory limit"]
     assert effective == "11264 MiB"
-    assert "without a cap" in why
+    assert "without a limit" in why
     assert outcome.log.count("gpuconf: ") == 1  # with the plan, and not again for each GPU
     assert "ENDED BackendError JAX cannot use the GPU: XLA_PYTHON_CLIENT_ALLOCATOR" in outcome.log
     assert list(filter(lambda name: "memory limit" in name, told["own_settings"])) == [
@@ -289,5 +289,5 @@ except gpuconf.BackendError as error:
     assert reserve.code == 0, reserve.log
     requested, effective, why = reserve.values["found"]["reserve of jax cuda:0"]
     assert (requested, effective) == ("1024 MiB", None)
-    assert why == "it is allocated with jax.ffi, which came with JAX 0.5"
+    assert why == "it is allocated with jax.ffi, which JAX added in 0.5"
     assert "gpuconf: " not in reserve.log

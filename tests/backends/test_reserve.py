@@ -28,5 +28,5 @@ def test_memory_that_is_not_there_is_recorded() -> None:
     take("GPU:0", [MIB], lambda _: 1 // 0, settings.append)
     take("GPU:1", [], lambda _: 1 // 0, settings.append)
     assert [str(each) for each in settings] == [
-        "reserve of GPU:0: asked 1 MiB, got nothing: integer division or modulo by zero"
+        "reserve of GPU:0: requested 1 MiB, got nothing: integer division or modulo by zero"
     ]

@@ -105,10 +105,12 @@ def test_an_allocator_without_a_pool_is_named(lines: Lines) -> None:
     """What it allocates returns to the driver, so the reserve is a lease only."""
     off = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "CUDA_VISIBLE_DEVICES": "0"}
     (line,), values = lines(_TORCH, ("torch",), **off)
-    assert line.startswith("reserve of cuda:0: asked 512 MiB, got nothing: with PYTORCH_NO_CUDA")
+    assert line.startswith(
+        "reserve of cuda:0: requested 512 MiB, got nothing: with PYTORCH_NO_CUDA"
+    )
     assert values["reserved"] == 0
     found, _ = lines(_JAX, ("jax",), "jax: {allocator: platform}\n")
-    assert found[0].startswith("reserve of jax cuda:0: asked 512 MiB, got nothing: with ")
+    assert found[0].startswith("reserve of jax cuda:0: requested 512 MiB, got nothing: with ")
 
 
 def test_the_first_session_with_a_gpu_allocates_it(lines: Lines) -> None:

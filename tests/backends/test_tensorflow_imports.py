@@ -85,7 +85,7 @@ tf.constant([1.0])
 """
     )
     assert outcome.log.count("with 1000 MB memory") == 2, outcome.log
-    assert "GPUs that TensorFlow uses: asked 3, got 2: " in outcome.log
+    assert "GPUs that TensorFlow uses: requested 3, got 2: " in outcome.log
 
 
 def test_a_refused_setting_fails_the_import_every_time(run_on_card: RunOnCard) -> None:

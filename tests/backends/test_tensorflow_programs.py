@@ -121,10 +121,12 @@ report(limits=limits, differing=[
     outcome = run_on_card(code, alone)
     assert outcome.values["limits"] == [9011, 9011], outcome.log
     assert outcome.values["differing"] == ["limit of GPU:0", "limit of GPU:1"]
-    assert "limit of GPU:0: asked 7884 MiB, got 9011 MiB: " in outcome.log
+    assert "limit of GPU:0: requested 7884 MiB, got 9011 MiB: " in outcome.log
     held = run_on_card(code)
     assert held.values["limits"] == [7884, 7884]
-    assert "asked per_process_gpu_memory_fraction 0.8 (9011 MiB), got 0.7 (7884 MiB)" in held.log
+    assert (
+        "requested per_process_gpu_memory_fraction 0.8 (9011 MiB), got 0.7 (7884 MiB)" in held.log
+    )
 
 
 def test_a_server_and_a_mirrored_strategy(run_on_card: RunOnCard) -> None:

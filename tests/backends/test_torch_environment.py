@@ -59,7 +59,7 @@ def test_one_of_the_users_own_leaves_room_for_the_others() -> None:
     profile = Profile("any", torch=TorchRules(True, 0.8))
     changes, fates = settle(wishes(profile, theirs), theirs)
     assert changes == {OLD: f"{theirs[OLD]},{ON}"}
-    assert "asked garbage_collection_threshold:0.8, got " in str(fates[-1])
+    assert "requested garbage_collection_threshold:0.8, got " in str(fates[-1])
 
 
 def test_an_option_of_the_users_own_stays() -> None:

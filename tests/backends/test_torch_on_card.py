@@ -72,9 +72,9 @@ def test_nothing_the_script_sets_is_above_the_plan(
     assert (told["smaller"], told["small_above"]) == (100 * MIB, False)
     assert told["back"] == told["other_types"] == _LIMIT
     assert "torch cuda:0 memory limit: 1000 MiB" in told["lines"]
-    assert ".py:26: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
-    assert "torch caching allocator: asked off, which has no cap, got on: profile" in done.log
-    assert ".py:29: asked off, which has no cap, got on: profile profile" in done.log
+    assert ".py:26: requested 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
+    assert "torch caching allocator: requested off, which has no limit, got on: profile" in done.log
+    assert ".py:29: requested off, which has no limit, got on: profile profile" in done.log
 
 
 _LATE = """
@@ -108,9 +108,9 @@ def test_too_late_is_what_cannot_hold(run_on_card: RunOnCard) -> None:
     began = "PyTorch had already started CUDA, before gpuconf was imported, most likely at "
     assert began in told["less"]
     assert ':7 (held = torch.empty(2 << 30, dtype=torch.uint8, device="cuda")): ' in told["less"]
-    assert "it holds 2048 MiB of cuda:0, of which the plan allows 1024 MiB" in told["less"]
-    assert "it sees 2 GPUs, of which profile late allows none" in told["none"]
-    assert "it sees 2 GPUs, of which the plan has 1" in told["one"]
+    assert "it uses 2048 MiB of cuda:0, but the plan allows 1024 MiB" in told["less"]
+    assert "it detected 2 GPUs, but profile late allows none" in told["none"]
+    assert "it detected 2 GPUs, but the plan has 1" in told["one"]
     assert told["limit"] == 3 << 30
     assert "torch cuda:0 memory limit: 3072 MiB, of which it had 2048 MiB" in told["lines"]
 
@@ -151,7 +151,7 @@ def test_variables_changed_after_the_import(
     lines = told["lines"]
     assert "torch expandable_segments: True" in lines
     assert "torch garbage_collection_threshold: 0.75" in lines
-    differing = "torch max_split_size: asked 128 MiB, got 64 MiB: "
+    differing = "torch max_split_size: requested 128 MiB, got 64 MiB: "
     assert any(line.startswith(differing) for line in lines)
 
 
@@ -273,4 +273,4 @@ def test_free_memory_is_the_devices(
     own = run_on_card(_OWN_ALLOCATOR, profile, frameworks=("torch",)).values
     assert own["free"] > 8000 * MIB
     assert "torch free memory: the device's" in own["lines"]
-    assert [line for line in own["lines"] if "own allocator takes no limit" in line]
+    assert [line for line in own["lines"] if "own allocator does not support a limit" in line]

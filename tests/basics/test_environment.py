@@ -73,7 +73,7 @@ def test_a_kept_value_is_told_with_the_way_to_change_it() -> None:
     _, (fate,) = settle([PREALLOCATE], {PREALLOCATE.name: "true"})
     assert fate.status == "differs"
     assert str(fate) == (
-        "XLA_PYTHON_CLIENT_PREALLOCATE: asked false, got true: keeping "
+        "XLA_PYTHON_CLIENT_PREALLOCATE: requested false, got true: keeping "
         "XLA_PYTHON_CLIENT_PREALLOCATE=true from your environment, which overrides the profile's "
         "jax.preallocate; `unset XLA_PYTHON_CLIENT_PREALLOCATE` to use the profile's value"
     )
@@ -260,16 +260,16 @@ def test_a_switch_that_says_neither(value: str) -> None:
     ("setting", "status", "line"),
     [
         (Setting("limit", "7 MiB", "7 MiB"), "ok", "limit: 7 MiB"),
-        (Setting("limit", "7 MiB"), "pending", "limit: asked 7 MiB, not yet in effect"),
+        (Setting("limit", "7 MiB"), "pending", "limit: requested 7 MiB, not yet in effect"),
         (
             Setting("limit", "7 MiB", "6 MiB", "too late"),
             "differs",
-            "limit: asked 7 MiB, got 6 MiB: too late",
+            "limit: requested 7 MiB, got 6 MiB: too late",
         ),
         (
             Setting("limit", "7 MiB", None, "no CUDA"),
             "differs",
-            "limit: asked 7 MiB, got nothing: no CUDA",
+            "limit: requested 7 MiB, got nothing: no CUDA",
         ),
     ],
 )

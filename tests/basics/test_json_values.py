@@ -181,7 +181,7 @@ def test_what_a_value_is_written_as(value: object, written: object) -> None:
 @pytest.mark.parametrize("value", [object(), b"", {1, 2}, Point, 1j])
 def test_a_value_that_has_no_json_is_refused(value: object) -> None:
     """By its type's name, and not as its repr."""
-    with pytest.raises(TypeError, match=f"a {type(value).__name__} has no JSON"):
+    with pytest.raises(TypeError, match=f"a {type(value).__name__} cannot be written as JSON"):
         plain({"here": [value]})
 
 

@@ -419,8 +419,8 @@ def check_losses_that_parts_do_not_make(capsys: pytest.CaptureFixture[str]) -> N
     FAULTS.plan(forward=[2])
     with pytest.raises(tf.errors.OpError, match="OOM"):
         batching.fit(model, **both)
-    assert "cannot be taken in parts: its losses are reduced by" in capsys.readouterr().err
-    with pytest.raises(batching.fitting.UsageError, match="cannot be taken in parts"):
+    assert "cannot be processed in parts: its losses are reduced by" in capsys.readouterr().err
+    with pytest.raises(batching.fitting.UsageError, match="cannot be processed in parts"):
         batching.fit(model, **both, card_batch_size=4)
     FAULTS.plan(forward=[2])
     batching.evaluate(model, X, [HALVES, HALVES], BATCH, verbose=0)

@@ -469,7 +469,7 @@ def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
         "batch_size of fit is 'auto'": lambda: batching.fit(model, X, Y, batch_size="auto"),
         "batch_size=0": lambda: batching.evaluate(model, X, Y, 0),
         "batch_size=-1": lambda: batching.fit(model, X, Y, card_batch_size=-1),
-        "=1.0 is not a share": lambda: batching.fit(model, X, Y, validation_split=1.0),
+        "=1.0 is not a fraction": lambda: batching.fit(model, X, Y, validation_split=1.0),
         "no samples are left": lambda: batching.fit(model, X[:1], Y[:1], validation_split=0.5),
         "max_retries=None": lambda: batching.predict(model, X, max_retries=None),
         "of dtype object": lambda: batching.predict(model, X.astype(object)),

@@ -94,6 +94,6 @@ def test_even_parts_cover_all(samples: int, most: int) -> None:
 def test_retries_that_are_none() -> None:
     """Refused with the value and the rule."""
     for retries in (-1, 2.5, True, "many", None):
-        with pytest.raises(UsageError, match="not a whole number from 0 on") as caught:
+        with pytest.raises(UsageError, match="not an integer of at least 0") as caught:
             checked_retries(retries)
         assert caught.value.hint == "max_retries=10", retries

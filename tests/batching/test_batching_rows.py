@@ -125,7 +125,7 @@ def test_what_is_refused() -> None:
     calls: list[tuple[Callable[[], Any], str, str]] = [
         # What is called, and words of the error and of its hint.
         (lambda: rows_of(np.float32(3)), "no samples", ""),
-        (lambda: rows_of(mixed), "columns of numbers and others: 'name' (", select),
+        (lambda: rows_of(mixed), "numeric and other columns: 'name' (", select),
         (lambda: rows_of(category), "'b' (category)", select),
         (lambda: rows_of(np.array([np.ones(2), np.ones(3)], dtype=object)), "a ndarray", select),
         (lambda: rows_of(np.array(["a", None], dtype=object)), "None, a NoneType", select),
@@ -155,7 +155,7 @@ def test_batch_sizes() -> None:
         assert checked_batch_size(size) == checked
     wrong: list[Any] = [0, -1, 1.5, True, "large", [32]]
     for size in wrong:
-        with pytest.raises(UsageError, match="whole number") as caught:
+        with pytest.raises(UsageError, match="an integer") as caught:
             checked_batch_size(size)
         assert "auto" in str(caught.value.hint), size
 

@@ -329,7 +329,7 @@ def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
     values, stderr = on_a_card[0]["alone"]
     assert values["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB
     assert "gpu_memory_peak_bytes_gpu1" not in values
-    assert stderr.count("counts no byte on GPU:1") == 1
+    assert stderr.count("counts no bytes on GPU:1") == 1
     values, _ = on_a_card[0]["mirrored"]
     names = ("current_bytes_gpu0", "current_bytes_gpu1", "peak_bytes_gpu0", "peak_bytes_gpu1")
     told = {f"gpu_memory_{name}" for name in (*names, "peak_estimate_bytes")}

@@ -62,7 +62,7 @@ def test_the_parts_of_a_plan() -> None:
 def test_the_plan_shows_its_sum() -> None:
     """Every row is a size and what for, and the last one is the sum."""
     lines = str(plan("2GiB", cpus=2)).splitlines()
-    assert lines[0] == "host memory: 2048 MiB in addition to the interpreter's own"
+    assert lines[0] == "host memory: 2048 MiB on top of the interpreter's own"
     assert "(4 waiting + 3 in work) × 18.4 MiB" in str(lines)
     assert lines[-1].split() == ["2048.0", "MiB", "at", "most,", "together"]
     assert "cache" not in str(lines)

@@ -42,10 +42,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"on_error": "ignore"}, "on_error='ignore'"),
     ({"label_mode": "one-hot"}, "label_mode='one-hot'"),
     ({"interpolation": "cubic"}, "interpolation='cubic'"),
-    ({"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True}, "exclude each other"),
+    ({"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True}, "cannot both be used"),
     ({"validation_split": 0.2}, "give both or none"),
     ({"subset": "training"}, "give both or none"),
-    ({"validation_split": 2.0, "subset": "both"}, "not a share"),
+    ({"validation_split": 2.0, "subset": "both"}, "not a fraction"),
     ({"validation_split": 0.2, "subset": "test"}, "subset='test'"),
     ({"validation_split": 0.2, "subset": "training"}, "overlap"),
 ]

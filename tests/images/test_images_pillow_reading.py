@@ -92,5 +92,5 @@ def test_a_lack_of_memory_is_nothing_wrong_with_the_file(tmp_path: Path, error: 
 def test_numbers_of_no_known_range_are_refused(tmp_path: Path) -> None:
     """A TIFF of floating-point numbers could mean anything."""
     Image.fromarray(np.zeros((20, 20), np.float32)).save(tmp_path / "a.tiff")
-    with pytest.raises(ImageError, match=r"a\.tiff: its pixels are numbers of no known range"):
+    with pytest.raises(ImageError, match=r"a\.tiff: its pixel values have no known range"):
         read(tmp_path / "a.tiff")

@@ -75,15 +75,16 @@ def test_eager_tensorflow_is_held(eight_gib: Card, tmp_path: Path) -> None:
         "listed": [2048 * MIB],
         "session": [2048 * MIB],
     }
-    ours = [line.removeprefix("gpuconf: ") for line in said.splitlines() if ": asked " in line]
+    ours = [line.removeprefix("gpuconf: ") for line in said.splitlines() if ": requested " in line]
     growth, logical, session = lines_of(
         "eager_program.py", "growth(gpu, False)", "kind(3072)", "v1.Session("
     )
     assert ours == [
-        f"{growth}: asked set_memory_growth False, got True: profile half-card sets allow_growth",
-        f"{logical}: asked memory_limit 3072 + 1024 MiB, got 1536 + 512 MiB: {WHY}",
-        f"{session}: asked per_process_gpu_memory_fraction 0.9 (7372 MiB), got 0.25 (2048 MiB): "
-        f"{WHY}",
+        f"{growth}: requested set_memory_growth False, got True: profile half-card sets "
+        "allow_growth",
+        f"{logical}: requested memory_limit 3072 + 1024 MiB, got 1536 + 512 MiB: {WHY}",
+        f"{session}: requested per_process_gpu_memory_fraction 0.9 (7372 MiB), "
+        f"got 0.25 (2048 MiB): {WHY}",
     ]
 
 
@@ -102,7 +103,7 @@ def test_sessions_are_held(eight_gib: Card, tmp_path: Path) -> None:
         "without GPU": SHARE,
         "a mistake": "TypeError",
     }
-    assert said.count(": asked ") == 5
+    assert said.count(": requested ") == 5
     (line,) = lines_of("graph_program.py", "config(0.9)")
-    asked = "asked per_process_gpu_memory_fraction 0.9 (7372 MiB), got 0.25 (2048 MiB)"
+    asked = "requested per_process_gpu_memory_fraction 0.9 (7372 MiB), got 0.25 (2048 MiB)"
     assert f"gpuconf: {line}: {asked}: {WHY}\n" in said

@@ -52,5 +52,5 @@ def test_torch_is_held_to_the_byte(tmp_path: Path) -> None:
         done = run_with([sys.executable, "-c", program], environ, tmp_path, timeout_s=300)
     held = [_LIMIT_BYTES, True, False, _LIMIT_BYTES, False, 512 * MIB]
     assert done.stdout == f"{held}\n", done.stderr
-    assert "set_per_process_memory_fraction of cuda:0: asked 0.9, got" in done.stderr
-    assert "caching_allocator_enable: asked off, which has no cap, got on" in done.stderr
+    assert "set_per_process_memory_fraction of cuda:0: requested 0.9, got" in done.stderr
+    assert "caching_allocator_enable: requested off, which has no limit, got on" in done.stderr

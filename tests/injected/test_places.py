@@ -180,4 +180,4 @@ def test_a_lease_that_has_gone(version: str, leases: tuple[Path, Path]) -> None:
     """Says what to do; so does one that this user may not write."""
     leases[0].unlink()
     (line,) = run(version, 'show(attempt("a"))', *leases)
-    assert line == "hint: start the whole program again: `gpuconf run -- ...`"
+    assert line == "hint: restart the whole program: `gpuconf run -- ...`"

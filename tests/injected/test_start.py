@@ -89,7 +89,9 @@ def test_a_framework_is_held(version: str, tmp_path: Path) -> None:
     environ = run_environment(variable(), write_torch(tmp_path))
     done = run_in(PYTHONS[version], program, environ, tmp_path)
     assert (done.returncode, done.stdout) == (0, "['', 'done']\n"), done.stderr
-    held = "set_per_process_memory_fraction of cuda:0: asked 0.5, got 0.25: the run allows no more"
+    held = (
+        "set_per_process_memory_fraction of cuda:0: requested 0.5, got 0.25: the run allows no more"
+    )
     assert done.stderr == f"gpuconf: {held}\n"
 
 
@@ -174,7 +176,7 @@ def test_workers_are_held(version: str, tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("not JSON", "GPUCONF_RUN cannot be read"),
-        ('{"format": 2}', "GPUCONF_RUN has the format 2, and this gpuconf reads 1"),
+        ('{"format": 2}', "GPUCONF_RUN has the format 2, but this version of gpuconf reads 1"),
         ('{"format": 1, "plan": {}}', "GPUCONF_RUN cannot be read: KeyError"),
         ("[]", "GPUCONF_RUN has the format"),
     ],

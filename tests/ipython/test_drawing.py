@@ -107,7 +107,7 @@ def test_what_a_report_says_is_drawn() -> None:
     for name, words in {
         "plan": ["profile shared-desktop", "fraction 0.7 × 11264 MiB total = 7884 MiB",
                  "TF_FORCE_GPU_ALLOW_GROWTH=true"],
-        "activation": ["5734 MiB", "asked 0.5, got 0.9"],
+        "activation": ["5734 MiB", "requested 0.5, got 0.9"],
         "holdings": ["train.py", "5120 MiB"],
         "diagnosis": ["[64, 4096, 4096] float32 = 4096 MiB", "gpuconf docs causes/"],
         "estimate": ["does not fit 900 MiB; the largest batch that does is 24", "stem/conv"],

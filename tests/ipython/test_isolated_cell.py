@@ -57,7 +57,7 @@ def test_a_mistake_is_one_error(tmp_path: Path) -> None:
     """Without a traceback; nothing runs. Help is no error, and `%unload_ext` removes the magic."""
     mistakes = {
         **{
-            f"%%gpuconf isolated -o x,{name}\n1": f"names of variables; got '{name}'"
+            f"%%gpuconf isolated -o x,{name}\n1": f"variable names; got '{name}'"
             for name in ("a+b", "__name__", "class", "Out")
         },
         "%%gpuconf plan\n1": "`%%gpuconf plan`: the first line of a cell",

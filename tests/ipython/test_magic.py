@@ -51,7 +51,7 @@ BAD = {
     '%gpuconf profile "': ("No closing quotation", "close"),
     "%gpuconf run -- python x.py": ("is for a terminal", "!gpuconf run -- python x.py"),
     "%gpuconf shell": ("is for a terminal", "!gpuconf shell"),
-    "%gpuconf explain none.log": ("there is no file none.log", "keep what the run prints"),
+    "%gpuconf explain none.log": ("there is no file none.log", "save the run's output"),
     "%gpuconf explain -": ("no standard input", "%gpuconf explain train.log"),
     "%gpuconf doctor --profile nope": ('no profile named "nope"', ""),
     "%gpuconf doctor nonsense": ("nonsense", ""),

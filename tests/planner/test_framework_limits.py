@@ -38,7 +38,9 @@ def test_every_framework_has_its_figure_and_its_sum() -> None:
     assert share is not None
     assert found["torch"].limit_bytes == int(share * 10 * GIB) == 5121 * MIB
     assert found["tensorflow"].arithmetic == ("memory_limit 5121 MiB",)
-    assert found["jax"].arithmetic == ("5120 MiB (whole 2 MiB) / 10240 MiB total = fraction 0.5",)
+    assert found["jax"].arithmetic == (
+        "5120 MiB (a multiple of 2 MiB) / 10240 MiB total = fraction 0.5",
+    )
     assert found["torch"].arithmetic == (
         "5121 MiB / 10240 MiB total = fraction 0.5001, allocated as needed",
     )
@@ -57,7 +59,7 @@ def test_jax_has_one_fraction_and_says_whose() -> None:
     small, large, free = limits(gpu(1024), gpu(5120, index=1), gpu(None, index=2))
     assert {each["jax"].fraction for each in (small, large, free)} == {small["jax"].fraction}
     assert {each["jax"].limit_bytes for each in (small, large, free)} == {1024 * MIB}
-    assert large["jax"].arithmetic[0].endswith("the smallest is that of GPU 0")
+    assert large["jax"].arithmetic[0].endswith("GPU 0 has the smallest")
     assert (large["torch"].limit_bytes, list(free)) == (5120 * MIB, ["jax"])
 
 

@@ -176,7 +176,7 @@ def test_without_figures_the_parents_choice_stays(
 def test_without_figures_a_member_outside_the_parents_choice_is_refused() -> None:
     """A place that the parent's list has not, and a UUID that it lacks."""
     for member in (1, "GPU-b"):
-        with pytest.raises(ProfileError, match="CUDA_VISIBLE_DEVICES=GPU-abc does not show"):
+        with pytest.raises(ProfileError, match="CUDA_VISIBLE_DEVICES=GPU-abc does not include"):
             make_plan(choose(member), NOTHING_KNOWN, environ={}, chosen_by_parent="GPU-abc")
 
 

@@ -67,9 +67,9 @@ def test_of_many_leases_the_largest_are_shown_and_all_count() -> None:
     made = planned(leased(KNOWN, *leases), context=amount(0))
     shown = [line.split()[3] for line in made.arithmetic if line.startswith("reserved by pid")]
     assert shown == ["900", "800", "500", "300"]
-    assert made.arithmetic[4] == "2 more leases: 200 MiB not used yet"
+    assert made.arithmetic[4] == "2 more reservations: 200 MiB not used yet"
     four = planned(leased(KNOWN, *leases[:4]), context=amount(0)).arithmetic
-    assert not any("more lease" in line for line in four)
+    assert not any("more reservation" in line for line in four)
     assert mib(made.limit_bytes) == 9319 - (sum(sizes) - 6 * 50)
     nearly_used = lease(9000, 8900, pid=9000)
     made = planned(leased(KNOWN, nearly_used, *leases), context=amount(0))
@@ -80,9 +80,11 @@ def test_an_estimate_for_several_is_not_split() -> None:
     """The calculation shows their sum, and the most that they may still take."""
     leases = [lease(1000, used, pid=used)._replace(is_estimate=True) for used in (900, 0, 0, 0, 0)]
     made = planned(leased(KNOWN, *leases), context=amount(0)).arithmetic
-    assert made[:4] == ("reserved by pid 0 train.py (ann): 1000 MiB, an unknown part in use",) * 4
-    assert made[4] == "1 more lease: 1000 MiB reserved"
-    assert made[5].startswith("these leases together: about 900 MiB in use, at most 4100 MiB not")
+    assert made[:4] == ("reserved by pid 0 train.py (ann): 1000 MiB, an unknown amount in use",) * 4
+    assert made[4] == "1 more reservation: 1000 MiB reserved"
+    assert made[5].startswith(
+        "these reservations combined: about 900 MiB in use, at most 4100 MiB not"
+    )
     alone = planned(leased(KNOWN, leases[0]), context=amount(0)).arithmetic
     assert alone[0].endswith(": 1000 MiB, about 900 MiB in use, 100 MiB not used yet")
 
@@ -209,8 +211,8 @@ ROOMY = asking(1024)
 @pytest.mark.parametrize(
     ("ahead", "words"),
     [
-        (1, "1 program is waiting ahead of this one"),
-        (3, "3 programs are waiting ahead of this one"),
+        (1, "1 program is waiting ahead of this program"),
+        (3, "3 programs are waiting ahead of this program"),
     ],
 )
 def test_who_comes_later_takes_nothing_that_others_wait_for(ahead: int, words: str) -> None:
@@ -232,7 +234,7 @@ def test_both_reasons_are_given() -> None:
     made = planned(leased(card(free=612), ahead=1), memory_limit=share(100), at_least=amount(4096))
     assert made.shortage == (
         "612 MiB free; 4608 MiB needed (512 MiB context + 4096 MiB at_least); "
-        "1 program is waiting ahead of this one"
+        "1 program is waiting ahead of this program"
     )
 
 
@@ -240,7 +242,9 @@ def test_with_cpu_nobody_stands_in_line() -> None:
     """The GPU for which others wait is passed over, and with no other the CPU computes."""
     made = line(ROOMY, 1, 0, action="cpu")
     assert numbers(made) == [1]
-    assert "is skipped: 1 program is waiting ahead of this one (on_shortage: cpu)" in made.notes[0]
+    assert (
+        "is skipped: 1 program is waiting ahead of this program (on_shortage: cpu)" in made.notes[0]
+    )
     assert line(ROOMY, 1, action="cpu").hides_gpus
 
 
@@ -368,7 +372,7 @@ def test_a_limit_cut_by_others_is_said() -> None:
     assert mib(made.gpus[0].limit_bytes) == 4000
     assert made.notes == (
         "limit on GPU 0 (NVIDIA GeForce RTX 2080 Ti) reduced from 6000 MiB to 4000 MiB: other "
-        "processes have reserved 3000 MiB that they do not use yet",
+        "processes have reserved 3000 MiB that they are not using yet",
     )
     whole = plan(profile, card(free=9319)._replace(leases=(holder,)))
     assert (mib(whole.gpus[0].limit_bytes), whole.notes) == (6000, ())
@@ -378,7 +382,7 @@ def test_a_wait_without_a_limit_is_said() -> None:
     """Nothing can be short under such a profile, so it never waits."""
     rules = MemoryRules(on_shortage=OnShortage("wait", 600.0))
     made = plan(Profile("waiting", memory=rules), card())
-    assert "on_shortage does nothing in profile waiting" in made.notes[0]
+    assert "on_shortage has no effect in profile waiting" in made.notes[0]
     with_least = rules._replace(at_least=amount(100))
     assert plan(Profile("waiting", memory=with_least), card()).notes == ()
 
@@ -388,7 +392,10 @@ def test_the_hint_names_what_applies() -> None:
     full = card(free=100)._replace(leases=(CardLease(7, 5000 * MIB, 0, is_parent=True),))
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000), full)
-    assert caught.value.hint == "give this program and the one that started it a memory_limit each"
+    assert (
+        caught.value.hint
+        == "set a memory_limit for this program and one for the program that started it"
+    )
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000, "wait", 60.0), card(free=100), card(1, free=100))
     assert caught.value.hint == "see what uses the GPU with `gpuconf ps`"

@@ -153,4 +153,4 @@ def test_what_this_process_holds_is_not_somebody_elses() -> None:
     assert plan_gpu(gpu, rules).limit_bytes == 4500 * MIB
     own = plan_gpu(gpu.with_own_bytes(1), rules)
     assert own.limit_bytes == 6500 * MIB
-    assert "5000 MiB free + 2000 MiB held by this process" in own.arithmetic[0]
+    assert "5000 MiB free + 2000 MiB used by this process" in own.arithmetic[0]

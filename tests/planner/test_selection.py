@@ -74,7 +74,7 @@ def test_a_pick_of_more_than_there_are_takes_what_there_is() -> None:
     """Fewer GPUs than picked is the machine's lack: a note, no error."""
     made = plan(pick(3), *FOUR[:2])
     assert numbers(made) == [1, 0]
-    assert made.notes == ("the profile picks 3 GPUs and 2 can be seen: using 2",)
+    assert made.notes == ("the profile picks 3 GPUs, but only 2 can be used",)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_without_nvml_a_gpu_that_the_user_hides_is_refused() -> None:
     """The second of one, and a UUID that is not in the list, are named by nothing."""
     environ = {"CUDA_VISIBLE_DEVICES": "GPU-abc"}
     for member in (1, "GPU-b"):
-        with pytest.raises(ProfileError, match="does not show"):
+        with pytest.raises(ProfileError, match="does not include"):
             make_plan(choose(member), Inventory(problem=PROBLEM), environ=environ)
 
 
@@ -328,12 +328,16 @@ def test_gpus_none_hides_every_gpu_and_asks_nobody() -> None:
 @pytest.mark.parametrize(
     ("gpus", "value", "note"),
     [
-        ((), None, "the driver finds no GPU; the program runs on the CPU"),
+        ((), None, "the driver detects no GPU; the program runs on the CPU"),
         (FOUR, "", 'CUDA_VISIBLE_DEVICES="" hides every GPU (it is empty); running on the CPU'),
         (FOUR, "-1", "(a negative index ends the list)"),
-        (FOUR, "NoDevFiles", "(schedulers write it for a job without a GPU)"),
-        (FOUR, "0,0", "for the second time"),
-        ((FOUR[0]._replace(mig_enabled=True),), None, "MIG is enabled and no GPU instance"),
+        (FOUR, "NoDevFiles", "(schedulers set it for a job without a GPU)"),
+        (FOUR, "0,0", "a second time"),
+        (
+            (FOUR[0]._replace(mig_enabled=True),),
+            None,
+            "MIG is enabled, but there is no GPU instance",
+        ),
     ],
 )
 def test_no_visible_gpu_is_a_note(gpus: tuple[Gpu, ...], value: str | None, note: str) -> None:
@@ -366,5 +370,5 @@ def test_a_gpu_without_figures_gets_growth_a_fraction_and_a_note() -> None:
     assert made.gpus[0].unsized_fraction == 0.7
     assert made.allow_growth is True
     (note,) = made.notes
-    assert "reports no memory figures" in note
+    assert "does not report its memory" in note
     assert plan(Profile("plain"), card(0, total=None, free=None)).notes == ()

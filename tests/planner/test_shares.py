@@ -26,17 +26,18 @@ def profile() -> Profile:
 
 @pytest.mark.parametrize(
     ("scheduler", "ask"),
-    [("Ray", "num_gpus=0.1 at least"), ("Slurm", "--gres=shard:N for 0.1 of the GPU at least")],
+    [
+        ("Ray", "num_gpus=0.1"),
+        ("Slurm", "--gres=shard:N for 0.1 of the GPU"),
+    ],
 )
 def test_a_share_below_a_context_says_what_to_ask_for(scheduler: str, ask: str) -> None:
     """And what it says is enough: 0.1 × (8192 - 1024 - 512) - 640 = 25 MiB."""
     with pytest.raises(ShortageError) as caught:
         make_plan(profile(), shared(scheduler, 0.05), environ={})
     text = str(caught.value)
-    assert "0.05 × (8192 MiB total - 1024 MiB held by others - 512 MiB keep_free)" in text
-    assert (
-        f"{scheduler}'s share is smaller than a CUDA context; request a larger one: {ask}" in text
-    )
+    assert "0.05 × (8192 MiB total - 1024 MiB used by others - 512 MiB keep_free)" in text
+    assert f"{scheduler}'s share is smaller than a CUDA context; request at least {ask}" in text
     assert "at_least: null" not in text
     (enough,) = make_plan(profile(), shared(scheduler, 0.1), environ={}).gpus
     assert enough.limit_bytes == 25 * 1024**2

@@ -77,7 +77,7 @@ def test_cpu_with_every_card_short_runs_on_the_cpu() -> None:
     made = plan(asking(4096, "cpu"), FULL, card(1, free=1))
     assert made.hides_gpus
     assert made.cuda_visible_devices == "-1"
-    assert made.notes[-1] == "no GPU is left, so the program runs on the CPU"
+    assert made.notes[-1] == "no GPU remains, so the program runs on the CPU"
     assert len(made.notes) == 3
 
 

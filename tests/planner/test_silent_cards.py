@@ -13,7 +13,7 @@ from tests.planner.cards import FOUR, card, choose, machine, numbers, pick, plan
 
 EVERYTHING = Profile("everything")
 LOST = (FOUR[0], Gpu(1), FOUR[2])
-NOTE = "GPU 1 does not answer NVML (lost, or closed to this user): not used"
+NOTE = "GPU 1 does not respond to NVML (lost, or not accessible to this user): not used"
 
 
 def test_a_silent_card_is_left_out_and_the_sound_ones_are_named_by_uuid() -> None:
@@ -51,14 +51,14 @@ def test_a_pick_never_takes_a_silent_card() -> None:
     assert plan(pick(1), *LOST).notes == (NOTE,)
     made = plan(pick(3), *LOST)
     assert numbers(made) == [2, 0]
-    assert made.notes == (NOTE, "the profile picks 3 GPUs and 2 can be seen: using 2")
+    assert made.notes == (NOTE, "the profile picks 3 GPUs, but only 2 can be used")
 
 
 def test_a_list_that_names_a_silent_card_is_refused() -> None:
     """Which GPU to use instead is the user's to say."""
     with pytest.raises(ProfileError) as caught:
         plan(choose(0, 1), *LOST)
-    assert "gpus names 0, 1, and GPU 1 does not answer NVML" in str(caught.value)
+    assert "gpus names 0, 1, but GPU 1 does not respond to NVML" in str(caught.value)
     assert "gpuconf doctor" in str(caught.value.hint)
     assert caught.value.key == "gpus"
     assert numbers(plan(choose(0, 2), *LOST)) == [0, 2]

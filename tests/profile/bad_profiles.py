@@ -77,10 +77,17 @@ def _rows() -> Iterator[BadProfile]:
         for control, escape in CONTROLS:
             content = f'{key}: "a{escape}b"'.encode()
             name = f"controls: {control} in {key}"
-            yield BadProfile(name, content, 1, len(key) + 3, f"{key}: found ", "delete it")
+            yield BadProfile(
+                name,
+                content,
+                1,
+                len(key) + 3,
+                f"{key}: expected no control characters",
+                "delete it",
+            )
     for variable in SHELL_VARIABLES:
         name, content = f"environment: {variable}", f"env: {{{variable}: a}}".encode()
-        yield BadProfile(name, content, 1, 7, "no LD_…", f"export {variable}=")
+        yield BadProfile(name, content, 1, 7, "cannot set LD_…", f"export {variable}=")
 
 
 BAD_PROFILES = tuple(_rows())

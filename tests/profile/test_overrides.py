@@ -45,25 +45,29 @@ def test_no_overrides_are_the_file() -> None:
 @pytest.mark.parametrize(
     ("overrides", "says", "hint"),
     [
-        ({"memory": {"memory_limit": 4096}}, 'memory_limit: found "4096"', "4096MiB"),
+        (
+            {"memory": {"memory_limit": 4096}},
+            "memory_limit: expected a number and a unit",
+            "4096MiB",
+        ),
         ({"memory": {"memory_limit": 10**5000}}, "override memory.memory_limit", "6GiB"),
         ({"memory": {"memory_limit": float("nan")}}, 'found "nan"', "6GiB"),
         ({"memory": {"per_process_gpu_memory_fraction": float("inf")}}, '"inf"', "0.7"),
         ({"memory": {"per_process_gpu_memory_fraction": "0.7"}}, "in quotes", "0.7"),
         ({"memory": {"allow_growth": 1}}, "true or false", "allow_growth: true"),
         ({"memory": {"allow_growth": "yes"}}, "in quotes", "allow_growth: true"),
-        ({"memory": "4GiB"}, "override memory: found", "allow_growth"),
+        ({"memory": "4GiB"}, "override memory: expected a mapping", "allow_growth"),
         ({"memry": {}}, "override memry: unknown key", "`memory`"),
         ({"memory.memory_limit": "4GiB"}, "unknown key", '{"memory": {"memory_limit": …}}'),
         ({"extends": "dedicated"}, "override extends: cannot", "load_profile"),
-        ({"gpus": {1, 2}}, "type set", "a list or a dict"),
+        ({"gpus": {1, 2}}, "type set", "a list, or a dict"),
         ({"gpus": True}, "override gpus", "gpus: [0]"),
         ({"env": {"A": True}}, "override env.A: found True", '"1" or "true"'),
         ({"env": {"CUDA_VISIBLE_DEVICES": "0"}}, "gpuconf computes", "`gpus`"),
         ({3.5: 1}, "float as a key", "write text"),
         ({True: 1}, "bool as a key", "write text"),
-        ({"memory": b"x"}, "type bytes", "give text"),
-        ({"memory": {"at_least": "9GiB", "memory_limit": "1GiB"}}, "no more than 1GiB", "1GiB"),
+        ({"memory": b"x"}, "type bytes", "use text"),
+        ({"memory": {"at_least": "9GiB", "memory_limit": "1GiB"}}, "allows at most 1GiB", "1GiB"),
         ({"tensorflow": {"allocator": "cuda_malloc_async"}}, "override tensorflow.alloc", "bfc"),
     ],
 )
@@ -82,7 +86,7 @@ def test_an_override_that_contains_itself_is_refused() -> None:
     """No RecursionError."""
     endless: dict[str, Any] = {}
     endless["memory"] = endless
-    with pytest.raises(ProfileError, match="nested too deep"):
+    with pytest.raises(ProfileError, match="nested too deeply"):
         load(endless)
 
 

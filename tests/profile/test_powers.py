@@ -54,7 +54,7 @@ def test_a_hostile_folder(variable: str, tmp_path: Path) -> None:
     trusted(file, tmp_path)
     assert found(tmp_path).env == ((variable, "./x"),)
     file.write_text(setting(variable).replace("./x", "./y"))
-    with pytest.raises(ProfileError, match="was trusted, and has changed since"):
+    with pytest.raises(ProfileError, match="was trusted, but has changed since"):
         found(tmp_path)
 
 

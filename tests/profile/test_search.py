@@ -112,7 +112,7 @@ def test_yml_is_as_good_as_yaml(tmp_path: Path) -> None:
 def test_a_broken_link_is_told(tmp_path: Path) -> None:
     """It is the project's file anyway, not a reason to take another profile."""
     (tmp_path / "gpuconf.yaml").symlink_to("nowhere.yaml")
-    with pytest.raises(ProfileNotFoundError, match="a link to a file that is not there"):
+    with pytest.raises(ProfileNotFoundError, match="a link to a file that does not exist"):
         load_profile(environ={}, directory=tmp_path)
 
 

@@ -116,7 +116,7 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
     """Nothing is recorded there."""
     store(tmp_path).mkdir(parents=True)
     store(tmp_path).chmod(0o777)
-    with pytest.raises(GpuconfError, match="others may write") as caught:
+    with pytest.raises(GpuconfError, match="others have permission to write") as caught:
         trust.record("/a", b"1", environ(tmp_path))
     assert "ls -ld" in str(caught.value.hint)
     assert list(store(tmp_path).iterdir()) == []
@@ -127,7 +127,7 @@ def test_no_place_to_keep_it(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     with pytest.raises(GpuconfError, match="cannot be written: Not a directory"):
         trust.record("/a", b"1", environ(tmp_path))
-    with pytest.raises(GpuconfError, match="no folder to keep the trust in"):
+    with pytest.raises(GpuconfError, match="no folder to store the trust in"):
         trust.record("/a", b"1", {})
     assert not trust.is_trusted("/a", b"1", {})
     assert trust.trusted_files({}) == []

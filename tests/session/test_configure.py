@@ -63,8 +63,8 @@ print(made)
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
         "  lease = 1024 MiB reserve + 512 MiB context = 1536 MiB",
         "  TensorFlow: memory_limit 7884 MiB",
-        "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, allocated as "
-        "needed",
+        "  JAX: 7884 MiB (a multiple of 2 MiB) / 11264 MiB total = fraction 0.699928939, allocated "
+        "as needed",
         "  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999, allocated as needed",
         "ok      TF_FORCE_GPU_ALLOW_GROWTH: true",
         "ok      XLA_PYTHON_CLIENT_PREALLOCATE: false",
@@ -213,9 +213,9 @@ def test_what_the_user_set_stays_and_is_told_once(tmp_path: Path, nvml: Nvml) ->
     assert done.returncode == 0, done.stderr
     assert "'XLA_PYTHON_CLIENT_PREALLOCATE': 'true'" in done.stdout
     assert "'TF_FORCE_GPU_ALLOW_GROWTH': 'true'" in done.stdout
-    assert "differs XLA_PYTHON_CLIENT_PREALLOCATE: asked false, got true" in done.stdout
+    assert "differs XLA_PYTHON_CLIENT_PREALLOCATE: requested false, got true" in done.stdout
     (line,) = done.stderr.splitlines()
-    assert line.startswith("gpuconf: XLA_PYTHON_CLIENT_PREALLOCATE: asked false, got true")
+    assert line.startswith("gpuconf: XLA_PYTHON_CLIENT_PREALLOCATE: requested false, got true")
     assert "unset XLA_PYTHON_CLIENT_PREALLOCATE" in line
 
 

@@ -68,7 +68,7 @@ def test_torch_returns_what_no_tensor_uses(
     assert text.splitlines() == [
         f"GPU 0 (Simulated GeForce (gpuconf)): {before} MiB in use by this process before, "
         f"{after} MiB after",
-        "note: PyTorch keeps 8 MiB for tensors that the program still refers to",
+        "note: PyTorch keeps 8 MiB for tensors that the program still references",
     ]
     assert out.values["second"][1] < after
     assert out.values["again"] == 4
@@ -84,7 +84,7 @@ def test_jax_returns_all_once_no_array_is_left(
     values = out.values
     assert values["first"][0] == values["first"][1]
     assert (
-        "JAX keeps all of its memory for arrays that the program still refers to (256"
+        "JAX keeps all of its memory for arrays that the program still references (256"
         in values["first"][2]
     )
     assert values["still"] == 1

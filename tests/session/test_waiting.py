@@ -52,7 +52,7 @@ def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -
     assert said.startswith(
         "gpuconf: waiting up to 10min for memory: not enough GPU memory for profile asking on"
     )
-    assert said.splitlines()[1:] == ["gpuconf: waited 6 s, and continues"]
+    assert said.splitlines()[1:] == ["gpuconf: waited 6 s; continuing"]
 
 
 def test_waiting_gives_up_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:

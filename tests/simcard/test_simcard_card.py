@@ -81,7 +81,7 @@ def test_an_impossible_card_is_refused(
 def test_an_existing_file_is_never_overwritten(card: Card) -> None:
     """Making a GPU where one is says so, and leaves the one that is there alone."""
     before = card.describe()
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         create_card(card.path, CardSpec(total_bytes=GIB))
     assert card.describe() == before
     assert os.listdir(card.path.parent) == ["card"]

@@ -126,7 +126,7 @@ def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
     done = _call("run", "--card", file, "--total", "2GiB", "--used", "100MiB", *_client(code))
     pid, *shown = done.stdout.splitlines()
     assert "imulated" in shown[0]
-    assert "612 MiB of 2048 MiB in use, of which the desktop 100 MiB" in shown[1]
+    assert "612 MiB of 2048 MiB in use, including 100 MiB by the desktop" in shown[1]
     assert shown[2] == f"  process {pid}: 512 MiB"
 
 

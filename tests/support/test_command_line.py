@@ -31,10 +31,10 @@ def parser() -> CommandParser:
     ("words", "said", "hint"),
     [
         (["explian"], "`tool` does not know 'explian'", "did you mean `tool explain`? "),
-        (["xyzzy"], "`tool` does not know 'xyzzy'", "`tool --help` shows what it takes"),
+        (["xyzzy"], "`tool` does not know 'xyzzy'", "`tool --help` shows what it accepts"),
         (["explain", "--verbsoe=1"], "'--verbsoe=1'", "did you mean `tool explain --verbose`?"),
         (["plan", "--verbose"], "`tool plan` does not know '--verbose'", "`tool plan --help`"),
-        ([], "required", "`tool --help` shows what it takes"),
+        ([], "required", "`tool --help` shows what it accepts"),
     ],
 )
 def test_what_is_not_known_is_refused_by_the_command_that_was_meant(

@@ -53,8 +53,8 @@ def watch(source: PlanSource) -> None:
     client = getattr(bridge, "xla_client", None)
     if name is None or not hasattr(client, _MAKE_CLIENT):
         lacking = f"{ENTRANCES['jax'].module}.{names[0]}, or no xla_client.{_MAKE_CLIENT}"
-        why = f"this JAX has no {lacking}: its limit was computed when it was imported"
-        setting = Setting("jax memory limit", "bound when JAX makes its client", None, why)
+        why = f"this version of JAX has no {lacking}: its limit was computed when it was imported"
+        setting = Setting("jax memory limit", "bound when JAX creates its client", None, why)
         source.record(setting)
         say(str(setting))
         return
@@ -198,7 +198,7 @@ def _visible(bridge: Any) -> Sequence[int] | None:
 def _over_the_plan() -> str:
     site = user_call_site()
     where = f", by {site}" if site else ""
-    return f"the plan allows no more to the client made now{where}"
+    return f"the plan does not allow more for the client created now{where}"
 
 
 def _read_back(client: Any, gpus: Sequence[GpuPlan], void: str | None) -> list[Setting]:

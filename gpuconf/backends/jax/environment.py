@@ -22,9 +22,9 @@ _POLICY = re.compile(r"--xla_gpu_memory_fraction_policy=(\S+)")
 # error up to the last free byte).  `cuda_async` uses the driver's pool, whose limit TensorFlow also
 # ignores.  Nothing is known about `vmm`.
 _NO_CAP = {
-    "platform": "JAX takes memory call by call, without a cap",
-    "cuda_async": "JAX takes memory from the driver's own pool, where the limit is not a cap",
-    "vmm": "no cap is known for JAX's allocator of virtual memory",
+    "platform": "JAX allocates memory call by call, without a limit",
+    "cuda_async": "JAX allocates from the driver's own pool, where the limit is not enforced",
+    "vmm": "JAX's virtual memory allocator has no known limit",
 }
 
 
@@ -81,7 +81,7 @@ def is_within(asked: object, share: float) -> bool:
 def voided_cap(environ: Mapping[str, str]) -> str | None:
     """Return why JAX's fraction is not a cap in ``environ``; None if it is."""
     if environ.get(_UNIFIED) in ("1", "true"):
-        return f"with {_UNIFIED} set JAX may take all of the GPU, and the host's memory beyond"
+        return f"with {_UNIFIED} set, JAX may use all of the GPU and also host memory"
     return _why_growing(environ) or why_no_cap(environ.get(ALLOCATOR, ""))
 
 
@@ -98,10 +98,10 @@ def _why_growing(environ: Mapping[str, str]) -> str | None:
     end = policy[1].partition("-")[2]
     if is_within(fraction, 1) and is_within(end, float(fraction)):
         return None
-    return f"with {policy[0]} in XLA_FLAGS JAX may take {end or 'all'} of the GPU"
+    return f"with {policy[0]} in XLA_FLAGS, JAX may use {end or 'all'} of the GPU"
 
 
 def why_no_cap(allocator: str) -> str | None:
     """Return why the fraction is not a cap with ``allocator``; None if it is."""
     reason = _NO_CAP.get(allocator.lower())
-    return None if reason is None else f"with {ALLOCATOR}={allocator} {reason}"
+    return None if reason is None else f"with {ALLOCATOR}={allocator}, {reason}"

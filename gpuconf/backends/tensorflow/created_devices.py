@@ -59,7 +59,7 @@ class CreatedDevices:
             self._exist = bool(limits)
             settings = readback.compare(limits, options, gpus)
         except Exception as error:  # our check must never end the user's program
-            why = f"this TensorFlow did not report them: {type(error).__name__}: {error}"
+            why = f"this version of TensorFlow did not report them: {type(error).__name__}: {error}"
             source.record(Setting("limits read back", "yes", "no", why))
             return
         if not self._tensorflow.config.list_physical_devices("GPU"):

@@ -140,7 +140,7 @@ def _configure_one(tf: Any, device: Any, gpu: GpuPlan, record: Record) -> None:
     elif gpu.allow_growth is not None:
         tf.config.experimental.set_memory_growth(device, gpu.allow_growth)
         seen = tf.config.experimental.get_memory_growth(device)
-        why = None if seen == gpu.allow_growth else "TensorFlow kept another value"
+        why = None if seen == gpu.allow_growth else "TensorFlow kept a different value"
         record(Setting(f"memory growth {_name(device)}", str(gpu.allow_growth), str(seen), why))
 
 
@@ -163,14 +163,16 @@ def _set_limits(tf: Any, device: Any, limits: list[int], record: Record) -> None
         int(logical.memory_limit)
         for logical in tf.config.get_logical_device_configuration(device) or ()
     ]
-    why = None if seen == limits else "TensorFlow kept another value"
+    why = None if seen == limits else "TensorFlow kept a different value"
     record(Setting(f"memory_limit {_name(device)}", _mib_list(limits), _mib_list(seen), why))
 
 
 def _report_missing(planned: int, listed: int, record: Record) -> None:
     why = "TensorFlow skips GPUs that are too old or too small"
     if not listed:
-        why = "TensorFlow lists none: a library is missing, or this TensorFlow has no CUDA"
+        why = (
+            "TensorFlow lists none: a library is missing, or this version of TensorFlow has no CUDA"
+        )
     setting = Setting("GPUs that TensorFlow uses", str(planned), str(listed), why)
     record(setting)
     say(str(setting))

@@ -48,7 +48,7 @@ def voided_cap(environ: Mapping[str, str]) -> str | None:
     """Return why no limit is a cap in ``environ``; None if limits are caps."""
     if environ.get(ALLOCATOR) == "cuda_malloc_async":
         return (
-            "with TF_GPU_ALLOCATOR=cuda_malloc_async TensorFlow's limit is not a cap; "
-            "`unset TF_GPU_ALLOCATOR` for one that is"
+            "with TF_GPU_ALLOCATOR=cuda_malloc_async, TensorFlow does not enforce its limit; "
+            "`unset TF_GPU_ALLOCATOR` to enforce it"
         )
     return None

@@ -183,7 +183,7 @@ class Guards:
         backend = keras_backend.elsewhere()
         if backend is not None:
             devices.hide(self._tensorflow, self.record)
-            say(f"Keras computes on {backend}, so TensorFlow next to it sees no GPU")
+            say(f"Keras runs on {backend}, so the GPUs are hidden from TensorFlow")
         return backend is not None
 
     # --- ways to create devices -----------------------------------------------------------------

@@ -45,7 +45,7 @@ def devices_exist() -> DeviceEvidence | None:
     if getattr(context.context(), "_context_handle", None) is not None:
         return DeviceEvidence("its eager context exists", EAGER_MAKERS)
     if cuda_driver.has_primary_context() and not _others_use_cuda():
-        how = "this process has a CUDA context, as list_local_devices or a Session makes it"
+        how = "this process has a CUDA context, such as list_local_devices or a Session creates"
         return DeviceEvidence(how, SILENT_MAKERS)
     return None
 

@@ -61,7 +61,7 @@ def compare(
         limit = None if gpu is None else gpu.limit_bytes
         total = sum(limits[name] for name in group)
         too_much = limit is not None and total > limit + len(group) * MIB
-        why = "the device was made with other options than the plan's" if too_much else None
+        why = "the device was created with different options from the plan's" if too_much else None
         asked = _shares(limit, gpu, len(group))
         for name, share in zip(group, asked, strict=True):
             short = name.rpartition("device:")[2]

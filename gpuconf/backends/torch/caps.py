@@ -62,7 +62,7 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
         _caps[index] = cap
         try:
             if has_own_allocator(torch):
-                raise NotImplementedError("the program's own allocator takes no limit")
+                raise NotImplementedError("the program's own allocator does not support a limit")
             in_force = _bytes_in_force(torch, index, cap)
             own = index not in earlier or in_force != earlier[index].limit_bytes
             if in_force is None or in_force > limit_bytes or not own:
@@ -102,7 +102,7 @@ def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
     if is_on is None:
         return
     why = f"profile {plan.profile.name} allows no more than its limit"
-    setting = Setting("torch caching allocator", "off, which has no cap", "on", why)
+    setting = Setting("torch caching allocator", "off, which has no limit", "on", why)
     record(setting)
     say(str(setting))
 
@@ -189,7 +189,7 @@ def _read_back(torch: Any, index: int, cap: Cap) -> Setting:
         return Setting(_name(index), asked, f"{asked}; torch cannot report it")
     why = None
     if in_force > cap.limit_bytes:
-        why = f"torch has a cap of {in_force} bytes where {cap.limit_bytes} were set"
+        why = f"torch has a limit of {in_force} bytes, but {cap.limit_bytes} were set"
     reserved = torch.cuda.memory_reserved(index)
     got = sized(in_force) + (f", of which it had {sized(reserved)}" if reserved else "")
     return Setting(_name(index), asked, got, why)
@@ -210,7 +210,7 @@ def _options_read_back(torch: Any, plan: Plan) -> list[Setting]:
         got = str(found[key] // MIB if key == "max_split_size" else found[key])
         unit = " MiB" if key == "max_split_size" else ""
         read = found.get("PYTORCH_CUDA_ALLOC_CONF") or "nothing"
-        why = None if got == wish else f"torch has read {read} in its variable"
+        why = None if got == wish else f"torch read {read} from its variable"
         settings.append(Setting(f"torch {key}", wish + unit, got + unit, why))
     return settings
 
@@ -253,7 +253,7 @@ def _hold(torch: Any, record: Record) -> None:
         if value or not _caps:
             return original(value)
         cap = next(iter(_caps.values()))
-        return say_held("caching_allocator_enable", "off, which has no cap", "on", cap)
+        return say_held("caching_allocator_enable", "off, which has no limit", "on", cap)
 
     for name, wrapper in ((_SET, set_fraction), (_SWITCH, switch)):
         if hasattr(torch._C, name) and not is_watched(torch._C, name):

@@ -74,5 +74,5 @@ def _merged(name: str, theirs: str, wanted: Mapping[str, tuple[str, str]]) -> li
 def voided_cap(environ: Mapping[str, str]) -> str | None:
     """Return why PyTorch's fraction is not a cap in ``environ``; None if it is."""
     if environ.get(UNCACHED):
-        return f"with {UNCACHED} set PyTorch takes memory call by call, without a cap"
+        return f"with {UNCACHED} set, PyTorch allocates memory call by call, without a limit"
     return None

@@ -31,12 +31,12 @@ def refuse_if_too_late(torch: Any, plan: Plan) -> None:
 def _what_cannot_hold(torch: Any, plan: Plan) -> str | None:
     count = torch.cuda.device_count()
     if plan.hides_gpus and count:
-        return f"it sees {count} GPUs, of which profile {plan.profile.name} allows none"
+        return f"it detected {count} GPUs, but profile {plan.profile.name} allows none"
     if plan.gpus and count > len(plan.gpus):
-        return f"it sees {count} GPUs, of which the plan has {len(plan.gpus)}"
+        return f"it detected {count} GPUs, but the plan has {len(plan.gpus)}"
     for index, limit_bytes in limits_of(torch, plan):
         reserved = torch.cuda.memory_reserved(index)
         if reserved > limit_bytes:
             allowed = sized(limit_bytes)
-            return f"it holds {sized(reserved)} of cuda:{index}, of which the plan allows {allowed}"
+            return f"it uses {sized(reserved)} of cuda:{index}, but the plan allows {allowed}"
     return None

@@ -30,7 +30,7 @@ def watch(torch: ModuleType, source: PlanSource) -> None:
     if cuda is None or not (built_with is None or isinstance(built_with, str)):
         return  # a stub, or the user's own module of that name
     if built_with is None:
-        why = "this torch is built without CUDA"
+        why = "this version of torch was built without CUDA"
         source.record(Setting(_BOUND, "when torch starts CUDA", None, why))
         return
     report_within(torch, lambda index: caps.reported_limit(torch, index))
@@ -44,7 +44,9 @@ def _wait_for_start(torch: Any, source: PlanSource) -> None:
     module, (name,) = ENTRANCES["torch"]
     cuda = torch.cuda
     if not hasattr(cuda, name):
-        why = f"this torch has no {module}.{name}, so CUDA's start cannot be seen"
+        why = (
+            f"this version of torch has no {module}.{name}, so the start of CUDA cannot be detected"
+        )
         source.record(Setting(_BOUND, "when torch starts CUDA", None, why))
         return
     if is_watched(cuda, name):

@@ -88,12 +88,12 @@ def _train_and_apart(
         return given(), None
     if not is_rows(training.x):
         raise UsageError(
-            f"validation_split={validation.split} needs arrays, of which a part can be cut off",
+            f"validation_split={validation.split} needs arrays, from which a part can be split off",
             hint="validation_data=...",
         )
     if not 0 < validation.split < 1:
         raise UsageError(
-            f"validation_split={validation.split} is not a share between 0 and 1",
+            f"validation_split={validation.split} is not a fraction between 0 and 1",
             hint="validation_split=0.2",
         )
     from_there = 1.0 - validation.split
@@ -106,7 +106,7 @@ def _weights_of_samples(family: KerasFamily, training: Training) -> Any:
         return training.sample_weight
     if training.sample_weight is not None:
         raise UsageError(
-            "class_weight and sample_weight are both given, and each sample has one weight",
+            "class_weight and sample_weight are both given, but each sample has only one weight",
             hint="sample_weight=..., with the classes' weights multiplied in",
         )
     import numpy as np

@@ -84,7 +84,7 @@ def host_data(
     """
     size = checked_batch_size(batch_size)
     if x is None:
-        raise UsageError("there are no data: x is None", hint="fit(model, x, y)")
+        raise UsageError("there is no data: x is None", hint="fit(model, x, y)")
     if not is_rows(x):
         given = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": size}
         given = {name: value for name, value in given.items() if value is not None or name == "x"}
@@ -197,7 +197,7 @@ def _by_python(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
 
 
 def _refuse(_: Any) -> Any:
-    raise RuntimeError("the program ends: no more data are read")
+    raise RuntimeError("the program ends: no more data is read")
 
 
 def _without_last_nones(parts: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -89,6 +89,6 @@ def engine_of(model: Any) -> Engine:
 
         return JaxEngine(model)
     raise BackendError(
-        f"Keras computes with {backend} here, whose batches gpuconf cannot take in parts",
+        f"Keras uses the {backend} backend here, and gpuconf cannot split its batches",
         hint="export KERAS_BACKEND=tensorflow, or torch, or jax",
     )

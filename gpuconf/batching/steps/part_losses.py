@@ -34,7 +34,9 @@ class IndivisibleError(UsageError):
     @classmethod
     def because(cls, why: str) -> IndivisibleError:
         """Return the error with its hint."""
-        return cls(f"the batch cannot be taken in parts: {why}", hint="a smaller batch_size=...")
+        return cls(
+            f"the batch cannot be processed in parts: {why}", hint="a smaller batch_size=..."
+        )
 
 
 class OwnMasksError(Exception):

@@ -24,8 +24,8 @@ class MovingStatistics:
             self._variables = _statistics_of(self._model)
             if self._variables:
                 say(
-                    "fit: BatchNormalization sees each part of a batch for itself, so the learning "
-                    "curve is that of smaller batches there; LayerNormalization does not mind"
+                    "fit: BatchNormalization sees each part of a batch separately, so the learning "
+                    "curve is that of smaller batches there; LayerNormalization is not affected"
                 )
         self._before = [each + 0.0 for each in self._variables]  # copies
         self._moved = [0.0] * len(self._before)

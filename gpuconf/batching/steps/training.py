@@ -120,8 +120,8 @@ class TrainStep:
         """Print once how a custom compute_loss is assumed to be reduced: it cannot be inspected."""
         if not self._has_said and has_own_step(self._model, "compute_loss"):
             say(
-                "fit: the model's own compute_loss is taken for a mean over the samples; another "
-                "loss would count wrong in parts"
+                "fit: the model's own compute_loss is assumed to be a mean over the samples; "
+                "any other loss would be wrong in parts"
             )
         self._has_said = True
 
@@ -148,5 +148,5 @@ class TrainStep:
         assert failure is not None
         why = part_losses.why_indivisible(self._model) if failure.is_of_the_card else None
         if why is not None:
-            explain_beside(failure.error, f"fit: the batch cannot be taken in parts: {why}")
+            explain_beside(failure.error, f"fit: the batch cannot be processed in parts: {why}")
             raise failure.error

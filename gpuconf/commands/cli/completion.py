@@ -16,7 +16,7 @@ Print the setup that lets your shell complete gpuconf's commands, options,
 profiles and files. It needs argcomplete: pip install 'gpuconf[completion]'."""
 
 _EXAMPLES = """\
-put one of these into your shell's startup file:
+put one of these in your shell's startup file:
   eval "$(gpuconf completion bash)"           # ~/.bashrc
   eval "$(gpuconf completion zsh)"            # ~/.zshrc, below compinit
   gpuconf completion fish | source            # ~/.config/fish/config.fish"""

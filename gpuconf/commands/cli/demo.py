@@ -58,8 +58,8 @@ _SIMULATED = (
 _REAL_NUMBERS = ", its memory allocator, and the numbers, which its CPU kernels compute"
 _NO_NUMBERS = " and its memory allocator"
 _NO_XLA = (
-    "Not there: cuDNN's workspaces and XLA (functions run op by op), so the peak would differ on "
-    "a real GPU."
+    "Not simulated: cuDNN's workspaces and XLA (functions run op by op), so the peak would differ "
+    "on a real GPU."
 )
 _NO_TRAINING = "Nothing is computed: `gpuconf demo` without --quick trains a network."
 _PROGRAMS = Path(gpuconf.commands.demo.__file__).with_name("programs")
@@ -125,7 +125,7 @@ def _play(scene: _Scene, output: Output, tell: _Tell) -> int:
     finally:
         runner.close()
     if unexpected:
-        output.note("the runs did not go as expected; the ends of the logs:")
+        output.note("the runs did not go as expected; the last lines of the logs:")
     for run in unexpected:
         output.note(run.log[-2000:])
     return 1 if unexpected else 0

@@ -27,10 +27,10 @@ _EXAMPLES = """\
 examples:
   gpuconf doctor                            # what is wrong; -v: every check
   gpuconf doctor driver environment.growth  # these checks only
-  gpuconf doctor --python ~/tf/bin/python   # the packages of another Python
+  gpuconf doctor --python ~/tf/bin/python   # another Python's packages
   gpuconf doctor --script train.py          # also read a script
   gpuconf doctor source --script src/ --strict --format github   # for CI
-  gpuconf doctor --probe                    # also compute on each GPU
+  gpuconf doctor --probe                    # also run a computation on each GPU
   gpuconf doctor --report doctor.html       # a page for a bug report
 
 exit codes:
@@ -48,18 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a check's id, or the first part of ids, such as driver (default: all)")  # fmt: skip
     add("--profile", metavar="PROFILE", help="examine as if this profile applied")
     add("--python", metavar="PYTHON",
-        help="look at the packages of this Python: a path, or a virtual environment's folder "
+        help="check the packages of this Python: a path, or a virtual environment's folder "
         "(default: the one that runs gpuconf)")  # fmt: skip
     add("--script", metavar="FILE", nargs="+", action="extend", default=[],
         help="also read these scripts and notebooks, and those in these folders, for known "
         "mistakes, without running them")  # fmt: skip
     add("--probe", action="store_true",
-        help="also compute on each visible GPU under the profile, in a child process; "
+        help="also run a computation on each visible GPU under the profile, in a child process; "
         "usually takes about ten seconds")  # fmt: skip
     add("--timeout", type=seconds_argument, metavar="SECONDS",
         help=f"end the probe after this time (default {PROBE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--report", metavar="FILE.html",
-        help="also write one self-contained page, without names of users and hosts")  # fmt: skip
+        help="also write one self-contained page, without user and host names")  # fmt: skip
     add("--strict", action="store_true", help="exit 1 on warnings too")
     add("-v", "--verbose", action="store_true", help="show every check, with details")
     add("--format", choices=_FORMATS, default="text",
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="json",
         help="the same as --format json",
     )
-    add("--list-checks", action="store_true", help="list the checks, and run none")
+    add("--list-checks", action="store_true", help="list the checks without running any")
     add("--root", default="/", help=argparse.SUPPRESS)  # a tree of files, for tests
     add(PARENT_OPTION, help=argparse.SUPPRESS)  # in words, for %gpuconf
     parser.set_defaults(command=run, ipython=False)
@@ -158,11 +158,11 @@ def refuse_bad_words(options: argparse.Namespace) -> None:
         load_profile(options.profile)
     if options.timeout is not None and not options.probe:
         hint = f"gpuconf doctor --probe --timeout {options.timeout:g}"
-        raise UsageError("--timeout bounds the probe, which was not requested", hint=hint)
+        raise UsageError("--timeout limits the probe, but --probe was not given", hint=hint)
     if options.python is not None and options.probe:
         hint = f"{shlex.quote(options.python)} -m gpuconf doctor --probe   # needs gpuconf there"
         raise UsageError(
-            "--probe computes in the Python that runs gpuconf, not in --python's", hint=hint
+            "--probe runs in the Python that runs gpuconf, not in --python's", hint=hint
         )
     if options.report is not None:
         from gpuconf.commands.doctor.page import check_page_path

@@ -112,7 +112,7 @@ def explained(name: str, output: Output) -> Diagnosis:
     except FileNotFoundError:
         raise UsageError(
             f"there is no file {name}",
-            hint=f"keep what the run prints: python train.py 2>&1 | tee {shlex.quote(name)}",
+            hint=f"save the run's output: python train.py 2>&1 | tee {shlex.quote(name)}",
         ) from None
     except IsADirectoryError:
         hint = f"ls -lt {shlex.quote(name)} | head"
@@ -130,7 +130,7 @@ def explained(name: str, output: Output) -> Diagnosis:
 def _stdin(output: Output) -> BufferedReader:
     if sys.stdin is None:  # the process was started without stdin
         raise UsageError(
-            "- is standard input, which this process was started without",
+            "- is standard input, but this process was started without it",
             hint="gpuconf explain train.log",
         )
     if sys.stdin.isatty():
@@ -142,7 +142,7 @@ def _refuse_other_files(start: bytes, shown: str) -> None:
     """Raise UsageError for files that are not text, in which no problem would be found."""
     for magic, what, hint in _NO_LOGS:
         if start.startswith(magic):
-            raise UsageError(f"{shown} is {what}, and no log", hint=hint.format(shlex.quote(shown)))
+            raise UsageError(f"{shown} is {what}, not a log", hint=hint.format(shlex.quote(shown)))
     sample = start[:_SAMPLE_BYTES]
     strange = sum(byte < 32 and byte not in _CONTROLS_OF_TEXT for byte in sample)
     if strange * 20 > len(sample):
@@ -195,6 +195,6 @@ def _drawn(diagnosis: Diagnosis, path: str | None) -> Drawn:
     from gpuconf.commands.explain import plot
 
     if path is not None and not plot.has_picture(diagnosis.facts):
-        said = "no plot was drawn: the log has no dump of the allocator "
+        said = "no plot was drawn: the log has no allocator dump "
         return Drawn(said=f"{said}(TF_CPP_MIN_LOG_LEVEL=0 lets TensorFlow write one)")
     return drawn(plot.draw, diagnosis, path)

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Set this command's description and add its arguments."""
     parser.description = "Look at this machine's GPUs and write a commented gpuconf.yaml for them."
     parser.add_argument(
-        "--extends", metavar="PROFILE", help="the profile to build on (default: what fits)"
+        "--extends", metavar="PROFILE", help="the profile to build on (default: the one that fits)"
     )
     parser.add_argument(
         "--output", metavar="FILE", default="gpuconf.yaml", help="default: gpuconf.yaml"
@@ -100,7 +100,7 @@ def propose(inventory: Inventory) -> ProfileProposal:
     """Return the shipped profile that fits ``inventory``."""
     gpus = inventory.gpus
     if inventory.problem is not None:
-        return ProfileProposal("shared-desktop", "nothing is known of the GPUs")
+        return ProfileProposal("shared-desktop", "nothing is known about the GPUs")
     if not gpus:
         return ProfileProposal("cpu-only", "the driver finds no GPU")
     totals = [gpu.total_bytes for gpu in gpus if gpu.total_bytes is not None]
@@ -119,7 +119,7 @@ def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
     if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbors
         return ProfileProposal(
             "shared-desktop",
-            f"{sized(held)} are in use, and the driver lists no program",
+            f"{sized(held)} are in use, but the driver lists no program",
         )
     if all(gpu.total_bytes is None for gpu in gpus):
         return ProfileProposal("shared-desktop", "the driver reports no memory figures")
@@ -149,15 +149,15 @@ def render(proposal: ProfileProposal, inventory: Inventory) -> str:
             "description: For this machine",
             f"extends: {extends}    # because {proposal.because}",
             "",
-            "# Your own rules; take the # away from those you want. `gpuconf profiles show",
+            "# Your own rules; uncomment those you want. `gpuconf profiles show",
             "# project` lists all that are active, `gpuconf profiles check gpuconf.yaml` checks.",
             '# gpus: {pick: most-free, count: 1}    # or all, none, [0], ["GPU-8f6c"]',
             "memory:",
             f"  # memory_limit: {half}    # never more than this on a GPU",
-            "  # keep_free: 1GiB    # left alone, for the display's next window",
-            "  # context: 700MiB    # taken outside the limit: CUDA's context, cuDNN, cuBLAS",
-            "  # lease: false    # reserve nothing, and take what others have reserved",
-            "  # on_shortage: {wait: 10min}    # in line, where too little is left; or fail, cpu",
+            "  # keep_free: 1GiB    # left free, for the display's next window",
+            "  # context: 700MiB    # used outside the limit: the CUDA context, cuDNN, cuBLAS",
+            "  # lease: false    # reserve nothing, and use what others have reserved",
+            "  # on_shortage: {wait: 10min}    # in the queue, if too little is left; or fail, cpu",
             "",
         ]
     )
@@ -193,7 +193,7 @@ def _write(path: str, text: str, *, overwrite: bool) -> None:
     temporary = f"{path}.{os.getpid()}.tmp.yaml"
     if os.path.lexists(path) and not overwrite:
         raise GpuconfError(
-            f"{path} exists and is left as it is",
+            f"{path} already exists; not overwritten",
             hint="`gpuconf init --force` overwrites it; `--output FILE` writes elsewhere",
         )
     try:
@@ -204,7 +204,7 @@ def _write(path: str, text: str, *, overwrite: bool) -> None:
     except OSError as error:
         folder = os.path.dirname(path)
         is_missing = bool(folder) and not os.path.lexists(folder)
-        elsewhere = "`gpuconf init --output FILE` writes to another place"
+        elsewhere = "`gpuconf init --output FILE` writes elsewhere"
         raise GpuconfError(
             f"{path} cannot be written: {error.strerror}",
             hint=f"mkdir -p {shlex.quote(folder)}" if is_missing else elsewhere,

@@ -20,7 +20,7 @@ from gpuconf.commands.cli.output import Output, drop_unwritten
 from gpuconf.errors import GpuconfError, refuse_on_windows
 from gpuconf.support.command_line import COMMANDS, WORK_ON_WINDOWS, CommandParser, describe
 
-_DESCRIPTION = "Keep deep-learning jobs within a limit of GPU memory."
+_DESCRIPTION = "Keep deep-learning jobs within a GPU memory limit."
 _EPILOG = """\
 In a script, the first line `import gpuconf.auto` applies a profile: that of
 $GPUCONF_PROFILE, else the project's gpuconf.yaml, else your own, else

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _GROWTH = {
-    "true": "on: memory is taken step by step",
+    "true": "on: memory is allocated as needed",
     "false": "off: the whole limit is allocated at the start",
 }
 
@@ -101,7 +101,7 @@ def _plan(request: Request) -> Plan:
     if run is None:
         return plan_within(request.load())
     plan = plan_within(run.profile, read=lambda: run.inventory)
-    return plan._replace(notes=("this is inside a gpuconf run or shell, whose plan holds",))
+    return plan._replace(notes=("this is inside a gpuconf run or shell, whose plan applies",))
 
 
 def document_of(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> PlanDocument:
@@ -183,7 +183,7 @@ def gpu_lines(plan: GpuPlan, settings: list[Setting], *, when: str = "now") -> I
     yield Line(f"  total {total}, free {when} {free}", hang=4)
     for process in gpu.unleased:  # leased ones have a line in the calculation
         held = sized(process.used_bytes) if process.used_bytes is not None else "unknown size"
-        yield Line(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip(), hang=4)
+        yield Line(f"  used by pid {process.pid} {process.name or ''}: {held}".rstrip(), hang=4)
     yield from rule_lines(plan, settings)
 
 

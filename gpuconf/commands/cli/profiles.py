@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.set_defaults(command=run_list)
     show = actions.add_parser(
         "show",
-        help="print a profile with all it inherits",
+        help="print a profile with everything it inherits",
         description="Print a profile as it applies, with all that it inherits. The output is "
         "itself a profile.",
     )
@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.set_defaults(command=run_show)
     check = actions.add_parser(
         "check",
-        help="check a profile file; exits 2 on a bad one",
+        help="check a profile file; exits 2 if it is invalid",
         description="Check a profile and report everything that is wrong with it, by line and "
-        "column. Exits 0 if it is good, 2 if not.",
+        "column. Exits 0 if it is valid, 2 if not.",
     )
     check.add_argument("file", metavar="FILE", help="the file, or a profile's name")
     check.add_argument("--json", action="store_true", help="print one JSON document")
@@ -89,13 +89,13 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
     for entry in entries:
         remark = entry.description or ""
         if entry.is_shadowed:
-            remark = f"(hidden by a nearer one) {remark}"
+            remark = f"(hidden by a closer one) {remark}"
         if entry.error is not None:
             remark = f"broken: {entry.error.message}"
         rows.append((printable(entry.name), entry.origin, " ".join(remark.split())))
     output.table(Table(("NAME", "FROM", "WHAT FOR"), rows))
     choice = chosen_profile()
-    missing = "" if _can_be_found() else ", but there is no such profile"
+    missing = "" if _can_be_found() else ", but that profile does not exist"
     output.note(f"active here: {choice.profile}, because {choice.because}{missing}")
     return 0
 

@@ -46,9 +46,9 @@ _DESCRIPTION = """\
 Run your unmodified training script for a few steps on a SIMULATED GPU of a
 given size, and show whether it fits, its peak, what failed, and what would make
 it fit. TensorFlow's own GPU code and allocator run; no GPU is needed. Each
-training ends after a few steps, and the script continues: validation,
-predictions, the next model. From the first training on, no model is saved, what
-the script writes is diverted, and other programs are not started."""
+training run ends after a few steps, and the script continues: validation,
+predictions, the next model. From the first training run on, no model is saved,
+what the script writes is diverted, and other programs are not started."""
 
 _EXAMPLES = """\
 examples:
@@ -66,7 +66,7 @@ exit codes:
   4    no verdict: the script itself failed or trained nothing, or a requirement
        of the rehearsal is missing
   130  interrupted
-any other is the script's own."""
+any other exit code is the script's own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,18 +80,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory that other programs use, such as the desktop (default with --card: "
         "0B)")  # fmt: skip
     add("--context", type=size_argument, metavar="SIZE", default=CONTEXT_BYTES,
-        help="counted for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
+        help="reserved for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
     add("--count", type=positive, metavar="N", default=1, help="number of GPUs (default 1)")
     add("--profile", metavar="PROFILE",
         help="as if `import gpuconf.auto` with this profile were the first line")  # fmt: skip
     add("--steps", type=positive, metavar="K", default=Orders().steps,
-        help="steps of each training (default 3)")  # fmt: skip
+        help="steps of each training run (default 3)")  # fmt: skip
     add("--batch", type=_batch, metavar="N",
         help="a batch size other than the script's, in fit() and train_on_batch(); or auto: search "
         "for the largest that fits")  # fmt: skip
     add("--no-jit", action="store_true",
-        help="as with jit_compile=False everywhere (default: XLA compiles what Keras or the script "
-        "compiles on a GPU)")  # fmt: skip
+        help="as if jit_compile=False were set everywhere (default: XLA compiles what Keras or the "
+        "script compiles on a GPU)")  # fmt: skip
     add("--plot", metavar="FILE", help="draw memory over time, as FILE.png or FILE.svg")
     add("--no-second-run", action="store_true",
         help="do not search for a batch that fits")  # fmt: skip
@@ -223,8 +223,8 @@ def _xla(started: Sequence[str], environ: Mapping[str, str], output: Output) -> 
     except GpuconfError as error:
         with _unread():
             output.note(
-                "note: what Keras compiles on a GPU runs operation by operation here, and takes "
-                f"other memory: {error}"
+                "note: what Keras compiles on a GPU runs operation by operation here, and uses "
+                f"a different amount of memory: {error}"
             )
         return None
 

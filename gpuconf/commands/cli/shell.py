@@ -58,7 +58,7 @@ def run(options: argparse.Namespace, _output: Output) -> int:
     """Replace this process with the shell; returns only by raising."""
     if not sys.stdin.isatty():
         raise UsageError(
-            "gpuconf shell needs a terminal, and its input is not a terminal",
+            "gpuconf shell needs a terminal, but its input is not a terminal",
             hint="gpuconf run -- bash script.sh, or: gpuconf run -- bash < script.sh",
         )
     if os.environ.get(NAME_VARIABLE) and current_run() is not None:

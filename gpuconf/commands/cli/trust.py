@@ -96,8 +96,10 @@ def _refuse_name(name: str) -> None:
     path = os.path.relpath(found.path) if found.origin == "project" else found.path
     hint = f"gpuconf trust {shell_word(path)}"
     if found.origin == "shipped":
-        hint = "gpuconf's own profiles need no trust; `gpuconf trust FILE` is for a project's"
-    raise UsageError(f"{printable(name)} is a profile's name, and trust takes a file", hint=hint)
+        hint = (
+            "gpuconf's own profiles need no trust; `gpuconf trust FILE` is for those of a project"
+        )
+    raise UsageError(f"{printable(name)} is a profile's name, but trust needs a file", hint=hint)
 
 
 def _lacking(reading: _Reading) -> list[str]:

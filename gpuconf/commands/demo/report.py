@@ -39,7 +39,7 @@ def before_lines(half: Half) -> list[str]:
 
 def after_lines(half: Half, before: Half) -> list[str]:
     """The output of the half with the line; unchanged figures are marked."""
-    together = f" Both trained at once for {half.both_trained_s:.0f} s."
+    together = f" Both trained at the same time for {half.both_trained_s:.0f} s."
     return [
         f"1. {TRAIN} {_training(half.first, like=before.first)} Its limit: "
         f"{limits_of(half.first)}{_peak(half.first)}.",

@@ -58,7 +58,9 @@ class ProgramDiedError(GpuconfError):
 
     def __init__(self, program: str, run: ScriptRun) -> None:
         ended = f"exit code {run.code}, after {run.seconds:.0f} s"
-        super().__init__(f"{program} ended ({ended}) before it held anything: {run.last_error}")
+        super().__init__(
+            f"{program} ended ({ended}) before it allocated anything: {run.last_error}"
+        )
         self.run = run
 
 

@@ -118,7 +118,7 @@ def _remarks(gpu: Gpu, facts: Facts, *, is_visible: bool, is_planned: bool) -> l
     health = facts.health.get(gpu.index, CardHealth())
     found = []
     if health.problem is not None:
-        return [{"lost": "lost", "forbidden": "closed to this user"}[health.problem]]
+        return [{"lost": "lost", "forbidden": "not accessible to this user"}[health.problem]]
     if gpu.display_active:
         found.append("drives the display")
     if gpu.mig_enabled:

@@ -33,7 +33,7 @@ class MeasuredHolder(NamedTuple):
     def __str__(self) -> str:
         """One line for people."""
         held = sized(self.used_bytes) if self.used_bytes is not None else "an unknown size"
-        does = f"holds {held}"
+        does = f"uses {held}"
         if self.lease_bytes is not None:
             leases = f"leases {sized(self.lease_bytes)}"
             does = f"{does}, {leases}" if self.used_bytes else leases

@@ -22,7 +22,7 @@ from gpuconf.support.reporting.lines import Line, line_of
 _SUFFIXES = (".html", ".htm")
 _WIDTH = 110  # of the bars; narrower windows wrap them
 _ABOUT = (
-    "Taken out of this page: home folders are shown as ~, the host's name as <host>, account "
+    "Removed from this page: home folders are shown as ~, the host's name as <host>, account "
     "names as <user>. Left in: names and numbers of processes, UUIDs of GPUs, variables that "
     "steer GPUs and frameworks. Read it once more before you publish it.",
     "The page is one file, loads nothing and runs nothing.",
@@ -127,10 +127,10 @@ def check_page_path(path: str) -> None:
     target = file_to_write("--report", path, _SUFFIXES, "the file name must end in .html", hint)
     folder = Path(os.path.realpath(path)).parent  # a symbolic link stays one
     if target.exists() and not target.is_file():
-        raise UsageError(f"--report {path}: this is not an ordinary file", hint=f"ls -ld {path}")
+        raise UsageError(f"--report {path}: this is not a regular file", hint=f"ls -ld {path}")
     if not os.access(folder, os.W_OK):
         raise UsageError(
-            f"--report {path}: nothing may be written to the folder {folder}",
+            f"--report {path}: no permission to write to the folder {folder}",
             hint="gpuconf doctor --report /tmp/doctor.html",
         )
 

@@ -74,7 +74,7 @@ def _judged_options(
             reasons.append(f"it has no option {name}")
             continue
         if not re.fullmatch(pattern, text):
-            reasons.append(f"{name} is {words}, and not {text or 'empty'}")
+            reasons.append(f"{name} must be {words}, not {text or 'empty'}")
         else:
             kept.append(f"{name}:{text}" if text else name)
     return reasons, kept

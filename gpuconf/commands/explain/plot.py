@@ -85,7 +85,7 @@ def _title(facts: LogFacts) -> str:
     if facts.allocations is not None:
         return "memory by layer"
     named = facts.dump is not None and facts.dump.by_operation
-    return "held by operation" if named else "chunks in use, by size"
+    return "used by operation" if named else "chunks in use, by size"
 
 
 def _draw_memory(axes: Axes, dump: Dump) -> None:

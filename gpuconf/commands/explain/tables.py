@@ -44,7 +44,7 @@ def _operations(dump: Dump) -> Table:
     rows = [(name, sized(size)) for name, size in dump.by_operation[:_MOST_ROWS]]
     if rest := sum(size for _, size in dump.by_operation[_MOST_ROWS:]):
         rows.append(("(others)", sized(rest)))
-    return Table(("operation", "memory"), rows, "held by operation")
+    return Table(("operation", "memory"), rows, "used by operation")
 
 
 def _chunks(dump: Dump) -> Table:

@@ -187,7 +187,7 @@ def _card(facts: LogFacts) -> Iterator[tuple[str, str]]:
         yield "the GPU", ", ".join(part for part in parts if part)
     for holder in card.holders:
         who = f"process {holder.pid}{f' ({holder.name})' if holder.name else ''}"
-        yield "held by", f"{who}: {sized(holder.size_bytes)}"
+        yield "used by", f"{who}: {sized(holder.size_bytes)}"
 
 
 def _dump(dump: Dump) -> Iterator[tuple[str, str]]:

@@ -70,8 +70,8 @@ def _ways_out(rehearsal: Rehearsal) -> list[str]:
     failure = rehearsal.verdict.failure
     if failure is not None and failure.node == "_EagerConst":
         lines.append(
-            "data       fit() copies a NumPy array to the GPU whole, at any batch size: give it a "
-            "tf.data.Dataset or a generator"
+            "data       fit() copies the whole NumPy array to the GPU, at any batch size: give it "
+            "a tf.data.Dataset or a generator"
         )
     lines += _profile_lines(rehearsal)
     suggestion = rehearsal.suggestion

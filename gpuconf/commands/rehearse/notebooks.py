@@ -69,7 +69,7 @@ def notebook_in(
     if not words[-1].endswith(_SUFFIX) or not _is_python(words[:-1]):
         if words[0].endswith(_SUFFIX):
             hint = f"gpuconf rehearse -- {shlex.quote(words[0])}"
-            raise UsageError(f"{words[0]}: a notebook takes no arguments", hint=hint)
+            raise UsageError(f"{words[0]}: a notebook accepts no arguments", hint=hint)
         return None
     path = words[-1]
     name = _kernel_name(path)
@@ -114,7 +114,7 @@ def _installed_kernel(path: str, name: str) -> Notebook:
     try:
         spec = KernelSpecManager().get_kernel_spec(name)
     except NoSuchKernel:
-        why = f"{path} requests the kernel {name!r}, which Jupyter does not find here"
+        why = f"{path} requests the kernel {name!r}, but Jupyter cannot find it here"
         raise UsageError(why, hint=f"jupyter kernelspec list; or {other}") from None
     if spec.language and spec.language.lower() != "python":
         why = f"{path} is a notebook of {spec.language}, and rehearse follows TensorFlow in Python"
@@ -140,7 +140,7 @@ def _checked(found: Notebook, environ: Mapping[str, str], ask: Callable[..., Any
         raise UsageError(why, hint=hint) from None
     if answer.returncode != 0:
         raise MissingDependencyError(
-            f"{python[0]} has no ipykernel, in which a notebook's cells run",
+            f"{python[0]} does not have ipykernel, which is needed to run a notebook's cells",
             hint=f"{python[0]} -m pip install ipykernel; or name the notebook's own Python: "
             f"{_EXAMPLE} {shlex.quote(found.path)}",
         )

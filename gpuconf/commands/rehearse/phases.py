@@ -100,7 +100,9 @@ def what_ran(phases: Sequence[RanPhase]) -> str | None:
     if len(trained) == 1:
         parts.append(f"{_steps(trained[0])} of {trained[0].place}")
     elif trained:
-        parts.append(f"{_spread([phase.steps for phase in trained])} of {len(trained)} trainings")
+        parts.append(
+            f"{_spread([phase.steps for phase in trained])} of {len(trained)} training runs"
+        )
     for kind, one, many in (
         (VALIDATE, "validation", "validations"),
         (EVALUATE, "evaluation", "evaluations"),

@@ -35,10 +35,10 @@ _KERNELS_OWN = (
 _SIMULATED = "Simulated: the GPU, its driver and the CUDA context (as large as --context says)."
 _COMPILED = (
     "What XLA compiles takes the memory that XLA has assigned for this GPU; its numbers are "
-    "computed on the CPU, in host memory. Not in it: cuDNN's workspaces, and what the first step "
-    "takes while XLA tries algorithms."
+    "computed on the CPU, in host memory. Not included: cuDNN's workspaces, and what the first "
+    "step takes while XLA tries algorithms."
 )
-_OP_BY_OP = "Not in it: cuDNN's workspaces and XLA (jit functions run operation by operation)."
+_OP_BY_OP = "Not included: cuDNN's workspaces and XLA (jit functions run operation by operation)."
 _THE_BLOCK = "the block of memory for a whole compiled step, activations and temporaries"
 _NOT_COMPARED = "The peak on a real GPU may differ: it was not compared with one."
 
@@ -163,7 +163,7 @@ def _left_out(trainer: Mapping[str, Any]) -> Iterator[str]:
     files = [str(name) for name in trainer.get("diverted", ())]
     if files:
         more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
-        yield f"not written: {', '.join(files[:_MOST_FILES])}{more}; these files are as they were"
+        yield f"not written: {', '.join(files[:_MOST_FILES])}{more}; these files are unchanged"
 
 
 def _shows_training(rehearsal: Rehearsal) -> bool:
@@ -223,7 +223,7 @@ def _sum_lines(
     needed, limit = in_use + asked, limits[0]
     lines = [f"in use     {sized(in_use)}; {sized(needed)} with that, of {sized(limit)}"]
     if needed <= limit:
-        lines.append("           so enough was free, but fragmented: no piece was that large")
+        lines.append("           so enough was free, but fragmented: no free block was that large")
     return lines
 
 

@@ -69,7 +69,7 @@ def suggest(
     by_batch = {point.batch: point for point in measurements}
     points = sorted(by_batch.values())[-2:]
     if len(points) < 2:
-        return Suggestion(None, "a line needs two batches that fit, and there are not two")
+        return Suggestion(None, "a line needs two batches that fit, but there are not two")
     (small, small_peak), (large, large_peak) = points
     slope = (large_peak - small_peak) / (large - small)
     fixed = small_peak - slope * small

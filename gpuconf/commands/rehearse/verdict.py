@@ -31,10 +31,10 @@ from gpuconf.support.failures.unsupported import hint_of_refusal
 FITS, DOES_NOT_FIT, NO_VERDICT = 0, 1, 4
 _OURS = range(4)  # 0 to 3
 
-_ALONE = "and rehearse follows the steps of TensorFlow alone"
+_ALONE = "and rehearse follows only TensorFlow's steps"
 _FOR_OTHERS = (
-    "Keras on PyTorch or JAX: gpuconf.fit takes a batch that does not fit in parts, and "
-    "gpuconf.callbacks.MemoryUsage logs what each epoch takes"
+    "Keras on PyTorch or JAX: gpuconf.fit splits a batch that does not fit into parts, and "
+    "gpuconf.callbacks.MemoryUsage logs what each epoch uses"
 )
 
 Answer = Literal["fits", "does not fit", "no verdict"]
@@ -131,7 +131,7 @@ def _fits(run: RunResult, because: str) -> Verdict:
     if not _is_on_a_gpu(run.tape, run.trainer):
         return Verdict(
             "no verdict",
-            f"{because}, and none of it on a GPU: TensorFlow used the CPU alone",
+            f"{because}, and none of it on a GPU: TensorFlow used only the CPU",
             NO_VERDICT,
             hint="find what hides the GPU in the script: CUDA_VISIBLE_DEVICES, "
             "set_visible_devices, tf.device",
@@ -146,7 +146,7 @@ def _without_a_tape(run: RunResult, because: str) -> Verdict:
     return Verdict(
         "no verdict",
         f"{because}, but the trace of their memory was lost: the script ended without Python's "
-        "normal exit, as by os._exit",
+        "normal exit, for example, by os._exit",
         NO_VERDICT,
         hint="give --steps fewer than the script does, so that the rehearsal ends it",
     )
@@ -172,7 +172,7 @@ def _does_not_fit(
         step = f", in step {phase.steps + 1} of {phase.what}" if phase and is_step else ""
         when = f"in {cell}{step}"
     elif phase is None:
-        when = f"in step {steps + 1}" if steps else "before the first step was done"
+        when = f"in step {steps + 1}" if steps else "before the first step was completed"
     elif phase.kind == TRAIN:
         when = f"in step {phase.steps + 1} of {phase.place}"
     else:

@@ -28,7 +28,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("docker", "docker-compose", "podman", "podman-compose"), _CONTAINER),
     **dict.fromkeys(("nerdctl", "apptainer", "singularity", "kubectl", "oc"), _CONTAINER),
     **dict.fromkeys(("ssh", "mosh"), _MACHINE),
-    "sbatch": "sbatch ends at once, and Slurm runs the job elsewhere",
+    "sbatch": "sbatch exits immediately, and Slurm runs the job elsewhere",
     "systemd-run": "the service manager starts the command, in its own environment",
     "tmux": "tmux has its server start the command, in the server's environment",
     "pipx": "pipx removes PYTHONPATH, which carries the plan",

@@ -31,7 +31,8 @@ _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
 PROBLEMS = {
     4: NvmlProblem(
         "no_permission",
-        "NVML may not be used by this user: the device files under /dev/nvidia* are not readable",
+        "this user has no permission to use NVML: the device files under /dev/nvidia* are not "
+        "readable",
     ),
     9: NvmlProblem("not_loaded", "the NVIDIA driver is installed but not loaded"),
     12: NvmlProblem(
@@ -42,7 +43,7 @@ PROBLEMS = {
     13: NvmlProblem("too_old", "the NVIDIA driver is too old for the installed nvidia-ml-py"),
     15: NvmlProblem(
         "lost",
-        "a GPU has fallen off the bus, and NVML does not start until the machine is restarted",
+        "a GPU has fallen off the bus, and NVML cannot start until the machine is restarted",
     ),
     18: NvmlProblem(
         "mismatch",
@@ -129,7 +130,7 @@ def _import_binding() -> ModuleType | NvmlProblem:
     try:
         import pynvml
     except ImportError as error:
-        why = "nvidia-ml-py, which asks the driver about the GPUs, is not installed"
+        why = "nvidia-ml-py, which queries the driver about the GPUs, is not installed"
         if error.name != "pynvml":
             why = f"the installed pynvml cannot be imported ({error}); nvidia-ml-py is needed"
     except Exception as error:  # a package from the Python 2 era fails with a SyntaxError
@@ -153,7 +154,7 @@ def _init(nvml: ModuleType) -> NvmlProblem | None:
     try:
         nvml.nvmlInit()
     except Exception as error:  # NVMLError, or OSError and AttributeError in old bindings
-        other = NvmlProblem("other", f"NVML does not start ({error})")
+        other = NvmlProblem("other", f"NVML failed to start ({error})")
         code: object = getattr(error, "value", None)
         return PROBLEMS.get(code, other) if isinstance(code, int) else other
     return None

@@ -42,7 +42,7 @@ def read_timeout_s(environ: Mapping[str, str]) -> float:
     if 0 < seconds <= _LONGEST_S:  # false for nan
         return seconds
     raise UsageError(
-        f"{VARIABLE} is {text!r}; it must be a number of seconds, more than 0 and at most "
+        f"{VARIABLE} is {text!r}; it must be a number of seconds greater than 0 and at most "
         f"{_LONGEST_S:g}",
         hint=f"export {VARIABLE}=30   # the default is {DEFAULT_TIMEOUT_S:g} seconds",
     )
@@ -61,7 +61,7 @@ def wait_for(
     one is made: it would hang behind it.
     """
     if _is_stuck():
-        raise NoAnswerError("NVML still does not answer an earlier question")
+        raise NoAnswerError("NVML still has not responded to an earlier query")
     answers: list[T] = []
     errors: list[BaseException] = []
     thread = threading.Thread(
@@ -79,7 +79,7 @@ def wait_for(
     if errors:
         raise errors[0]
     if not answers:
-        raise NoAnswerError(f"NVML did not answer within {timeout_s:g} s")
+        raise NoAnswerError(f"NVML did not respond within {timeout_s:g} s")
     return answers[0]
 
 

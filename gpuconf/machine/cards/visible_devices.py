@@ -165,7 +165,7 @@ def _read_list(value: str, gpus: Sequence[Gpu]) -> VisibleDevices:
             ignored = ((entry, str(error)), *rest)
             return VisibleDevices(tuple(devices), ignored, entries=tuple(entries[:place]))
         if device.identity in {earlier.identity for earlier in devices}:
-            reason = f"{entry!r} names a device for the second time, and CUDA then shows none"
+            reason = f"{entry!r} names a device a second time, so CUDA detects no device"
             return VisibleDevices(ignored=tuple((every, reason) for every in entries))
         devices.append(device)
     return VisibleDevices(tuple(devices), entries=tuple(entries))
@@ -208,11 +208,11 @@ def _why_unknown(entry: str) -> str:
     if entry != entry.strip():
         return "it has a space before or after it"
     if entry == "NoDevFiles":
-        return "schedulers write it for a job without a GPU"
+        return "schedulers set it for a job without a GPU"
     if entry.startswith(_UUID_STARTS):
         return "no device has a UUID that starts with it"
     if entry.upper().startswith(_UUID_STARTS):
-        return "GPU- and MIG- are written in capitals"
+        return "GPU- and MIG- must be in capitals"
     return "it is neither an index nor a UUID that starts with GPU- or MIG-"
 
 
@@ -221,7 +221,7 @@ def _first_instance(gpu: Gpu) -> Gpu:
     if not gpu.mig_enabled:
         return gpu
     if not gpu.mig_instances:
-        raise _NamesNothingError("MIG is enabled on this GPU, and it has no instance")
+        raise _NamesNothingError("MIG is enabled on this GPU, but it has no instance")
     return gpu.mig_instances[0]
 
 
@@ -232,10 +232,10 @@ def _only_what_mig_allows(seen: VisibleDevices, driver_version: str | None) -> V
         return seen
     major = (driver_version or "").split(".")[0]
     if major.isdecimal() and int(major[:9]) < _SEVERAL_INSTANCES_SINCE:
-        return _keep(seen, instances[:1], "before R570 a process sees one MIG instance alone")
+        return _keep(seen, instances[:1], "before R570, a process detects only one MIG instance")
     first_of = {_gpu_instance(device): device for device in reversed(seen.devices)}
     kept = [device for device in seen.devices if first_of[_gpu_instance(device)] is device]
-    return _keep(seen, kept, "CUDA shows one compute instance of each GPU instance")
+    return _keep(seen, kept, "CUDA shows only one compute instance per GPU instance")
 
 
 def _gpu_instance(device: Gpu) -> object:

@@ -169,10 +169,10 @@ def fault_of(path: str, *, follow_links: bool = False) -> FolderFault | None:
         (
             bool(mode & 0o022) and not mode & stat.S_ISVTX,
             "not_sticky",
-            " is not sticky, so every user could remove another's leases",
+            " is not sticky, so any user could remove another user's leases",
         ),
-        (not os.access(path, os.R_OK | os.X_OK), "closed", " may not be read"),
-        (kind in _OVER_A_NETWORK, "network", f" is on a file system of a network ({kind})"),
+        (not os.access(path, os.R_OK | os.X_OK), "closed", ": no permission to read it"),
+        (kind in _OVER_A_NETWORK, "network", f" is on a network file system ({kind})"),
     ]
     found = (FolderFault(path, code, path + words) for is_so, code, words in faults if is_so)
     return next(found, None)

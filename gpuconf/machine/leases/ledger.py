@@ -102,7 +102,7 @@ class Ledger:
         names = {entry.name for root in self._roots() for entry in folders_in(root)}
         names = {name for name in names if not name.startswith(UNFINISHED)}
         if len(names) > _MOST_CARDS:
-            raise NoLedgerError(f"{self.folder.path} holds folders for {len(names)} GPUs")
+            raise NoLedgerError(f"{self.folder.path} contains folders for {len(names)} GPUs")
         return sorted(names)
 
     def leases(self, card: str, *, sweep: bool = False) -> list[Lease]:
@@ -139,7 +139,7 @@ class Ledger:
             folder = f"{root}/{card}"
             names = names_in(folder)
             if len(names) > MOST_FILES:
-                raise NoLedgerError(f"{folder} holds {len(names)} files")
+                raise NoLedgerError(f"{folder} contains {len(names)} files")
             for name in names:
                 lease = parse(folder, name)
                 if lease is not None:
@@ -209,7 +209,7 @@ class Ledger:
         NoLedgerError if a file cannot be created, and then takes nothing.
         """
         if sizes and self.folder.is_read_only:
-            raise NoLedgerError(f"{self.folder.path} may not be written")
+            raise NoLedgerError(f"{self.folder.path}: no permission to write there")
         before = list(self._held)
         try:
             for card, size_bytes in sizes.items():

@@ -46,13 +46,17 @@ def assigned(rules: SlurmRules, environ: Mapping[str, str]) -> Assigned | None:
 def _of_shards(shards: int, rules: SlurmRules, environ: Mapping[str, str]) -> Assigned:
     per_gpu = _shards_per_gpu(rules, environ)
     if per_gpu is None:
-        why = "how many shards a GPU has is not known"
+        why = "the number of shards per GPU is unknown"
         return _unknown(shards, f"{why}; set {SHARDS_PER_GPU} or slurm.shards_per_gpu")
     gpus = len([each for each in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each])
     if gpus > 1 and shards != gpus * per_gpu:
-        return _unknown(shards, f"{shards} shards are on {gpus} GPUs, and how many on each")
+        return _unknown(
+            shards, f"{shards} shards are on {gpus} GPUs, and how many are on each is unknown"
+        )
     if shards > max(gpus, 1) * per_gpu:
-        return _unknown(shards, f"a GPU has {per_gpu} of them by {SHARDS_PER_GPU} or the profile")
+        return _unknown(
+            shards, f"a GPU has only {per_gpu} according to {SHARDS_PER_GPU} or the profile"
+        )
     return Assigned(SLURM, shards / max(gpus, 1) / per_gpu, _words(shards))
 
 
@@ -71,8 +75,8 @@ def _shards_per_gpu(rules: SlurmRules, environ: Mapping[str, str]) -> int | None
     if text:
         if not re.fullmatch("[1-9][0-9]{0,4}", text):
             raise UsageError(
-                f"{SHARDS_PER_GPU}={text}; the rule: a whole number from 1 to 99999",
-                hint=f"export {SHARDS_PER_GPU}=8 where gres.conf gives each GPU 8 shards",
+                f"{SHARDS_PER_GPU}={text}; expected an integer from 1 to 99999",
+                hint=f"export {SHARDS_PER_GPU}=8 if gres.conf gives each GPU 8 shards",
             )
         return int(text)
     if rules.shards_per_gpu is not None:

@@ -41,7 +41,7 @@ def failed_start(name: str, error: OSError) -> UsageError:
         file = shutil.which(name)
         return not_found(name) if file is None else _without_interpreter(name, file)
     if isinstance(error, PermissionError):
-        return cannot_start(name, "it may not be executed", COMMAND_NOT_RUNNABLE)
+        return cannot_start(name, "no permission to execute it", COMMAND_NOT_RUNNABLE)
     return cannot_start(name, error.strerror or str(error), COMMAND_NOT_RUNNABLE)
 
 
@@ -73,5 +73,5 @@ def find_command(name: str, environ: Mapping[str, str]) -> str:
     is_script = os.path.isfile(name)
     hint = f"start it with its Python: -- python {shlex.quote(name)}" if is_script else _HINT
     if (is_script and os.sep in name) or shutil.which(name, mode=os.F_OK, path=path) is not None:
-        raise cannot_start(name, "it may not be executed", COMMAND_NOT_RUNNABLE, hint=hint)
+        raise cannot_start(name, "no permission to execute it", COMMAND_NOT_RUNNABLE, hint=hint)
     raise not_found(name, hint=hint)

@@ -68,7 +68,7 @@ def has_own_step(model: Any, name: str) -> bool:
 def _check_backend(family: KerasFamily) -> None:
     if family.backend != "tensorflow":
         raise BackendError(
-            f"Keras computes with {family.backend} here, and only TensorFlow's memory can be "
+            f"Keras uses the {family.backend} backend here, and only TensorFlow's memory can be "
             "estimated",
             hint="export KERAS_BACKEND=tensorflow",
         )
@@ -85,7 +85,7 @@ def _hint_for(value: Any) -> str:
     if isinstance(value, type):
         return "give a model, not its class: MyModel()"
     if callable(value) and not hasattr(value, "parameters"):
-        return "give the model that the function makes: make_model()"
+        return "give the model that the function returns: make_model()"
     if type(value).__module__.startswith("torch") or hasattr(value, "named_parameters"):
         return "PyTorch's models cannot be estimated yet; give a keras.Model"
     return "give a keras.Model, or on the command line: gpuconf estimate my_module:make_model"

@@ -22,7 +22,7 @@ def traced(name: str, step: Callable[[Any], Any], data: Any, *, is_compiled: boo
     try:
         from tensorflow.python.framework.func_graph import func_graph_from_py_func
     except ImportError as error:
-        why = f"this TensorFlow traces graphs in a way unknown here: {error}"
+        why = f"this version of TensorFlow traces graphs in a way unknown to gpuconf: {error}"
         raise BackendError(why, hint=_HINT) from error
     return func_graph_from_py_func(name, _for_xla(step) if is_compiled else step, (data,), {})
 
@@ -82,7 +82,9 @@ def function_graph(graph: Any, name: str) -> Any:
     """
     while graph is not None:
         if not hasattr(graph, "_get_function"):
-            raise BackendError("this TensorFlow keeps functions in a way unknown here", hint=_HINT)
+            raise BackendError(
+                "this version of TensorFlow keeps functions in a way unknown to gpuconf", hint=_HINT
+            )
         function = graph._get_function(name)
         if function is not None:
             return function.graph
@@ -98,7 +100,7 @@ def define_functions(definition: Any) -> None:
     try:
         from tensorflow.python.eager import context
     except ImportError as error:
-        why = f"this TensorFlow keeps functions in a way unknown here: {error}"
+        why = f"this version of TensorFlow keeps functions in a way unknown to gpuconf: {error}"
         raise BackendError(why, hint=_HINT) from error
     for function in definition.library.function:
         context.context().add_function_def(function)

@@ -54,11 +54,13 @@ def recomputed(layers: list[Any], family: KerasFamily) -> Iterator[None]:
     Raises UsageError if this Keras does not support recomputation.
     """
     if not hasattr(family.keras, "RematScope"):
-        raise UsageError("this Keras has no RematScope", hint="pip install 'keras>=3.9'")
+        raise UsageError("this version of Keras has no RematScope", hint="pip install 'keras>=3.9'")
     with family.keras.RematScope(mode="full"):
         mode = getattr(family.keras.layers.Identity(), "_remat_mode", None)
     if mode is None:
-        raise UsageError("this Keras sets rematerialization in a way that is not known here")
+        raise UsageError(
+            "this version of Keras sets rematerialization in a way that is not known here"
+        )
     with attribute_set(layers, "_remat_mode", mode):
         yield
 

@@ -159,7 +159,7 @@ def check_strategy(model: Any) -> None:
     replicas = getattr(strategy, "num_replicas_in_sync", 1)
     if replicas > 1:
         raise UsageError(
-            f"the model was made under a strategy of {replicas} replicas, and batches are halved "
-            "for one device only",
+            f"the model was created under a strategy of {replicas} replicas, and batches are "
+            "halved for one device only",
             hint="model.evaluate(...), with Keras's own loop",
         )

@@ -37,7 +37,7 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
         "CUDA_ERROR_OUT_OF_MEMORY",
         "1. train_digits.py learns, with the same losses to the bit. Its limit: 3942 MiB;",
         "2. A second train_digits.py next to it learns, with the same losses to the bit. Its "
-        "limit: 3942 MiB. Both trained at once",
+        "limit: 3942 MiB. Both trained at the same time",
         "3. ninety_percent.py next to the first runs. Its limit: 3942 MiB.",
         "limit = min(3942 MiB, 8551 MiB) = 3942 MiB",
     ):

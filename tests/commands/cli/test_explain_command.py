@@ -164,7 +164,7 @@ def test_pictures(folder: Path) -> None:
     assert [each.code for each in done] == [0, 0, 0]
     assert done[0].err == "wrote a.png\n"
     assert done[1].document["cause"] == "oom-device-tensor"
-    assert done[2].err.startswith("no plot was drawn: the log has no dump of the allocator")
+    assert done[2].err.startswith("no plot was drawn: the log has no allocator dump")
     assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "a.svg").read_text(encoding="utf-8")
     assert not (folder / "none.png").exists()

@@ -22,7 +22,7 @@ def test_list(tmp_path: Path) -> None:
     assert lines[0].split() == ["NAME", "FROM", "WHAT", "FOR"]
     rows = {tuple(line.split()[:2]): line for line in lines[1:]}
     assert rows[("notebook", "project")].endswith("  Ours")
-    assert "(hidden by a nearer one) Notebooks, which stay open" in rows[("notebook", "shipped")]
+    assert "(hidden by a closer one) Notebooks, which stay open" in rows[("notebook", "shipped")]
     assert "broken: " in rows[("broken", "project")]
     assert len(rows) == len(lines) - 1 == len(SHIPPED) + 3
     assert text.err.startswith("active here: ")

@@ -51,7 +51,7 @@ def test_the_same_losses_are_said_to_be_the_same() -> None:
     before = _half(second=DIED)
     same = "\n".join(after_lines(_half(), before))
     assert same.count("with the same losses to the bit") == 2
-    assert "Both trained at once for 7 s." in same
+    assert "Both trained at the same time for 7 s." in same
     other = TRAINED._replace(result={**RESULT, "losses": [2.0, 0.5]})
     text = "\n".join(after_lines(_half(second=other), before))
     assert "A second train_digits.py next to it learns: loss 2.000, 0.500; 85 % of" in text

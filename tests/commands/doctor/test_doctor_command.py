@@ -161,7 +161,7 @@ def test_a_sound_desktop(cuda: str, tmp_path: Path, nvml: Nvml) -> None:
     assert (text.code, document.code) == (0, 0)
     assert text.out.startswith("No problems found.\n\nGPU  NAME")
     assert "GeForce RTX 3060" in text.out
-    assert "pid 4242 python3 holds 2048 MiB" in text.out
+    assert "pid 4242 python3 uses 2048 MiB" in text.out
     assert text.out.splitlines()[-1].startswith("profile shared-desktop (nothing else is set); ")
     for check in CHECKS:
         assert check.id in verbose.out

@@ -39,7 +39,7 @@ def test_leases_stand_with_the_processes() -> None:
         (7, None, GIB),
     ]
     assert [str(each).partition(" since ")[0] for each in found.holders or ()] == [
-        "pid 4242 python3 of alice holds 3072 MiB, leases 4096 MiB",
+        "pid 4242 python3 of alice uses 3072 MiB, leases 4096 MiB",
         "pid 7 eval.py of bob leases 2048 MiB",
         "pid 7 serve.py of root leases 1024 MiB",
     ]

@@ -110,7 +110,7 @@ def test_death_between_steps_and_after_the_last() -> None:
 
 
 def test_death_before_the_first_word() -> None:
-    """A child that could not even begin is a failed start."""
+    """A child that could not even start is a failed start."""
     found = by_id(run(LiveRecord(), "ModuleNotFoundError: No module named 'gpuconf'", code=1))
     assert found["live.start"][0].status == "fail"
     assert "exit code 1" in found["live.start"][0].summary
@@ -180,8 +180,8 @@ TOLD: dict[str, tuple[ChildRun, str, str, str]] = {
     "fewer GPUs than the profile has": (
         run(record(*whole(0), cards=_TWO, listed=1)), "live.start", "warn", "1"),
     "a setting that is not met": (
-        run(record(*whole(0), notes=("limit of GPU:0: asked 1 MiB, got 2 MiB: because",))),
-        "live.start", "warn", "asked 1 MiB"),
+        run(record(*whole(0), notes=("limit of GPU:0: requested 1 MiB, got 2 MiB: because",))),
+        "live.start", "warn", "requested 1 MiB"),
     "a limit and a context that are nearly all that was free": (
         run(record(*whole(0), cards=(card(limit=9219 * MIB),))), "live.headroom", "warn",
         "450 MiB next to its limit of 9219 MiB, which leaves 0 MiB"),

@@ -74,7 +74,7 @@ def check_arrays_that_fit_copies() -> None:
     assert larger > 1.2 * copied
     for name in ("peak_bytes", "resident_bytes"):
         assert getattr(found[1], name) == getattr(found[2], name) + 96 * MIB
-    with refused("arrays=-1 is not a whole number from 0"):
+    with refused("arrays=-1 is not an integer of at least 0"):
         op_by_op(network(), BATCH, arrays=[-1])
 
 

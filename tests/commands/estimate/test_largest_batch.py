@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from gpuconf.commands.estimate.replay import Limit, fits
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.largest_batch import largest_batch
 from gpuconf.commands.estimate.phases import MOST_BATCH
-from gpuconf.commands.estimate.replay import Limit, fits
 from gpuconf.commands.estimate.runner.runner import TooLargeError
 from gpuconf.commands.estimate.step import Step
 from tests.commands.estimate.hand_made_steps import piece, ran, step

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpuconf.commands.estimate.replay import memory_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.memory_estimate import Phase
 from gpuconf.commands.estimate.phases import most_live_bytes, phases_of
-from gpuconf.commands.estimate.replay import memory_of
 from gpuconf.commands.estimate.step import BACKWARD
 from tests.commands.estimate.hand_made_steps import (
     at_batch,

@@ -8,11 +8,11 @@ from typing import Any
 
 import keras
 import pytest
+from gpuconf.commands.estimate.replay import memory_of
 from keras import layers
 
 from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice
-from gpuconf.commands.estimate.replay import memory_of
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
     ACTIVATION,

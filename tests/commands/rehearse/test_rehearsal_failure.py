@@ -201,13 +201,13 @@ def test_the_verdict() -> None:
         assert not verdict.because.endswith("."), result
 
 
-BACKEND = error("backend", "Keras computes with torch here")
+BACKEND = error("backend", "Keras uses the torch backend here")
 REFUSED = error("RuntimeError", "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED")
 TORCH_OOM = error("OutOfMemoryError", "CUDA out of memory. Tried to allocate 3.00 GiB.")
 
 
 OTHERS: list[tuple[RunResult, int, str]] = [
-    (run(1, errors=[BACKEND], ended="backend"), 4, "Keras computes with torch here, and reh"),
+    (run(1, errors=[BACKEND], ended="backend"), 4, "Keras uses the torch backend here, and reh"),
     (run(0, others=["PyTorch"]), 4, "the program uses PyTorch without TensorFlow"),
     (run(7, others=["JAX", "PyTorch"], uncaught=REFUSED), 7, "uses JAX and PyTorch without"),
     (run(-signal.SIGABRT, others=["PyTorch"], stderr=KERNEL_LOG), 4, "PyTorch without"),

@@ -76,14 +76,14 @@ def test_the_words_that_name_a_notebook(tmp_path: Path) -> None:
 def test_notebooks_that_cannot_be_run(tmp_path: Path) -> None:
     """One error each, that says what to do."""
     path = str(_notebook(tmp_path, "pass"))
-    with pytest.raises(UsageError, match="takes no arguments"):
+    with pytest.raises(UsageError, match="accepts no arguments"):
         notebook_in([path, "--epochs", "3"], os.environ)
     with pytest.raises(UsageError, match="No such file"):
         notebook_in([path + ".ipynb"], os.environ)
     with pytest.raises(MissingDependencyError, match="nbclient") as missing:
         notebook_in([path], os.environ, find=lambda _: None)
     assert missing.value.hint == "pip install 'gpuconf[notebook]'"
-    with pytest.raises(MissingDependencyError, match="has no ipykernel") as missing:
+    with pytest.raises(MissingDependencyError, match="does not have ipykernel") as missing:
         notebook_in([sys.executable, path], os.environ, ask=_answer(1))
     assert f"{sys.executable} -m pip install ipykernel" in str(missing.value.hint)
     unknown = str(_notebook(tmp_path, "pass", kernel="not-there"))

@@ -37,7 +37,7 @@ def phase(number: int, kind: str, what: str, **facts: Any) -> dict[str, Any]:
 
 
 PHASES = [
-    phase(0, "build", "the program before its first training"),
+    phase(0, "build", "the program before its first training run"),
     phase(1, "train", "fit of m", where="train.py:12", steps=3, of=469, batch=64, is_cut=True),
     phase(2, "validate", "validate of m", where="train.py:12"),
     phase(3, "call", "m", where="train.py:31", batch=1024),
@@ -95,7 +95,7 @@ def test_the_words_of_the_verdict() -> None:
     because = verdict_of(run(1, in_training, uncaught=oom)).because
     assert because == "out of GPU memory in step 4 of fit of m at train.py:12"
     many = [{**PHASES[1], "number": number, "steps": number} for number in (1, 2, 3)]
-    assert what_ran(phases_of(run(phases=many))) == "1 to 3 steps of 3 trainings"
+    assert what_ran(phases_of(run(phases=many))) == "1 to 3 steps of 3 training runs"
 
 
 def test_the_scripts_own_error_after_a_cut() -> None:
@@ -163,5 +163,5 @@ def test_what_the_report_shows() -> None:
     assert rows[2] == ("call of m", "train.py:31", "1024", "", "300 MiB", "75% ← the peak")
     assert by_heading["what did not run"].lines == (
         "cp model.keras /srv at train.py:60: a program",
-        "not written: model.keras, a.csv, b.csv, c.csv and 1 more; these files are as they were",
+        "not written: model.keras, a.csv, b.csv, c.csv and 1 more; these files are unchanged",
     )

@@ -94,7 +94,7 @@ def test_keras_on_another_backend_is_refused(tmp_path: Path) -> None:
     assert done.trainer["others"] == ["PyTorch"]
     verdict = verdict_of(done)
     assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
-    assert verdict.because.startswith("Keras computes with torch here")
+    assert verdict.because.startswith("Keras uses the torch backend here")
     assert not (tmp_path / "went_on").exists()
 
 

@@ -66,7 +66,7 @@ def read(nvml: Nvml) -> Read:
         ("version_mismatch", "mismatch", "version mismatch"),
         ("no_permission", "no_permission", "may not be used by this user"),
         ("driver_r390", "too_old", "too old"),
-        ("unheard_of_error", "other", "NVML does not start"),
+        ("unheard_of_error", "other", "NVML failed to start"),
         ("uncounted", "other", "the number of GPUs"),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_driver_that_hangs_is_a_sentence_and_the_program_ends(
     """At the start of NVML or at a question: the inventory says so, and exit does not wait."""
     started = time.monotonic()
     out, err = _run(_ANSWER, machine, nvml)
-    assert out == "NVML did not answer within 0.3 s 0\n"
+    assert out == "NVML did not respond within 0.3 s 0\n"
     assert not err
     assert time.monotonic() - started < 15
 
@@ -57,7 +57,7 @@ def test_a_driver_that_hangs_is_a_sentence_and_the_program_ends(
 def test_a_line_is_said_after_two_seconds(nvml: Nvml) -> None:
     """Nobody waits in silence; the line names the variable that sets the time."""
     out, err = _run(_ANSWER, standin.HANGS, nvml, "2.5")
-    assert out == "NVML did not answer within 2.5 s 0\n"
+    assert out == "NVML did not respond within 2.5 s 0\n"
     assert err.startswith("gpuconf: NVML is not responding; waiting up to 2.5 s, then continuing")
     assert "GPUCONF_NVML_TIMEOUT" in err
     assert err.count("\n") == 1
@@ -80,8 +80,8 @@ took_s, inventory = timed()
 print(inventory.problem, len(inventory.gpus), threading.active_count())
 """
     out, _ = _run(program, standin.HANGS_ONCE, nvml)
-    again = "NVML still does not answer an earlier question True 2"
-    assert out.splitlines() == ["NVML did not answer within 0.3 s", *[again] * 3, "None 1 1"]
+    again = "NVML still has not responded to an earlier query True 2"
+    assert out.splitlines() == ["NVML did not respond within 0.3 s", *[again] * 3, "None 1 1"]
 
 
 def test_a_forked_child_asks_for_itself(nvml: Nvml) -> None:
@@ -97,7 +97,7 @@ if not child:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     out, _ = _run(program, standin.HANGS, nvml)
-    assert out.splitlines() == ["NVML did not answer within 0.3 s True", "7"]
+    assert out.splitlines() == ["NVML did not respond within 0.3 s True", "7"]
 
 
 def test_ctrl_c_comes_through_while_waiting(start: Start, nvml: Nvml) -> None:
@@ -120,7 +120,7 @@ inventory, health = read_inventory_and_health()
 print(inventory.problem, inventory.problem_code, health)
 """
     out, _ = _run(program, standin.HANGS, nvml)
-    assert out == "NVML did not answer within 0.3 s no_answer {}\n"
+    assert out == "NVML did not respond within 0.3 s no_answer {}\n"
 
 
 @pytest.mark.parametrize(

@@ -78,4 +78,4 @@ def test_a_size_becomes_a_part_whose_limit_is_the_size(tmp_path: Path) -> None:
     assert found["found"] == {"num_gpus": 0.4039}
     (limit,) = found["limits"]
     assert limit == 2048
-    assert found["said"] == "no node of the cluster has a GPU of type Q1 with known memory"
+    assert found["said"] == "no node in the cluster has a GPU of type Q1 with known memory"

@@ -44,8 +44,8 @@ def test_the_part_of_a_card(name: str, part: float | None) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({}, "how many shards a GPU has is not known"),
-        ({"GPUCONF_SHARDS_PER_GPU": "1"}, "a GPU has 1 of them"),
+        ({}, "the number of shards per GPU is unknown"),
+        ({"GPUCONF_SHARDS_PER_GPU": "1"}, "a GPU has only 1 according"),
         ({**_EIGHT, "CUDA_VISIBLE_DEVICES": "0,1"}, "are on 2 GPUs"),
         # Slurm's own variable is not the user's mistake.
         *(
@@ -65,7 +65,7 @@ def test_unknown_is_not_guessed(more: Mapping[str, str], why: str) -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "many", " 8", "8.0", "100000", "²"])
 def test_a_bad_number_of_shards(text: str) -> None:
     """The user's mistake is an error with the rule."""
-    with pytest.raises(UsageError, match=f"SHARDS_PER_GPU={text}; the rule: a whole number from 1"):
+    with pytest.raises(UsageError, match=f"SHARDS_PER_GPU={text}; expected an integer from 1"):
         on_slurm.assigned(SlurmRules(), {**_SHARDS, "GPUCONF_SHARDS_PER_GPU": text})
 
 
@@ -94,6 +94,6 @@ def test_shards_are_a_limit_by_themselves() -> None:
     made = make_plan(profile, shared, environ=environ)
     (gpu,) = made.gpus
     assert gpu.limit_bytes == ((7 * 1024 - 128) // 4 - 640) * MIB
-    assert "Slurm's share 0.25 × (8192 MiB total - 1024 MiB held by others" in made.notes[0]
+    assert "Slurm's share 0.25 × (8192 MiB total - 1024 MiB used by others" in made.notes[0]
     off = load_profile("half-card", overrides={"memory": {"share": "none"}}, environ={})
     assert assigned_share(off, environ) is None

@@ -16,7 +16,7 @@ from gpuconf.support.children.starting import failed_start, find_command
     ("error", "says", "exit_code"),
     [
         (FileNotFoundError(2, "No such file"), "'train': it was not found", 127),
-        (PermissionError(13, "Permission denied"), "'train': it may not be executed", 126),
+        (PermissionError(13, "Permission denied"), "'train': no permission to execute it", 126),
         (OSError(8, "Exec format error"), "'train': Exec format error", 126),
     ],
 )
@@ -36,8 +36,13 @@ def test_what_could_not_be_started(tmp_path: Path) -> None:
         ("no-such", "it was not found", "check the command after --", 127),
         ("A=1", "it is a variable, not a command", "put A=1 before the whole command line", 2),
         (str(tmp_path / "folder"), "it is a folder", "check the command after --", 126),
-        (script, "it may not be executed", f"start it with its Python: -- python {script}", 126),
-        ("train.py", "it may not be executed", "check the command after --", 126),
+        (
+            script,
+            "no permission to execute it",
+            f"start it with its Python: -- python {script}",
+            126,
+        ),
+        ("train.py", "no permission to execute it", "check the command after --", 126),
     ):
         with pytest.raises(UsageError, match=says) as caught:
             find_command(name, {"PATH": str(tmp_path)})
@@ -63,7 +68,7 @@ def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF")
     made = failed_start(str(program), FileNotFoundError(2, "No such file"))
-    assert "it was not found" in made.message, "it may not be executed"
+    assert "it was not found" in made.message, "no permission to execute it"
     program.chmod(0o755)
     made = failed_start(str(program), FileNotFoundError(2, "No such file"))
     assert ("its loader was not found" in made.message, made.exit_code) == (True, 126)

@@ -54,13 +54,13 @@ def test_a_model_of_which_nothing_is_noted() -> None:
 )
 def test_no_recomputing(keras: Any) -> None:
     """A Keras without rematerialization, or with another way to it, is one clear error."""
-    with pytest.raises(UsageError, match="this Keras"):
+    with pytest.raises(UsageError, match="this version of Keras"):
         layers.recomputed([INNER], KerasFamily(keras, "keras", True)).__enter__()
 
 
 def test_functions_of_a_graph_that_cannot_be_found() -> None:
     """A graph without the private look-up raises BackendError; one without the name KeyError."""
-    with pytest.raises(BackendError, match="unknown here"):
+    with pytest.raises(BackendError, match="unknown to gpuconf"):
         graphs.function_graph(SimpleNamespace(), "f")
     empty = SimpleNamespace(_get_function=lambda _: None, outer_graph=None)
     with pytest.raises(KeyError):
@@ -70,7 +70,7 @@ def test_functions_of_a_graph_that_cannot_be_found() -> None:
 def test_tracing_without_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """A TensorFlow that traces graphs in another way is one clear error."""
     monkeypatch.setitem(sys.modules, "tensorflow.python.framework.func_graph", None)
-    with pytest.raises(BackendError, match="unknown here"):
+    with pytest.raises(BackendError, match="unknown to gpuconf"):
         graphs.traced("step", lambda data: data, None)
 
 

@@ -52,7 +52,8 @@ def _cuda_libraries(facts: Facts) -> Finding:
         )
     if broken:
         return fail(
-            f"TensorFlow would use the CPU: {broken[0].soname} does not open: {broken[0].problem}",
+            f"TensorFlow would use the CPU: {broken[0].soname} cannot be loaded: "
+            f"{broken[0].problem}",
             *lines,
             fix=f"unset LD_LIBRARY_PATH; {_install(facts)}"
             if broken[0].place == "LD_LIBRARY_PATH"
@@ -154,10 +155,10 @@ def _compute_capability(facts: Facts) -> Finding:
         return warn(
             f"TensorFlow has no kernels for {_cards(compiled)}: the driver compiles them first",
             has,
-            "the first start may take half an hour, TensorFlow says; some operations may fail with "
-            "CUDA_ERROR_INVALID_PTX",
-            fix="export CUDA_CACHE_MAXSIZE=4294967296   # so that it is done once; or upgrade: "
-            "pip install -U 'tensorflow[and-cuda]'",
+            "the first start may take half an hour, according to TensorFlow; some operations may "
+            "fail with CUDA_ERROR_INVALID_PTX",
+            fix="export CUDA_CACHE_MAXSIZE=4294967296   # so that this is done only once; or "
+            "upgrade: pip install -U 'tensorflow[and-cuda]'",
         )
     return ok(f"TensorFlow has kernels for {_cards(known)}", has)
 
@@ -242,9 +243,9 @@ def _kept_on_the_cpu(facts: Facts) -> tuple[str | None, str]:
 
 
 CHECKS = (
-    Check("packages.cuda_libraries", "the CUDA libraries TensorFlow opens are found and open",
+    Check("packages.cuda_libraries", "the CUDA libraries that TensorFlow opens are found and load",
           _cuda_libraries),
-    Check("packages.jax_libraries", "the CUDA libraries that JAX requests are found",
+    Check("packages.jax_libraries", "the CUDA libraries that JAX needs are found",
           _jax_libraries),
     Check("packages.cudnn", "cuDNN is as new as the one TensorFlow was compiled with", _cudnn),
     Check("packages.compute_capability", "TensorFlow has kernels for the GPUs",

@@ -42,8 +42,11 @@ def _reachable(facts: Facts) -> Finding:
         )
     if closed:
         listed = ", ".join(map(str, closed))
-        return ok(f"GPU {listed} is closed to this user, as by a scheduler; the others answer")
-    return ok(f"{len(problems)} GPU{'' if len(problems) == 1 else 's'}, and every one answers")
+        return ok(
+            f"GPU {listed} is not accessible to this user (perhaps restricted by a scheduler); "
+            "the others respond"
+        )
+    return ok(f"{len(problems)} GPU{'' if len(problems) == 1 else 's'}, and every one responds")
 
 
 def _memory(facts: Facts) -> Finding:
@@ -115,11 +118,11 @@ def _mig(facts: Facts) -> Finding:
     if empty:
         first = empty[0].index
         return fail(
-            f"MIG is enabled on {', '.join(map(named, empty))}, but has no instances: "
-            "CUDA does not show it",
-            f"to make an instance: `sudo nvidia-smi mig -i {first} -lgip` lists the sizes, and "
-            f"`sudo nvidia-smi mig -i {first} -cgi ID -C` makes one of them",
-            fix=f"sudo nvidia-smi -i {first} -mig 0   # switches MIG off: the GPU is whole again",
+            f"MIG is enabled on {', '.join(map(named, empty))}, but has no instances, "
+            "so CUDA does not list it",
+            f"to create an instance: `sudo nvidia-smi mig -i {first} -lgip` lists the sizes, and "
+            f"`sudo nvidia-smi mig -i {first} -cgi ID -C` creates one of them",
+            fix=f"sudo nvidia-smi -i {first} -mig 0   # turns MIG off: the GPU is undivided again",
         )
     count = sum(len(gpu.mig_instances) for gpu in cut)
     parts = f"{count} instance{'' if count == 1 else 's'}"
@@ -127,7 +130,7 @@ def _mig(facts: Facts) -> Finding:
 
 
 CHECKS = (
-    Check("cards.reachable", "every GPU answers", _reachable),
+    Check("cards.reachable", "every GPU responds", _reachable),
     Check("cards.memory", "a GPU has memory left", _memory),
     Check("cards.display", "memory is kept for a display that a GPU drives", _display),
     Check("cards.mig", "a GPU with MIG enabled has instances", _mig),

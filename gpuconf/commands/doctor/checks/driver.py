@@ -14,8 +14,8 @@ from gpuconf.commands.doctor.finding import Finding
 _GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 _INSTALL = {
     "ubuntu": "sudo ubuntu-drivers install && sudo reboot",
-    "debian": "sudo apt install nvidia-driver && sudo reboot   # of contrib and non-free",
-    "fedora": "sudo dnf install akmod-nvidia && sudo reboot   # of RPM Fusion",
+    "debian": "sudo apt install nvidia-driver && sudo reboot   # from contrib and non-free",
+    "fedora": "sudo dnf install akmod-nvidia && sudo reboot   # from RPM Fusion",
     "arch": "sudo pacman -S nvidia && sudo reboot",
 }
 # CUDA installation guide for Linux, "Device Node Verification".
@@ -127,7 +127,7 @@ def _module(facts: Facts) -> Finding:
             fix="sudo reboot",
         )
     if module is None or facts.inventory.problem is not None:
-        return skip("no version of NVIDIA's kernel module can be seen here")
+        return skip("the version of NVIDIA's kernel module cannot be determined here")
     return ok(f"kernel module and library match: {module}")
 
 
@@ -148,18 +148,18 @@ def _devices(facts: Facts) -> Finding:
         fix = f"sudo usermod -aG {min(groups)} $USER   # then log in again" if groups else (
             f"sudo chmod a+rw {' '.join(node.path for node in closed) or '/dev/nvidia*'}"
         )  # fmt: skip
-        return fail(f"this user may not open {names}", *listed, fix=fix)
+        return fail(f"this user has no permission to open {names}", *listed, fix=fix)
     if not nodes:
         return skip("there are no /dev/nvidia* files here")
     names_there = {node.path for node in nodes}
     if "/dev/nvidia-uvm" not in names_there and not facts.system.has_modprobe:
         return warn(
-            "/dev/nvidia-uvm is missing, which CUDA cannot start without",
+            "/dev/nvidia-uvm is missing, and CUDA cannot start without it",
             "nvidia-modprobe, which creates it at the first use, is not installed",
             *listed,
             fix=_MAKE_UVM,
         )
-    return ok(f"{len(nodes)} device files, all of them open to this user", *listed)
+    return ok(f"{len(nodes)} device files, all of them accessible to this user", *listed)
 
 
 def _container(facts: Facts) -> Finding:
@@ -234,17 +234,17 @@ def _cuda(facts: Facts) -> Finding:
     majors = [int(version.split(".")[0]) for version in asked.values()]
     if max(majors) > serves[0]:
         return fail(
-            f"driver {facts.inventory.driver_version} serves CUDA up to {serves[0]}.{serves[1]}, "
+            f"driver {facts.inventory.driver_version} supports CUDA up to {serves[0]}.{serves[1]}, "
             f"but {builds}",
             f"the required driver is {_OLDEST_DRIVER.get(max(majors), 'of that CUDA')} or newer",
             fix=_install(facts),
         )
-    return ok(f"the driver serves CUDA up to {serves[0]}.{serves[1]}; {builds}")
+    return ok(f"the driver supports CUDA up to {serves[0]}.{serves[1]}; {builds}")
 
 
 CHECKS = (
     Check("driver.present", "a driver is installed, and NVML responds", _present),
-    Check("driver.module", "the kernel module and the user library are one version", _module),
+    Check("driver.module", "the kernel module and the user library are the same version", _module),
     Check("driver.devices", "this user can open the files /dev/nvidia*", _devices),
     Check("driver.container", "a container has access to its host's GPUs", _container),
     Check("driver.wsl", "under WSL2, programs can use Windows' driver", _wsl),

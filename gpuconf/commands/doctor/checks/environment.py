@@ -30,7 +30,7 @@ def _visible_devices(facts: Facts) -> Finding:
     if value is None:
         return skip(f"{_VISIBLE} is not set")
     if not facts.has_gpu:
-        return skip(f"{_VISIBLE}={value}, and no GPU is known that it could name")
+        return skip(f"{_VISIBLE}={value}, but no known GPU matches it")
     inventory = facts.inventory
     seen = see(value, facts.environ.get(_ORDER), inventory)
     reasons = [f"{entry!r}: {reason}" for entry, reason in seen.ignored]
@@ -63,16 +63,16 @@ def _device_order(facts: Facts) -> Finding:
             fix=f"export {_ORDER}=PCI_BUS_ID",
         )
     if len(gpus) < 2:
-        return skip("one GPU has no order" if gpus else NO_GPU)
+        return skip("the order does not matter with one GPU" if gpus else NO_GPU)
     kinds = {(gpu.name, gpu.compute_capability) for gpu in gpus if gpu.name is not None}
     if len(kinds) < 2 or order == "PCI_BUS_ID":
-        return ok("CUDA counts the GPUs as nvidia-smi does")
+        return ok("CUDA numbers the GPUs as nvidia-smi does")
     if any(gpu.mig_enabled for gpu in gpus):
-        return skip("how CUDA counts MIG instances among GPUs is not documented")
+        return skip("how CUDA numbers MIG instances among GPUs is not documented")
     listed = [f"nvidia-smi's GPU {gpu.index}: {gpu.name}" for gpu in gpus]
     return warn(
-        "the GPUs are of several kinds, and CUDA counts the fastest first: its GPU 0 need not be "
-        "nvidia-smi's",
+        "the GPUs are different models, and CUDA numbers the fastest first: its GPU 0 may not "
+        "be nvidia-smi's GPU 0",
         *listed,
         fix=f"export {_ORDER}=PCI_BUS_ID",
     )
@@ -99,7 +99,7 @@ def _share(facts: Facts) -> Finding:
         return skip("no scheduler has assigned a share of a GPU", *said)
     if assigned.part is None:
         of_shards = "export GPUCONF_SHARDS_PER_GPU=8   # as many as gres.conf gives each GPU"
-        without = "gpuconf docs clusters   # where a limit of the profile's own is set instead"
+        without = "gpuconf docs clusters   # how to set a limit in the profile instead"
         fix = of_shards if "GPUCONF_SHARDS_PER_GPU" in (assigned.why or "") else without
         return warn(assigned.why or "the share is not known", *said, fix=fix)
     part = f"{assigned.words}: {assigned.part:.4g} of each GPU, as a limit"
@@ -123,7 +123,7 @@ def _is_share(variable: str) -> bool:
 
 CHECKS = (
     Check("environment.visible_devices", f"{_VISIBLE} shows what it names", _visible_devices),
-    Check("environment.device_order", "CUDA counts GPUs as nvidia-smi does", _device_order),
+    Check("environment.device_order", "CUDA numbers GPUs as nvidia-smi does", _device_order),
     Check("environment.share", "a scheduler's share of a GPU can be a limit", _share),
     Check("environment.policy", "a policy limits what each user may use", _policy),
     Check("environment.disabled", "gpuconf is not switched off", _disabled),

@@ -22,7 +22,7 @@ def _ecc(facts: Facts) -> Finding:
     if failing:
         return fail(
             f"{', '.join(map(named, failing))}: a bad row of memory can no longer be replaced",
-            "results may be wrong; the maker replaces such a GPU",
+            "results may be wrong; the manufacturer replaces such a GPU",
             fix=f"nvidia-smi -q -d ECC,ROW_REMAPPER -i {failing[0].index}",
         )
     due = [gpu for gpu, health in found if health.remap_pending or health.retirement_pending]
@@ -53,7 +53,9 @@ def _xid(facts: Facts) -> Finding:
     if not facts.expects_gpu:
         return skip(NO_GPU)
     if xids is None:
-        return skip("the kernel's log is closed to this user", "sudo dmesg | grep -i xid")
+        return skip(
+            "this user has no permission to read the kernel's log", "sudo dmesg | grep -i xid"
+        )
     if not xids:
         return ok("no Xid errors since the start")
     from gpuconf.support.failures.xids import known_xids  # slow import, and Xids are rare

@@ -64,7 +64,8 @@ def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
         )
     if ledger.is_read_only:
         return warn(
-            f"{ledger.path} is not writable: others' leases count, but nothing is leased here",
+            f"{ledger.path} is not writable: others' leases are respected, but nothing is "
+            "leased here",
             fix=_way_to_write(ledger),
         )
     if ledger.is_full:
@@ -83,7 +84,7 @@ def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
 
 def _chosen(ledger: LedgerFacts) -> str:
     if not ledger.is_there:
-        return f"{ledger.path} is made when the first program leases memory"
+        return f"{ledger.path} is created when the first program leases memory"
     line = f", and {ledger.waiting} waiting" if ledger.waiting else ""
     plural = "" if ledger.granted == 1 else "s"
     return f"{ledger.path} is the ledger, with {ledger.granted} lease{plural}{line}"
@@ -92,7 +93,7 @@ def _chosen(ledger: LedgerFacts) -> str:
 def _why(ledger: LedgerFacts) -> str:
     if ledger.named:
         return f"{VARIABLE} names it"
-    found = "that can be used" if ledger.is_there else "that can be made"
+    found = "that can be used" if ledger.is_there else "that can be created"
     return f"the first of {', '.join(DEFAULTS)} {found}"
 
 
@@ -172,7 +173,7 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
     if foreign:
         plural = "" if len(foreign) == 1 else "s"
         return warn(
-            f"{len(foreign)} lease{plural} of another pid namespace count in full: how much "
+            f"{len(foreign)} lease{plural} of another pid namespace, counted in full: how much "
             "their holders have taken is not known here",
             *(f"{holder(each)} leases {sized(each.lease_bytes)}" for each in foreign[:_MOST_SHOWN]),
             fix=_in_container(facts, path),

@@ -66,9 +66,8 @@ def _sentence(idle: _Idle) -> str:
     held = sized(idle.used_bytes) if idle.used_bytes is not None else "memory"
     user = f" of {process.user}" if process.user else ""
     state = _STATES[process.state or ""]
-    return (
-        f"pid {process.pid} {process.name}{user} {state}, and holds {held} on GPU {idle.gpu.index}"
-    )
+    named = f"pid {process.pid} {process.name}{user}"
+    return f"{named} {state}, but still uses {held} on GPU {idle.gpu.index}"
 
 
 def _how_to_end(idle: list[_Idle], pids: list[int]) -> str:

@@ -28,17 +28,20 @@ _OTHER_FRAMEWORKS = {"Keras": "keras", "tf_keras": "tf-keras", "PyTorch": "torch
 # Combinations that fail at startup, and the symptom; others may work despite their metadata.
 _DOES_NOT_START = {
     # NumPy 2.0 migration guide: extensions compiled for NumPy 1 must be rebuilt.
-    ("tensorflow", "numpy"): "TensorFlow was compiled for another NumPy: its import fails",
+    (
+        "tensorflow",
+        "numpy",
+    ): "TensorFlow was compiled for a different version of NumPy: its import fails",
     # protobuf, "Python upgrades": generated code rejects an older or a much newer runtime.
     ("tensorflow", "protobuf"): "TensorFlow's import fails in generated protobuf code",
     # keras.io, "Getting started": TensorFlow 2.16 and later need Keras 3, 2.15 and earlier Keras 2.
-    ("tensorflow", "keras"): "this Keras is made for another TensorFlow",
+    ("tensorflow", "keras"): "this version of Keras requires a different version of TensorFlow",
     # tf_keras's metadata and README: the minor versions must match.
     ("tf-keras", "tensorflow"): "tf_keras and TensorFlow must have the same minor version",
     ("jax", "jaxlib"): "jax refuses to start with this jaxlib",
     # github.com/pytorch/vision, README: each release is compiled for one torch version.
     ("torchvision", "torch"): "its import fails: operator torchvision::nms does not exist",
-    ("torchaudio", "torch"): "torchaudio's libraries do not load with another torch",
+    ("torchaudio", "torch"): "torchaudio's libraries do not load with a different version of torch",
 }
 # On PyPI, torch for Linux is the CUDA build; the CPU build has a version like 2.9.0+cpu.
 TORCH_FOR_GPUS = "pip install --force-reinstall --index-url https://pypi.org/simple torch"
@@ -89,7 +92,7 @@ def _tensorflow(facts: Facts) -> Finding:
         return ok(f"{name} {version}, built for the CPU")
     remove = "" if name == "tensorflow" else f"pip uninstall -y {name} && "
     return warn(
-        f"{name} {version} is built for the CPU: it does not see the GPU",
+        f"{name} {version} is built for the CPU: it cannot use the GPU",
         fix=f"{remove}pip install --force-reinstall 'tensorflow[and-cuda]=={version}'",
     )
 
@@ -193,7 +196,7 @@ def _cuda_packages(facts: Facts) -> Finding:
             if not wish.allows(version) and not _is_newer(version, wish.least):
                 broken.append((package.name, wish))
     if not broken:
-        return ok("NVIDIA's pip packages are those that the frameworks request")
+        return ok("NVIDIA's pip packages are the ones that the frameworks require")
     apart = "frameworks that require different ones each need a separate environment"
     lines = [_conflict(packages, name, wish) for name, wish in broken]
     fixes = " ".join(dict.fromkeys(_to_install(packages, name, wish) for name, wish in broken))
@@ -245,7 +248,7 @@ def _jax(facts: Facts) -> Finding:
                 fix=f"pip install '{client}=={version}'",
             )
     if not plugins and facts.has_gpu and packages.keras.backend == "jax":
-        why = f"Keras computes with JAX, and jax {jax} is installed without CUDA"
+        why = f"Keras uses the JAX backend, but jax {jax} is installed without CUDA"
         return warn(why, fix=jax_for_gpus(packages))
     if not plugins and facts.has_gpu and not _has_cuda(packages):
         why = f"jax {jax} is installed without CUDA: it uses the CPU"
@@ -304,7 +307,7 @@ def _nvml_binding(facts: Facts) -> Finding:
     if other is not None and release(other) < (12,):
         return warn(
             f"pynvml {other}, no longer maintained, hides nvidia-ml-py {ours or ''}".rstrip(),
-            "both bring a module named pynvml; the older one does not know newer drivers",
+            "both provide a module named pynvml; the older one does not know newer drivers",
             fix="pip uninstall -y pynvml && pip install --force-reinstall nvidia-ml-py",
         )
     if ours is None:
@@ -320,7 +323,7 @@ CHECKS = (
     ),
     Check("packages.requirements", "the frameworks' versions are compatible", _requirements),
     Check("packages.cuda_packages", "NVIDIA's pip packages match the frameworks", _cuda_packages),
-    Check("packages.jax", "JAX and its CUDA plugin are one version", _jax),
+    Check("packages.jax", "JAX and its CUDA plugin are the same version", _jax),
     Check("packages.torch", "the installed torch is built for the GPU", _torch),
     Check("packages.nvml_binding", "the module pynvml is NVIDIA's own", _nvml_binding),
 )

@@ -92,11 +92,11 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
     if plan.hides_gpus:
         if facts.has_gpu and plan.profile.gpus.kind != "none" and plan.visible:
             return warn(
-                f"under profile {name} programs would run on the CPU, though a GPU is here",
+                f"under profile {name}, programs would run on the CPU, although there is a GPU",
                 *plan.notes,
                 fix=f"gpuconf plan {shlex.quote(facts.profile.wanted)}",
             )
-        return ok(f"under profile {name} programs run on the CPU", *plan.notes)
+        return ok(f"under profile {name}, programs run on the CPU", *plan.notes)
     if not plan.gpus:
         return skip(f"profile {name}: no GPU reports its memory", *plan.notes)
     shares = [

@@ -113,7 +113,7 @@ def _jax_platforms(facts: Facts, given: Mapping[str, str]) -> Finding | None:
         return skip("JAX is not installed")
     if wants_cuda and not plugins:
         return fail(
-            f"{name}={value}, and JAX has no plugin for CUDA: it does not start",
+            f"{name}={value}, but JAX has no CUDA plugin, so it does not start",
             fix=jax_for_gpus(facts.packages),
         )
     if not wants_cuda and plugins and facts.has_gpu:
@@ -142,7 +142,7 @@ CHECKS = (
           _judged("legacy_keras", _legacy_keras)),
     Check("environment.jax_fraction", "JAX's memory fraction is set once, and is between 0 and 1",
           _judged("jax_fraction", _jax_fraction)),
-    Check("environment.allocator", "no allocator is chosen that voids a memory limit",
+    Check("environment.allocator", "no allocator is chosen that disables a memory limit",
           _judged("allocator", _allocator)),
     Check("environment.torch_allocator", "torch understands the options for its allocator",
           _judged("torch_allocator", _torch)),

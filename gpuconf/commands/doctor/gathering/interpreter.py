@@ -44,7 +44,7 @@ def other_interpreter(path: str, *, environ: Mapping[str, str]) -> Interpreter:
     command = shutil.which(file, path=environ.get("PATH"))
     if command is None:
         hint = "name a Python, such as $(which python), or the folder of a virtual environment"
-        raise UsageError(f"--python {path}: there is no such command", hint=hint)
+        raise UsageError(f"--python {path}: command not found", hint=hint)
     try:
         done = subprocess.run(
             [command, "-c", _ASK],
@@ -61,7 +61,7 @@ def other_interpreter(path: str, *, environ: Mapping[str, str]) -> Interpreter:
         answer = None
     if answer is None:
         hint = f"{shlex.quote(command)} -c 'import sys; print(sys.version)'"
-        raise UsageError(f"--python {path}: this does not run as a Python", hint=hint)
+        raise UsageError(f"--python {path}: this is not a working Python", hint=hint)
     answer[4] = [each for each in answer[4] if each]  # the current folder, added by -c
     return _interpreter(answer)._replace(is_other=True)
 

@@ -94,7 +94,7 @@ def _faults(candidates: tuple[str, ...], path: str | None) -> Iterator[FolderFau
         fault = fault_of(candidate, follow_links=len(candidates) == 1)
         if fault is None and not is_shared(candidate):
             may_write = os.access(candidate, os.W_OK)
-            why = "is not open to every user" if may_write else "may not be written"
+            why = "is not open to every user" if may_write else "is not writable"
             fault = FolderFault(candidate, "read_only", f"{candidate} {why}")
         if fault is not None and (path is None or fault.code != "missing"):
             yield fault

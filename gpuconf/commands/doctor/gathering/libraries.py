@@ -157,7 +157,7 @@ def _open_all(
         )
         how, lines = f"it ended the process ({done.returncode})", done.stdout.splitlines()
     except subprocess.TimeoutExpired as error:
-        how, lines = f"it did not open within {_TIMEOUT_S:.0f} s", _lines(error.stdout)
+        how, lines = f"it did not load within {_TIMEOUT_S:.0f} s", _lines(error.stdout)
     found = _last_record(lines)
     missing = [path for path in paths if path not in found]
     found.update({path: (how if path == missing[0] else None, None) for path in missing})

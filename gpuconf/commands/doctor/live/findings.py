@@ -21,7 +21,7 @@ from gpuconf.commands.doctor.measured import CardMemory, LiveStep, ProbedCard
 
 _ALLOCATING = {
     "start": "starts under the profile, and lists the GPUs that it should",
-    "context": "makes a CUDA context on each GPU",
+    "context": "creates a CUDA context on each GPU",
     "memory": "keeps what is copied to each GPU, and its limit is the plan's",
     "matmul": "computes a correct matrix product on each GPU (cuBLAS's handle)",
     "headroom": "leaves room for its context next to its limit on each GPU",
@@ -60,7 +60,7 @@ def _unprefixed(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
         return (_skipped(together.record.skip),)
     backend = together.record.fact("keras_backend") or "tensorflow"
     if backend != "tensorflow":
-        reason = f"Keras computes with {backend}, so TensorFlow is kept off the GPUs"
+        reason = f"Keras uses the {backend} backend, so TensorFlow is kept off the GPUs"
         return (Finding("start", "skip", reason),)
     trouble = start_trouble(together)
     if trouble is not None and _is_nobodys(together.record):
@@ -146,7 +146,7 @@ def _only_together(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
     found = [card.together for card in cards if card.together and card.together.step == name]
     if not found:
         return []
-    summary = f"each GPU works alone, and together they do not: {found[0].reason.summary}"
+    summary = f"each GPU works alone, but together they do not: {found[0].reason.summary}"
     return [_fail(name, found[0].reason._replace(summary=summary))]
 
 

@@ -23,7 +23,7 @@ def compare(got: Any, expected: Any) -> None:
     import numpy as np
 
     if got.shape != expected.shape:
-        raise WrongResultError(f"the shape is {got.shape}, and it should be {expected.shape}")
+        raise WrongResultError(f"the shape is {got.shape}, but it should be {expected.shape}")
     off = np.abs(got - expected)
     # Not `off > …`, which is false for NaN.
     wrong = ~(off <= _TOLERANCE * np.abs(expected).max())

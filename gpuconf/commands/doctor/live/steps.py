@@ -138,7 +138,9 @@ def _first_devices(
         for place in places
     ]
     if sum(counts) != len(names):
-        raise LookupError(f"TensorFlow made {len(names)} devices, and {sum(counts)} were requested")
+        raise LookupError(
+            f"TensorFlow created {len(names)} devices, but {sum(counts)} were requested"
+        )
     firsts = [sum(counts[:number]) for number in range(len(counts))]
     return {place: names[first] for place, first in zip(places, firsts, strict=True)}
 

@@ -52,7 +52,7 @@ def _tensorflow_beside_jax(script: Script, names: set[str]) -> Iterator[ScriptPr
         "source.crowded",
         "warn",
         imports["tensorflow"],
-        "TensorFlow takes nearly all of the GPU, and JAX computes on the same one",
+        "TensorFlow takes nearly all of the GPU, and JAX runs on the same GPU",
         ("in a JAX program TensorFlow most often reads data, for which it needs no GPU",),
         f'{script.tf}.config.set_visible_devices([], "GPU")  # after importing TensorFlow',
     )

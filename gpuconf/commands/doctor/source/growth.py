@@ -34,7 +34,7 @@ def one_gpu_only(script: Script) -> Iterator[ScriptProblem]:
             "source.growth_one_gpu",
             "warn",
             call,
-            "growth is set for one GPU only; with a second one visible TensorFlow does not start",
+            "growth is set for one GPU only; with a second GPU visible, TensorFlow does not start",
             ("ValueError: Memory growth cannot differ between GPU devices",),
             f'for gpu in {script.tf}.config.list_physical_devices("GPU"):\n'
             f"    {script.tf}.config.experimental.set_memory_growth(gpu, True)",

@@ -51,7 +51,7 @@ def _fraction(script: Script, call: ast.Call) -> Iterator[ScriptProblem]:
     value = script.constant(fraction) if fraction is not None else None
     if isinstance(value, (int, float)) and not 0 <= value <= 1:
         share = value / 100 if 1 < value <= 100 else 0.5
-        why = f"set_per_process_memory_fraction takes a share from 0 to 1, and not {value}"
+        why = f"set_per_process_memory_fraction accepts a fraction from 0 to 1, not {value}"
         yield _problem(call, why, f"{ast.unparse(call.func)}({share:g})")
 
 

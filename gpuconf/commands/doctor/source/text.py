@@ -99,7 +99,7 @@ def read_text(path: str) -> str:
         raise UsageError(f"--script {path}: {error.strerror}", hint=f"ls -l {path}") from None
     if len(raw) > _LARGEST_FILE:
         raise UsageError(
-            f"--script {path}: a script of more than 32 MiB is not read",
+            f"--script {path}: scripts larger than 32 MiB are not read",
             hint="name the script that you start with python",
         )
     try:
@@ -115,7 +115,7 @@ def check_script_path(path: str) -> None:
         raise UsageError(f"--script {path}: no such file", hint="ls *.py")
     if not os.path.isfile(path):
         raise UsageError(
-            f"--script {path}: this is not an ordinary file", hint="name a .py or .ipynb file"
+            f"--script {path}: this is not a regular file", hint="name a .py or .ipynb file"
         )
 
 

@@ -64,7 +64,7 @@ def reason(installed: str | None, *, owner: int, user: int, is_writable: bool) -
     if installed is not None:
         return f"it is installed (in {installed})"
     if not is_writable:
-        return "you may not write to it"
+        return "you have no permission to write to it"
     if user not in (0, owner):
         return f"it belongs to another user (uid {owner})"
     return None
@@ -75,7 +75,10 @@ def unedited(filename: str, why: str) -> Finding:
     return Finding(
         "source.unedited",
         "ok",
-        f"{filename}: {why}; `gpuconf run` holds it to a profile as it is",
-        ("gpuconf need not be installed next to it: Python from 2.7, TensorFlow from 1.4 on",),
+        f"{filename}: {why}; `gpuconf run` applies a profile to it unchanged",
+        (
+            "gpuconf need not be installed next to it: Python 2.7 and TensorFlow 1.4 "
+            "or newer are enough",
+        ),
         start_of(filename),
     )

@@ -44,7 +44,7 @@ _WITH_KERAS_2 = tuple(f"tensorflow.compat.v1.{name}" for name in
 _PRIVATE_KERAS = tuple(f"tensorflow.python.{name}" for name in _SESSIONS_OF_KERAS)
 _ASKS_FOR_KERAS_2 = (
     'os.environ["TF_USE_LEGACY_KERAS"] = "1"  # above tensorflow, for what only Keras 2 has:\n'
-    "# pip install tf_keras, in the minor version that TensorFlow has"
+    "# pip install tf_keras, in the same minor version as TensorFlow"
 )
 _AUTO = "import gpuconf.auto  # above tensorflow and keras: a limit, and growth up to it"
 _MOST_NAMES = 5
@@ -65,7 +65,7 @@ def version_1(script: Script) -> Iterator[ScriptProblem]:
         yield ScriptProblem("source.v1", "fail", node, what, (f"{error} at this line",), fix)
     for node, name in used:
         if node in private:
-            what = "no model takes the session of tensorflow.python.keras"
+            what = "no model accepts the session of tensorflow.python.keras"
             why = "it is a copy of Keras that TensorFlow has not used since 2.6"
             yield ScriptProblem("source.v1", "warn", node, what, (why,), _AUTO)
         elif _is_among(name, _WITH_KERAS_2) and not _wants_keras_2(script):

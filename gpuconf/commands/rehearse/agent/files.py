@@ -45,7 +45,7 @@ _HARMLESS = {
     *("uname", "ldconfig", "ld", "gcc", "cc", "lscpu", "nvidia-smi", "fc-list", "which", "file"),
 }
 _SHELL = re.compile(r"[|;&<>`$(\n]")  # lets a shell write a file or start another program
-WHY_NO_PROGRAM = "what it would be given is not the result of a real training"
+WHY_NO_PROGRAM = "what it would be given is not the result of a real training run"
 
 
 class Files:

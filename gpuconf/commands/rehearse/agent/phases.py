@@ -42,7 +42,7 @@ class Phases:
         self._lock = threading.RLock()
         self._all: list[Phase] = []
         self.steps = 0  # of all phases
-        self._current = self._find(BUILD, BUILD, "the program before its first training")
+        self._current = self._find(BUILD, BUILD, "the program before its first training run")
         self._loop: Phase | None = None  # a step in a custom loop, which no function encloses
         self._left: Phase | None = None  # the last that ended
         self._trained: Phase | None = None  # the last in which a step was made
@@ -216,7 +216,7 @@ class Phases:
     def _new_base(self) -> Phase:
         if len(self._all) >= _MOST_PHASES:
             return self._all[0]
-        return self._find(RUN, RUN, "the program after its first training")
+        return self._find(RUN, RUN, "the program after its first training run")
 
     def _switch(self, phase: Phase) -> None:
         if phase is self._current:

@@ -25,8 +25,8 @@ from gpuconf.support.keras_api.patching import wrap
 _KERAS = ("keras", "tf_keras")
 _OTHERS = {"torch": "PyTorch", "jax": "JAX"}  # their steps are not counted
 _NOTE = (
-    "MirroredStrategy adds gradients up by HierarchicalCopyAllReduce here: simulated GPUs have no "
-    "NCCL, whose buffers on real ones are not in the peak"
+    "MirroredStrategy adds up gradients with HierarchicalCopyAllReduce here: simulated GPUs have "
+    "no NCCL, whose buffers on real ones are not in the peak"
 )
 
 
@@ -54,7 +54,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         record.update(keras=[keras.__name__, _version(keras)])
         backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
         if backend != "tensorflow":
-            parts.ending.refuse("backend", f"Keras computes with {backend} here")
+            parts.ending.refuse("backend", f"Keras uses the {backend} backend here")
         parts.steps.watch_optimizers(keras.__name__)
         parts.batches.watch(keras.__name__)
         if parts.calls is not None:

@@ -189,7 +189,8 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
     ("gpuconf_profile", re.compile(
         r"limit of this process on .{1,160} is \d{1,9} MiB \(profile ([^)\s]{1,80})\)")),
-    ("still_free", re.compile(r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU are free")),
+    ("still_free", re.compile(
+        r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU(?: are|'s memory is) free")),
     ("gpuconf_hint", re.compile(
         r"hint: (.{0,200}(?:would start now, limited|runs without gpuconf: restart).{0,120})")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),

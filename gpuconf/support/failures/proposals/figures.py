@@ -130,7 +130,7 @@ def _asked(facts: LogFacts) -> str:
 def _why_one(facts: LogFacts) -> str:
     asked, dump = facts.request.size_bytes, facts.dump
     if asked is not None:
-        return f"{sized(asked)} were requested in one piece; {_TWICE}"
+        return f"{sized(asked)} were requested as a single allocation; {_TWICE}"
     in_use = dump.in_use_bytes if dump is not None else None
     limit = dump.limit_bytes if dump is not None else None
     return (

@@ -60,7 +60,7 @@ FULL = Report(
         Finding(
             "cards.leftover",
             "fail",
-            "pid 4242 (python3) holds 6000 MiB on GPU 0 and has been stopped for 11 hours",
+            "pid 4242 (python3) uses 6000 MiB on GPU 0 and has been stopped for 11 hours",
             ("state T, parent 1",),
             "kill 4242\n# or, if it does not end:\nkill -9 4242",
         ),

@@ -35,7 +35,7 @@ def test_everything_that_was_found_is_on_it() -> None:
         assert words in text
     assert "gpuconf doctor --script train.py" in text
     assert "2026-11-21T09:14:00+01:00" in text
-    assert "Taken out of this page" in text
+    assert "Removed from this page" in text
     assert "No problems found." in Outline(page_text(CALM)).text
 
 

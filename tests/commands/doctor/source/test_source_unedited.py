@@ -54,11 +54,17 @@ def test_scripts_of_old_stacks(script: str) -> None:
     ("installed", "owner", "user", "is_writable", "why"),
     [
         ("site-packages", 1000, 1000, True, "it is installed (in site-packages)"),
-        (None, 0, 1000, False, "you may not write to it"),
+        (None, 0, 1000, False, "you have no permission to write to it"),
         (None, 1001, 1000, True, "it belongs to another user (uid 1001)"),
         (None, 1000, 1000, True, None),
         (None, 1000, 0, True, None),  # root's are all
-        (None, 1000, 0, False, "you may not write to it"),  # on a mount that is read-only
+        (
+            None,
+            1000,
+            0,
+            False,
+            "you have no permission to write to it",
+        ),  # on a mount that is read-only
     ],
 )
 def test_whose_it_is(
