@@ -38,7 +38,7 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
     Arguments and result are Keras's.  Arrays, memmaps, HDF5 datasets and frames stay in host memory
     or on disk and are passed batch by batch.  Datasets, generators and PyDatasets keep their own
     batches.  ``batch_size`` is the number of samples passed at once, and the most that the GPU
-    receives; ``"auto"`` starts with the size that `gpuconf.estimate` predicts to fit.
+    receives; ``"auto"`` starts with 32 and doubles as long as batches fit.
 
     If part of a batch does not fit in the GPU's memory, it is undone, including metrics and the
     seeds of random layers, and halved.  The metrics are therefore those of one pass over the data,

@@ -17,8 +17,6 @@ from gpuconf.batching.failures import OutOfMemory, explain_beside, let_go
 
 MOST_RETRIES = 10
 
-Guess = Callable[[], "int | None"]
-
 
 class SizeKey(NamedTuple):
     """The key of a batch size: the kind of step, the model's or function's signature, the GPU."""
@@ -63,10 +61,8 @@ def forget() -> None:
 class CardBatch:
     """The size of the batches that the GPU receives during one call.
 
-    ``most`` is the maximum.  ``guess`` returns the size that should fit, and is called once, at the
-    first out-of-memory: TensorFlow waits 10 seconds before each failure, so repeated halving is
-    slow.  ``start`` is the first size if none is known; it doubles as long as ``room_to_double``
-    returns True and nothing fails.
+    ``most`` is the maximum.  ``start`` is the first size if none is known; it doubles as long as
+    ``room_to_double`` returns True and nothing fails.  A size that fails is halved.
     """
 
     def __init__(
@@ -77,14 +73,12 @@ class CardBatch:
         most: int,
         start: int | None = None,
         room_to_double: Callable[[], bool] | None = None,
-        guess: Guess | None = None,
         max_retries: int = MOST_RETRIES,
     ) -> None:
         self._key = key
         self.what = what
         self._most = most
         self._room_to_double = room_to_double
-        self._guess = guess
         self._retries_left = max_retries
         self._bad: int | None = None
         self.size = self._first(start)
@@ -135,19 +129,13 @@ class CardBatch:
             self._give_up(failure, why)
         self._retries_left -= 1
         self._bad = size if self._bad is None else min(self._bad, size)
-        self.size = self._smaller(size)
+        self.size = (size + 1) // 2 if size > 2 else 1
         say(
             f"{self.what}: {failure.summary}; {size} samples do not fit; "
             f"continuing with {self.size}"
         )
         let_go(failure.error)
         free_cached()
-
-    def _smaller(self, size: int) -> int:
-        half = (size + 1) // 2 if size > 2 else 1
-        guess, self._guess = self._guess, None
-        guessed = guess() if guess is not None and half > 1 else None
-        return half if guessed is None else max(1, min(half, guessed))
 
     def _give_up(self, failure: OutOfMemory, why: str) -> None:
         explain_beside(failure.error, f"{self.what}: {why}")

@@ -29,9 +29,10 @@ Written by `make matrix` too (`python -m tests.acceptance.xla_matrix`): each Ten
 a simulated GPU of 4096 MiB, small models, batch 64 (mlp: 2048), Adam, one process for a version.
 *Compile*: a training step is compiled without running anything, and XLA writes its buffer
 assignment. *Replay*: the step runs, compiled, with kernels skipped, and the peak of TensorFlow's
-allocator is the sum of the assignment's parts, within 1 %; the figure is the difference. What is in use before the step is one piece there, so the holes that earlier
-work has left are not in it; a real block that lies in one may take more, as the differences below
-zero show. *Recurrent*: what Keras decides for an LSTM where `jit_compile` is not set.
+allocator is the sum of the assignment's parts, within 1 %; the figure is the difference. What is in
+use before the step is one piece there, so the holes that earlier work has left are not in it; a
+real block that lies in one may take more, as the differences below zero show. *Recurrent*: what
+Keras decides for an LSTM where `jit_compile` is not set.
 """
 PROGRAM = Path(__file__).with_name("programs") / "xla_steps.py"
 COMPILED, RECURRENT = ("mlp", "cnn", "resnet", "transformer"), "recurrent"

@@ -52,18 +52,6 @@ def test_all_samples_run_in_sizes_that_fit(samples: int, most: int, fits: int) -
     assert batch.refusals <= max(samples, fits).bit_length() + 1
 
 
-@given(some.integers(1, 3000), some.integers(1, 3000), some.integers(1, 4000))
-def test_a_guess_saves_refusals(samples: int, fits: int, guessed: int) -> None:
-    """A guess that fits ends the search at one refusal; none enlarges a batch."""
-    forget()
-    batch = sized(samples, guess=lambda: guessed)
-    sizes = taken(batch, samples, fits)
-    assert sum(sizes) == samples
-    if fits < samples and guessed <= fits:
-        assert batch.refusals == 1
-    assert max(sizes) <= fits
-
-
 @given(some.integers(1, 4000), some.integers(1, 4000), some.integers(1, 64))
 def test_a_small_start_doubles_as_long_as_that_runs(samples: int, fits: int, start: int) -> None:
     """One refusal above what fits, besides those of a start that was too large."""

@@ -15,8 +15,15 @@ from gpuconf.basics.json_values import plain
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.budget import Budget
 from gpuconf.commands.estimate.document import document_of
-from gpuconf.commands.estimate.memory_estimate import SIMULATED_CARD, TRACED
-from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE, WHOLE
+from gpuconf.commands.estimate.step import (
+    BACKWARD,
+    FORWARD,
+    GPU,
+    SIMULATED_CARD,
+    TRACED,
+    UPDATE,
+    WHOLE,
+)
 from gpuconf.commands.explain import explain
 from gpuconf.machine.cards import Gpu
 from gpuconf.support.failures.causes import CAUSES, SEVERITIES
@@ -77,7 +84,7 @@ def test_schemas_have_every_choice() -> None:
     small = {name for name, _ in (*details._LISTS, *details._SINGLES)} | set(details._OF_DISKS)
     assert small == set(of_explain["details"]["properties"])
     tiers = of_estimate["estimate_document"]["properties"]["tier"]["enum"]
-    assert tiers == [TRACED, SIMULATED_CARD]
+    assert tiers == [TRACED, SIMULATED_CARD, GPU]
     for name in ("peak_document", "phase", "placed_moment"):
         assert of_estimate[name]["properties"]["part"]["enum"] == [FORWARD, BACKWARD, UPDATE, WHOLE]
 

@@ -91,8 +91,8 @@ class _Search:
             guess = self._crossing(low, high) or _LEAP * high
         else:
             self._halves = not self._halves
-            guess = None if self._halves else self._crossing(self.good, self.bad)
-            guess = guess or (self.good + self.bad) // 2
+            crossing = None if self._halves else self._crossing(self.good, self.bad)
+            guess = crossing or (self.good + self.bad) // 2
         return max(self.good + 1, min(guess, self.bad - 1))
 
     def _crossing(self, low: int, high: int) -> int | None:

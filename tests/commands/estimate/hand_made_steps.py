@@ -23,6 +23,7 @@ from gpuconf.commands.estimate.step import (
 
 PARTS = (FORWARD, BACKWARD, UPDATE)
 MOST_OPERATIONS = 8
+NO_MEMORY = StepMemory(0, 0, 0, 0, (), 0, ())
 
 
 def operations(count: int) -> tuple[Operation, ...]:
@@ -55,10 +56,10 @@ def step(
     variables: Sequence[Variable] = (),
     batch_size: int = 1,
 ) -> Step:
-    """A step of as many operations as the pieces need, or ``count``."""
+    """A step of as many operations as the pieces need, or ``count``, that has not run."""
     most = max((each.last for each in pieces), default=0) + 1
     made = operations(most if count is None else count)
-    return Step(batch_size, tuple(variables), made, tuple(pieces))
+    return Step(batch_size, tuple(variables), made, tuple(pieces), NO_MEMORY)
 
 
 def ran(made: Step, *, built_bytes: int = 0) -> Step:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpuconf.commands.estimate.replay import memory_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +13,6 @@ from gpuconf.commands.estimate.account import layer_rows, timeline
 from gpuconf.commands.estimate.memory_estimate import LayerRow
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
-    CONSTANT,
     DATA,
     GRADIENT,
     OTHER_STATE,
@@ -37,7 +35,7 @@ from tests.commands.estimate.hand_made_steps import (
 def rows_of(made: Step) -> dict[str | None, LayerRow]:
     """The rows by layer, of which no layer has two."""
     ready = ran(made)
-    rows = layer_rows(ready, memory_of(ready))
+    rows = layer_rows(ready, ready.memory)
     found = {row.layer: row for row in rows}
     assert len(found) == len(rows)
     return found
@@ -59,7 +57,7 @@ def test_the_rows_add_up_to_the_peak(
     made = at_batch(growing, batch_size)
     variables = [weight(size, f"kernel{at}", f"layer{at}") for at, size in enumerate(weights)]
     made = ran(made._replace(variables=tuple(variables)), built_bytes=built_bytes)
-    memory = memory_of(made)
+    memory = made.memory
     rows = layer_rows(made, memory)
     assert sum(row.total_bytes for row in rows) == memory.peak_bytes
     assert all(size >= 0 for row in rows for size in row[2:])
@@ -76,12 +74,11 @@ def test_the_rows_add_up_to_the_peak(
         (GRADIENT, "layer0", "gradients_bytes"),
         (TEMPORARY, "layer0", "temporaries_bytes"),
         (DATA, None, "other_bytes"),
-        (CONSTANT, None, "other_bytes"),
-        (WORKSPACE, None, "other_bytes"),
+        (WORKSPACE, "layer0", "other_bytes"),
     ],
 )
 def test_what_is_whose(kind: str, layer: str | None, column: str) -> None:
-    """Each kind has its column; data, constants and workspace belong to no layer."""
+    """Each kind has its column; only data belong to no layer."""
     rows = rows_of(step([piece(8 * MIB, 0, 1, kind)], count=2))
     assert getattr(rows[layer], column) == 8 * MIB
     assert sum(row.total_bytes for row in rows.values()) == 8 * MIB
@@ -116,7 +113,7 @@ def test_variables_are_with_their_layers() -> None:
 def test_the_timeline_adds_up(growing: list[Any], batch_size: int, rounding: int) -> None:
     """The kinds of each moment, rounding included, are what is in use then."""
     made = at_batch(growing, batch_size)._replace(variables=(weight(1000), state(2000)))
-    memory = memory_of(ran(made))
+    memory = ran(made).memory
     in_use = tuple(size + rounding for size in memory.in_use_bytes)
     moments = timeline(made, memory._replace(in_use_bytes=in_use))
     assert tuple(moment.total_bytes for moment in moments) == in_use

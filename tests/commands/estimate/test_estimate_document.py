@@ -13,8 +13,8 @@ from gpuconf.basics.json_values import plain
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.budget import Budget
 from gpuconf.commands.estimate.document import document_of
-from gpuconf.commands.estimate.memory_estimate import SIMULATED_CARD, MemoryEstimate
-from gpuconf.commands.estimate.step import FORWARD
+from gpuconf.commands.estimate.memory_estimate import MemoryEstimate
+from gpuconf.commands.estimate.step import FORWARD, SIMULATED_CARD
 from gpuconf.machine.cards import Gpu
 from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 from gpuconf.support.reporting.thinning import thinned

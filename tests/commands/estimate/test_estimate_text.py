@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.estimate.budget import Budget
 from gpuconf.commands.estimate.memory_estimate import (
-    SIMULATED_CARD,
     LayerRow,
     MemoryEstimate,
     Phase,
 )
 from gpuconf.commands.estimate.peak_sum import peak_kinds, peak_sum
 from gpuconf.commands.estimate.phases import MOST_BATCH
-from gpuconf.commands.estimate.step import BACKWARD
+from gpuconf.commands.estimate.step import BACKWARD, SIMULATED_CARD
 from gpuconf.commands.estimate.text import headline, report, table_lines, table_rows
 from gpuconf.machine.cards import Gpu
 from gpuconf.machine.cards.system_memory import CONTEXT_BYTES

@@ -10,8 +10,9 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import Step
-from gpuconf.commands.estimate.xla.assignment import Share, is_whole, read_assignment
+from gpuconf.commands.estimate.xla.assignment import Share, read_assignment
 from gpuconf.errors import BackendError
+from tests.commands.estimate.hand_made_steps import step
 
 _TEXT = Path(__file__).with_name("buffer_assignment.txt").read_text(encoding="utf-8")
 _MODULE = """\
@@ -23,8 +24,6 @@ _MODULE = """\
 
 def test_an_assignment_is_read() -> None:
     """The block, results that belong to no variable, what lies in it when it is fullest, trials."""
-    assert is_whole(_TEXT)
-    assert not is_whole(_TEXT[: _TEXT.index("HloLiveRange")])
     found = read_assignment(_TEXT, _MODULE)
     assert (found.temp_bytes, found.output_bytes) == (12288, (24, 4))
     shares = {share.op_name: share.size_bytes for share in found.shares}
@@ -56,24 +55,24 @@ def test_a_convolution_has_a_workspace_while_it_runs() -> None:
 
 def test_the_first_step_decides_whether_xla_compiles() -> None:
     """Figures of both kinds stand in no estimate, and what is requested by name is not given up."""
-    step = Step(1, (), (), ())
+    made = step([])
     asked: list[bool] = []
 
     def trace(is_compiled: bool) -> Step:
         asked.append(is_compiled)
         if is_compiled and refuses:
             raise BackendError("XLA cannot")
-        return step
+        return made
 
     refuses = True
     without = StepRunner(CompileTarget())
-    assert without.step(trace, jit=True) is step
+    assert without.step(trace, jit=True) is made
     refuses = False
-    assert without.step(trace, jit=True) is step
+    assert without.step(trace, jit=True) is made
     assert asked == [True, False, False]
     assert str(without.failed) == "XLA cannot"
     compiled = StepRunner(CompileTarget())
-    assert compiled.step(trace, jit=False) is compiled.step(trace, jit=True) is step
+    assert compiled.step(trace, jit=False) is compiled.step(trace, jit=True) is made
     assert asked[3:] == [False, True]
     refuses = True
     for runner in (compiled, StepRunner(CompileTarget(), must_compile=True)):

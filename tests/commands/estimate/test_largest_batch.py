@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from gpuconf.commands.estimate.replay import Limit, fits
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.basics.units import MIB
-from gpuconf.commands.estimate.largest_batch import largest_batch
+from gpuconf.commands.estimate.largest_batch import Limit, largest_batch
 from gpuconf.commands.estimate.phases import MOST_BATCH
 from gpuconf.commands.estimate.runner.runner import TooLargeError
 from gpuconf.commands.estimate.step import Step
@@ -43,7 +42,7 @@ class Tracer:
         limit = Limit(round(limit_mib * MIB))
         found = largest_batch(self, self.step(first), self.step(first * 2), limit)
         assert found in (0, first, 2 * first, *self.asked), "it ran"
-        assert found == 0 or fits(self.step(found), limit)
+        assert found == 0 or limit.fits(self.step(found))
         return found
 
 

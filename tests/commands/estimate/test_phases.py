@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpuconf.commands.estimate.replay import memory_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +27,7 @@ def test_the_line_meets_both_steps(growing: list[Any], small: int, more: int) ->
     """At both batch sizes it is what lives at most there, whichever of the two is the estimate."""
     one, other = at_batch(growing, small), at_batch(growing, small + more)
     for mine, another in ((one, other), (other, one)):
-        (phase,) = phases_of(mine, memory_of(mine), another)
+        (phase,) = phases_of(mine, another)
         for each in (one, other):
             said = phase.base_bytes + phase.per_sample_bytes * each.batch_size
             assert most_live_bytes(each) == need_of(each)
@@ -43,8 +42,6 @@ def test_a_formula() -> None:
         return ran(step(pieces, batch_size=batch_size))
 
     one, other = at(4), at(8)
-    assert phases_of(one, memory_of(one), other) == (
-        Phase(10 * MIB, 3 * MIB, 1, "op1", "layer1", BACKWARD),
-    )
-    (phase,) = phases_of(one, memory_of(one), one._replace(batch_size=8, pieces=()))
+    assert phases_of(one, other) == (Phase(10 * MIB, 3 * MIB, 4, "op1", "layer1", BACKWARD),)
+    (phase,) = phases_of(one, one._replace(batch_size=8, pieces=()))
     assert phase.per_sample_bytes == 0

@@ -6,7 +6,6 @@ The runs themselves are in ``runner_checks.py``.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -118,12 +117,11 @@ def test_what_a_run_cannot_show_is_noted() -> None:
     assert notes("Conv2D", workspace_bytes=1) == notes("MatMul") == []
 
 
-@pytest.mark.parametrize("waits", [program.watched, program._has_run])
-def test_a_fork_that_is_killed(waits: Callable[[int, Path], bool], tmp_path: Path) -> None:
+def test_a_fork_that_is_killed(tmp_path: Path) -> None:
     """It is named as that, with what may have ended it."""
     worker = subprocess.Popen(["sleep", "60"])
     worker.kill()
-    assert not waits(worker.pid, tmp_path)
+    assert not program._has_run(worker.pid, tmp_path)
     said = (tmp_path / program.ERROR).read_text(encoding="utf-8")
     assert said == "its process was ended by SIGKILL; this machine's memory may have run out"
     worker.wait()
