@@ -73,7 +73,6 @@ class TrainStep:
             data,
             is_auto=False,
             max_retries=self._max_retries,
-            training=True,
         )
         why = part_losses.why_indivisible(self._model)
         if why is not None and self._most is not None:

@@ -83,16 +83,20 @@ class _Search:
         """Return the next batch to try.
 
         While none has failed, it is where the line through the two largest meets the limit, or a
-        leap if the peak does not grow.  Then it is in turn where the line through the best and the
-        first that failed meets it, and the middle between these: a peak need not follow a line.
+        leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
+        in turn where the line through the best and the first that failed meets it, and the middle
+        between these: a peak need not follow a line.
         """
+        tried = sorted(self._peaks)
+        middle = (self.good + self.bad) // 2
         if self.bad > MOST_BATCH:
-            *_, low, high = sorted(self._peaks)
-            guess = self._crossing(low, high) or _LEAP * high
+            guess = self._crossing(*tried[-2:]) or _LEAP * tried[-1]
+        elif self.good == 0:
+            guess = self._crossing(*tried[:2]) or middle
         else:
             self._halves = not self._halves
             crossing = None if self._halves else self._crossing(self.good, self.bad)
-            guess = crossing or (self.good + self.bad) // 2
+            guess = crossing or middle
         return max(self.good + 1, min(guess, self.bad - 1))
 
     def _crossing(self, low: int, high: int) -> int | None:

@@ -54,10 +54,7 @@ LAYERS = (
     LayerRow("relu", "ReLU", 0, 0, 0, 200 * MIB),
     LayerRow(None, "", other_bytes=154 * MIB),
 )
-PHASES = (
-    Phase(300 * MIB, 0.5 * MIB, 1, "adam/mul", None, UPDATE),
-    Phase(100 * MIB, 16.6 * MIB, 13, "grad/stem/conv/Filter", "stem/conv", BACKWARD),
-)
+PHASES = (Phase(100 * MIB, 16.6 * MIB, 32, "grad/stem/conv/Filter", "stem/conv", BACKWARD),)
 
 
 def moment(part: str, layer: str | None, **kinds: int) -> Moment:

@@ -52,7 +52,7 @@ def test_a_card_that_is_not_here() -> None:
     of_jax, _ = limit_and_budget(None, None, card_bytes=4 * GIB, read=machine, backend="jax")
     assert of_jax == 3 * GIB
     assert limit_and_budget(GIB, None, card_bytes=4 * GIB, read=machine)[0] == GIB
-    with pytest.raises(UsageError, match="nothing is left of a GPU of 450 MiB"):
+    with pytest.raises(UsageError, match="a 450 MiB GPU has no memory left"):
         limit_and_budget(None, None, card_bytes=450 * MIB, read=machine)
     with pytest.raises(UsageError, match="450 MiB, and TensorFlow reserves 225 MiB"):
         limit_and_budget(None, None, card_bytes=(450 + 225) * MIB, read=machine)
