@@ -88,20 +88,18 @@ class _Search:
         between these: a peak need not follow a line.
         """
         tried = sorted(self._peaks)
-        middle = (self.good + self.bad) // 2
         if self.bad > MOST_BATCH:
-            guess = self._crossing(*tried[-2:]) or _LEAP * tried[-1]
-        elif self.good == 0:
-            guess = self._crossing(*tried[:2]) or middle
+            guess = self._crossing(*tried[-2:], otherwise=_LEAP * tried[-1])
         else:
-            self._halves = not self._halves
-            crossing = None if self._halves else self._crossing(self.good, self.bad)
-            guess = crossing or middle
+            middle = (self.good + self.bad) // 2
+            low, high = tried[:2] if self.good == 0 else (self.good, self.bad)
+            self._halves = not self._halves and self.good > 0
+            guess = middle if self._halves else self._crossing(low, high, otherwise=middle)
         return max(self.good + 1, min(guess, self.bad - 1))
 
-    def _crossing(self, low: int, high: int) -> int | None:
-        """Return where the line through two tried batches meets the limit; None if it falls."""
-        if low not in self._peaks or high not in self._peaks:
-            return None
+    def _crossing(self, low: int, high: int, *, otherwise: int) -> int:
+        """Return where the line through two batches meets the limit, if it rises."""
+        if high not in self._peaks or self._peaks[high] <= self._peaks[low]:
+            return otherwise
         rise = (self._peaks[high] - self._peaks[low]) / (high - low)
-        return int(low + (self._limit.usable_bytes - self._peaks[low]) / rise) if rise > 0 else None
+        return int(low + (self._limit.usable_bytes - self._peaks[low]) / rise)
