@@ -45,9 +45,11 @@ def _runner(
     allow_growth: bool,
     workspace_bytes: int | None,
     must_compile: bool,
+    is_here: bool,
     progress: Callable[[str], None] | None,
 ) -> StepRunner:
     assert not must_compile
+    assert not is_here
     runner = _shared(target, allow_growth, workspace_bytes)
     runner._progress = progress
     return runner

@@ -147,13 +147,13 @@ def check_a_step_that_takes_too_long_or_is_killed(
         child = runner.start(is_compiled=False)
         os.kill(child.pid, signal.SIGSEGV)
         with fails("the process for the step did not start", "SIGSEGV", "gpuconf rehearse"):
-            runner.run(graph, ())
+            runner.run(graph, (), is_compiled=False)
     with StepRunner(CompileTarget()) as runner:
-        assert runner.run(graph, ()).peaks.step_bytes
+        assert runner.run(graph, (), is_compiled=False).peaks.step_bytes
         child = runner.start(is_compiled=False)
         os.kill(child.pid, signal.SIGKILL)
         with fails("cannot run alone", "ended by SIGKILL; this machine's memory may have run out"):
-            runner.run(graph, ())
+            runner.run(graph, (), is_compiled=False)
     assert not list(tmp_path.iterdir())
 
 

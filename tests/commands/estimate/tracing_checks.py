@@ -8,7 +8,6 @@ from typing import Any
 
 import keras
 import pytest
-from gpuconf.commands.estimate.replay import memory_of
 from keras import layers
 
 from gpuconf.commands.estimate.compile_target import CompileTarget
@@ -118,7 +117,7 @@ def check_inference_keeps_nothing() -> None:
     model = dense(512, 512, 512, 512)
     step = traced(model, 1024, training=False)
     vector = 1024 * 512 * 4
-    done = memory_of(step)
+    done = step.memory
     assert 2 * vector <= max(done.in_use_bytes) - done.resident_bytes <= 3.5 * vector
 
 
