@@ -15,7 +15,7 @@ import pytest
 from gpuconf.basics.units import GIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.runner import measured, program, runner
-from gpuconf.commands.estimate.runner.measured import _kind, _operations, _pieces
+from gpuconf.commands.estimate.runner.measured import _kind, _operations, _pieces, _Weight
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
@@ -63,27 +63,27 @@ def test_pieces_are_read_from_events() -> None:
     ]
     parts = {"a": FORWARD, "b": BACKWARD, "c": UPDATE}
     operations = [Operation("", "", parts[str(each.stats["tf_op"])]) for each in events]
-    assert _pieces(events, operations) == [
+    assert _pieces(events, operations, {_Weight(None, 30)}) == [
         piece(10, 0, 4),
         piece(20, 1, 1, WORKSPACE),
-        piece(30, 4, 6, TEMPORARY)._replace(kind=GRADIENT),
+        piece(30, 4, 6, GRADIENT),
         piece(5, 6, 7, TEMPORARY),
     ]
 
 
 @pytest.mark.parametrize(
-    ("begins", "ends", "region", "kind"),
+    ("part", "size", "kind"),
     [
-        (FORWARD, UPDATE, "", ACTIVATION),
-        (BACKWARD, UPDATE, "", GRADIENT),
-        (BACKWARD, BACKWARD, "", TEMPORARY),
-        (UPDATE, UPDATE, "", TEMPORARY),
-        (FORWARD, FORWARD, "temp", WORKSPACE),
+        (FORWARD, 8, ACTIVATION),
+        (BACKWARD, 8, GRADIENT),
+        (BACKWARD, 9, TEMPORARY),
+        (UPDATE, 8, TEMPORARY),
     ],
 )
-def test_the_purpose_of_a_piece(begins: str, ends: str, region: str, kind: str) -> None:
-    """By the parts of the step in which it begins and ends, or its region."""
-    assert _kind(taken(1, 1, region=region), begins, ends) == kind
+def test_the_purpose_of_a_piece(part: str, size: int, kind: str) -> None:
+    """By its part of the step; a gradient has the size of a weight of its layer, here 8."""
+    by = Operation("op", "", part, "dense")
+    assert _kind(size, by, {_Weight("dense", 8), _Weight("other", 9)}) == kind
 
 
 def test_operations_of_events() -> None:

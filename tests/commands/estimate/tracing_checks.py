@@ -86,7 +86,7 @@ def check_a_batch_stays_through_the_step() -> None:
 
 
 def check_every_weight_has_a_gradient() -> None:
-    """Of its size, made by its layer on the way back, and kept until the update."""
+    """Of its size, made by its layer on the way back."""
     model = dense(256, 128, 2)
     model.compile("sgd", "mse")
     step = traced(model)

@@ -16,9 +16,7 @@ from keras import layers
 
 import gpuconf
 from gpuconf.basics.units import GIB, MIB
-from gpuconf.commands.estimate.scripts.estimating import estimate_training
-from gpuconf.commands.estimate.scripts.step_function import StepFunction
-from gpuconf.errors import BackendError, GpuconfError
+from gpuconf.errors import BackendError
 from gpuconf.simcard import CardSpec, simulated_card, xla_for_command
 from tests.commands.estimate import compiled_steps
 from tests.programs.processes import reported, run
@@ -92,7 +90,9 @@ def check_a_compiled_step_at_other_batches() -> None:
     model = keras.Sequential([keras.Input((64,)), layers.Dense(256), layers.Dense(8)])
     model.compile("adam", "mse")
     made = gpuconf.estimate(model, 8, limit="4MiB", phases=True, progress=said.append)
-    assert said[:2] == ["tracing a training step of batch 8", "compiling that step with XLA"]
+    first, second = said[:2]
+    assert first == "tracing a training step of batch 8"
+    assert second.startswith("compiling that step with XLA")
     traced = [line for line in said if line.startswith("tracing")]
     assert len(traced) == len(set(traced))
     assert made.setting is not None
@@ -138,39 +138,19 @@ def check_labels_that_nobody_reads() -> None:
         assert least <= many - few <= most, jit
 
 
-def check_a_compiler_that_is_too_slow_or_missing(
+def check_a_step_that_takes_too_long_or_has_no_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step is counted without XLA, and a note says why; an error where XLA is requested."""
+    """Neither XLA nor TensorFlow alone can run it then: an error, and nothing is left."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     model = keras.Sequential([keras.Input((8,)), layers.Dense(1)])
     model.compile("sgd", "mse")
     with monkeypatch.context() as slow:
         slow.setenv("GPUCONF_XLA_TIMEOUT", "0.01s")
-        made = gpuconf.estimate(model, 4)
-    assert made.setting is not None
-    assert not made.setting.jit
-    assert "XLA has not compiled this step within 0.01s" in made.notes[0]
-    assert not list(tmp_path.iterdir()), "nothing is left of a compiler"
+        with pytest.raises(BackendError, match=r"the step was not run within 0\.01s"):
+            gpuconf.estimate(model, 4)
+    assert not list(tmp_path.iterdir()), "nothing is left of a child"
     for variable in ("CXX", "CC"):
         monkeypatch.setenv(variable, "no-such-compiler")
-    made = gpuconf.estimate(model, 4)
-    assert "counted without" in made.notes[0]
-    assert "compiler" in made.notes[0]
-    weights, optimizer = tf.Variable(tf.ones([8, 8])), keras.optimizers.SGD()
-    optimizer.build([weights])
-
-    @tf.function(jit_compile=True)  # type: ignore[untyped-decorator]
-    def own_step(x: Any) -> None:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.matmul(x, weights))
-        optimizer.apply_gradients(zip(tape.gradient(loss, [weights]), [weights], strict=True))
-
-    step = StepFunction(own_step, (tf.zeros([4, 8]),), {}, (optimizer,), (weights,))
-    nothing = ("optimizer", "loss", "mixed_precision", "input_shape", "limit", "advise")
-    options = {**dict.fromkeys(nothing), "training": True, "phases": False}
-    own = estimate_training(step.training(""), 4, jit=None, **options)
-    assert not own.setting.jit
-    assert "counted without" in own.notes[0]
-    with pytest.raises(GpuconfError, match="compiler"):
-        estimate_training(step.training(""), 4, jit=True, **options)
+    with pytest.raises(MissingDependencyError, match="compiler"):
+        gpuconf.estimate(model, 4)

@@ -54,20 +54,24 @@ class CapturedVariable(NamedTuple):
 
 
 def export(
-    graph: Any, variables: Iterable[CapturedVariable], folder: Path, *, is_compiled: bool
+    graph: Any,
+    variables: Iterable[CapturedVariable],
+    folder: Path,
+    *,
+    is_compiled: bool,
+    counts_unread: bool,
 ) -> None:
     """Write a traced step; BackendError if another process can neither compile nor run it.
 
-    The process makes the variables in this order.  If the step ``is_compiled``, it stays as it is.
-    Otherwise inputs that no operation reads are left out, since they stay on the host, and the
-    branch of each condition is chosen.
+    The process makes the variables in this order.  Inputs that no operation reads are left out
+    unless ``counts_unread``.  If the step is not compiled, the branch of each condition is chosen.
     """
     inside = {id(tensor) for _, tensor in graph.captures}
     read = graphs.tensors_read(graph)
     data = [
         _tensor(each)
         for each in graph.inputs
-        if id(each) not in inside and (is_compiled or id(each) in read)
+        if id(each) not in inside and (counts_unread or id(each) in read)
     ]
     constants = [
         _tensor(tensor)._replace(values=_values(outside))
@@ -86,10 +90,19 @@ def export(
     kept = [node for node in definition.node if node.name not in given]
     del definition.node[:]
     definition.node.extend(kept)
+    _without_colocations(definition, given)
     if not is_compiled:
         choose_branches(definition)
     (folder / GRAPH).write_bytes(definition.SerializeToString())
     (folder / STEP).write_text(json.dumps(step._asdict()), encoding="utf-8")
+
+
+def _without_colocations(definition: Any, left: set[str]) -> None:
+    """Remove the wishes of operations to be where a node is that was left out (Keras 2)."""
+    for node in definition.node:
+        places = node.attr["_class"].list.s if "_class" in node.attr else ()
+        if any(place.decode().removeprefix("loc:@") in left for place in places):
+            del node.attr["_class"]
 
 
 def read_step(folder: Path) -> ExportedStep:

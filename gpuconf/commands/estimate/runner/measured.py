@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable
 from gpuconf.commands.estimate.runner.runner import MeasuredRun, StepRunner
@@ -17,7 +17,7 @@ from gpuconf.commands.estimate.step import (
     GRADIENT,
     SIMULATED_CARD,
     TEMPORARY,
-    UPDATE,
+    WEIGHTS,
     WORKSPACE,
     Operation,
     Piece,
@@ -41,6 +41,13 @@ _OPEN_SIZES = frozenset(
 _LOOPS = ("While", "StatelessWhile")
 
 
+class _Weight(NamedTuple):
+    """What identifies the gradient of a weight among the results of the backward pass."""
+
+    layer: str | None
+    size_bytes: int
+
+
 def measured_step(
     graph: Any,
     captured: Sequence[CapturedVariable],
@@ -54,7 +61,8 @@ def measured_step(
     variables = tuple(each.variable for each in captured)
     last = max(0, len(operations) - 1)
     data = [Piece(size_bytes, 0, last, DATA) for size_bytes in _data_bytes(graph)]
-    pieces = (*data, *_pieces(run.events, operations))
+    weights = {_Weight(each.layer, each.size_bytes) for each in variables if each.kind == WEIGHTS}
+    pieces = (*data, *_pieces(run.events, operations, weights))
     memory = _memory(run, variables_bytes=sum(each.size_bytes for each in variables), pieces=pieces)
     notes = () if runner.is_here else tuple(_notes(graph, runner))
     tier = GPU if runner.is_here else SIMULATED_CARD
@@ -73,7 +81,9 @@ def _operations(
         yield Operation(traced or "unknown", "", part, layers.of(traced))
 
 
-def _pieces(events: Sequence[Event], operations: Sequence[Operation]) -> list[Piece]:
+def _pieces(
+    events: Sequence[Event], operations: Sequence[Operation], weights: Container[_Weight]
+) -> list[Piece]:
     """Each allocation from its event to the one that frees it, in their order."""
     begun: dict[object, int] = {}
     ends: dict[int, int] = {}
@@ -84,25 +94,22 @@ def _pieces(events: Sequence[Event], operations: Sequence[Operation]) -> list[Pi
         elif (first := begun.pop(address, None)) is not None:
             ends[first] = place - 1
     last = len(events) - 1
-    return [
-        Piece(
-            int(event.stats.get("requested_bytes", 0)),
-            place,
-            ends.get(place, last),
-            _kind(event, operations[place].part, operations[ends.get(place, last)].part),
-        )
-        for place, event in enumerate(events)
-        if event.name == "MemoryAllocation"
-    ]
+    found = []
+    for place, event in enumerate(events):
+        if event.name == "MemoryAllocation":
+            size_bytes = int(event.stats.get("requested_bytes", 0))
+            is_temporary = event.stats.get("region_type") == "temp"
+            kind = WORKSPACE if is_temporary else _kind(size_bytes, operations[place], weights)
+            found.append(Piece(size_bytes, place, ends.get(place, last), kind))
+    return found
 
 
-def _kind(event: Event, begins: str, ends: str) -> str:
-    """The purpose; a result of the backward pass that the update needs is a gradient."""
-    if event.stats.get("region_type") == "temp":
-        return WORKSPACE
-    if begins == FORWARD:
+def _kind(size_bytes: int, by: Operation, weights: Container[_Weight]) -> str:
+    """The purpose; what the backward pass gives in a weight's layer and size is its gradient."""
+    if by.part == FORWARD:
         return ACTIVATION
-    return GRADIENT if (begins, ends) == (BACKWARD, UPDATE) else TEMPORARY
+    is_gradient = by.part == BACKWARD and _Weight(by.layer, size_bytes) in weights
+    return GRADIENT if is_gradient else TEMPORARY
 
 
 def _memory(run: MeasuredRun, *, variables_bytes: int, pieces: Sequence[Piece]) -> StepMemory:

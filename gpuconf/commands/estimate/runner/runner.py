@@ -175,9 +175,16 @@ class StepRunner:
         return self._child
 
     def run(
-        self, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
+        self,
+        graph: Any,
+        variables: Iterable[CapturedVariable],
+        *,
+        is_compiled: bool,
+        counts_unread: bool = False,
     ) -> MeasuredRun:
         """Run a traced step, with ``is_compiled`` compiled by XLA, and return what it took.
+
+        Inputs that no operation reads are on the GPU only with ``counts_unread``.
 
         Raises BackendError if the step cannot run alone, fails or takes too long, and the errors of
         `start`.
@@ -185,7 +192,8 @@ class StepRunner:
         where = "on this machine's GPU" if self.is_here else "without its kernels"
         first = "compiling that step with XLA, and " if is_compiled else ""
         self._report(f"{first}running it {where}" if first else f"running that step {where}")
-        with self._done(graph, variables, is_compiled=is_compiled) as folder:
+        how = {"is_compiled": is_compiled, "counts_unread": counts_unread}
+        with self._done(graph, variables, **how) as folder:
             files = list((folder / PROFILE).rglob("*.xplane.pb"))
             events = [each for file in files for each in read_events(file.read_bytes(), _EVENTS)]
             of_gpu = (each for each in events if each.stats.get("allocator_name") == _ALLOCATOR)
@@ -194,7 +202,12 @@ class StepRunner:
 
     @contextmanager
     def _done(
-        self, graph: Any, variables: Iterable[CapturedVariable], *, is_compiled: bool
+        self,
+        graph: Any,
+        variables: Iterable[CapturedVariable],
+        *,
+        is_compiled: bool,
+        counts_unread: bool,
     ) -> Iterator[Path]:
         """Let the child run the step; yield the folder with its results, removed at the end."""
         child = self._ready(is_compiled=is_compiled)
@@ -202,7 +215,9 @@ class StepRunner:
         self._count += 1
         try:
             folder.mkdir()
-            export(graph, variables, folder, is_compiled=is_compiled)
+            export(
+                *(graph, variables, folder), is_compiled=is_compiled, counts_unread=counts_unread
+            )
         except OSError as error:
             raise _unwritten(self._folder, error.strerror) from error
         assert child.stdin is not None

@@ -46,7 +46,7 @@ def compiled_step(
     batch, the table of results, the separate results, and the block.  Inputs that no operation
     reads are on the GPU too; they are included with ``counts_unread``.
     """
-    run = runner.run(graph, captured, is_compiled=True)
+    run = runner.run(graph, captured, is_compiled=True, counts_unread=counts_unread)
     found = read_assignment(run.assignment, run.module, workspace_bytes=runner.workspace_bytes)
     pieces = tuple(_pieces(_data(graph, counts_unread=counts_unread), found))
     variables = tuple(each.variable for each in captured)
