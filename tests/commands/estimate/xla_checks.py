@@ -16,7 +16,7 @@ from keras import layers
 
 import gpuconf
 from gpuconf.basics.units import GIB, MIB
-from gpuconf.errors import BackendError
+from gpuconf.errors import BackendError, MissingDependencyError
 from gpuconf.simcard import CardSpec, simulated_card, xla_for_command
 from tests.commands.estimate import compiled_steps
 from tests.programs.processes import reported, run
