@@ -90,6 +90,8 @@ class Details(TypedDict, total=False):
     """The profile of gpuconf that set the process's limit."""
     still_free: str
     """What was free on the GPU when that limit refused memory."""
+    gpuconf_hint: str
+    """What gpuconf's own shortage error proposed, from what it saw on the GPU."""
     fft: str
     """cuFFT, where it is the library that found no memory."""
     outdated_library: str
@@ -189,6 +191,8 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"limit of this process on .{1,160} is \d{1,9} MiB \(profile ([^)\s]{1,80})\)")),
     ("still_free", re.compile(
         r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU(?: are|'s memory is) free")),
+    ("gpuconf_hint", re.compile(
+        r"hint: (.{0,200}(?:would start now, limited|runs without gpuconf: restart).{0,120})")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
     ("undefined_symbol", re.compile(
