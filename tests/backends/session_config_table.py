@@ -14,7 +14,6 @@ from gpuconf.planner.planning import make_plan
 from gpuconf.profile import Profile
 from gpuconf.profile.model import GpuSelection
 
-GIB = 1024 * MIB
 PROFILE = Profile(name="test")
 
 

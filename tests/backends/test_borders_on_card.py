@@ -147,7 +147,7 @@ report(reloaded=tf.constant([2.0]).numpy().shape)
     assert outcome.values["limits"] == ["2112 MiB"], outcome.log
     assert outcome.values["planned"] == 1
     assert outcome.values["reloaded"] == [1]
-    said = "gpuconf: CUDA_VISIBLE_DEVICES=1 was set after gpuconf; planning again\n"
+    said = "gpuconf: CUDA_VISIBLE_DEVICES=1 was set after gpuconf was imported; planning again\n"
     assert outcome.log.count(said) == 1
 
 

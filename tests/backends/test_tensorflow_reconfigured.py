@@ -6,14 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.backends.test_borders_on_card import LIMITS
 from tests.programs.on_card import RunOnCard
 
 pytestmark = pytest.mark.slow
-
-LIMITS = """
-def limits():
-    return [s.effective for s in gpuconf.activation().settings if s.name.startswith("limit of")]
-"""
 
 
 @pytest.mark.parametrize("listed", ["", "tf.config.list_physical_devices('GPU')"])

@@ -300,7 +300,7 @@ def test_evaluate_and_predict(on_a_card: tuple[Reported, Path]) -> None:
     """
     values, stderr = on_a_card[0]["evaluate"]
     assert stderr.count("TensorFlow has no GPU:2, only CPU:0, GPU:0, GPU:1;") == 1
-    assert stderr.count("counts no byte on GPU:1") == 1
+    assert stderr.count("counts no bytes on GPU:1") == 1
     assert values["after the error"] == {}
     assert values["rows"] == 64
     for name in ("evaluated", "predicted"):

@@ -508,7 +508,7 @@ def check_a_cache_that_cannot_be_written_is_said_and_loses_nothing(
     (tmp_path / "cache").write_text("in the way", encoding="utf-8")
     for _ in range(2):
         assert sorted(greys(dataset)) == list(range(9))
-    assert capfd.readouterr().err.count("takes no more pictures") == 1
+    assert capfd.readouterr().err.count("accepts no more images") == 1
 
 
 def check_a_cache_on_disk_is_never_stale(tmp_path: Path) -> None:

@@ -48,15 +48,15 @@ def test_the_default_card_is_called_simulated() -> None:
 @pytest.mark.parametrize(
     ("spec", "said", "option"),
     [
-        (CardSpec(total_bytes=0), "no memory", "--total"),
+        (CardSpec(total_bytes=0), "cannot have 0 bytes of memory", "--total"),
         (CardSpec(total_bytes=GIB, used_bytes=2 * GIB), "used memory is 2048 MiB", "--used"),
         (CardSpec(used_bytes=-1), "used memory", "--used"),
         (CardSpec(count=0), "1 to 16", "--count"),
         (CardSpec(count=17), "1 to 16", "--count"),
         (CardSpec(compute_capability="8"), "compute capability '8'", "--compute-capability"),
         (CardSpec(name=""), "name", "--name"),
-        (CardSpec(name="x" * 96), "95 bytes; this has 96", "--name"),
-        (CardSpec(driver_version="1" * 32), "31 bytes; this has 32", "--driver-version"),
+        (CardSpec(name="x" * 96), "95 bytes; this one has 96", "--name"),
+        (CardSpec(driver_version="1" * 32), "31 bytes; this one has 32", "--driver-version"),
     ],
 )
 def test_an_impossible_card_is_refused(

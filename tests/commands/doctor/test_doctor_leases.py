@@ -120,7 +120,7 @@ def test_a_card_with_too_many_files(ledger: Path) -> None:
     card = ledger_in(ledger / CARD)
     for number in range(MOST_FILES + 1):
         os.mknod(card / f"lease.{number}.2.3.4.5")
-    assert look(ledger).problem == f"{card} holds {MOST_FILES + 1} files"
+    assert look(ledger).problem == f"{card} contains {MOST_FILES + 1} files"
 
 
 def test_looking_changes_nothing(ledger: Path) -> None:

@@ -64,7 +64,7 @@ def read(nvml: Nvml) -> Read:
         ("no_library", "no_library", "cannot load"),
         ("driver_not_loaded", "not_loaded", "not loaded"),
         ("version_mismatch", "mismatch", "version mismatch"),
-        ("no_permission", "no_permission", "may not be used by this user"),
+        ("no_permission", "no_permission", "this user has no permission to use NVML"),
         ("driver_r390", "too_old", "too old"),
         ("unheard_of_error", "other", "NVML failed to start"),
         ("uncounted", "other", "the number of GPUs"),

@@ -146,7 +146,7 @@ def test_a_huge_folder(root: Path, ledger: Ledger) -> None:
     for number in range(MOST_FILES + 1):
         (root / CARD / f"lease.{number}.2.3.4.5").touch()
     for ask in (ledger.leases, ledger.waiting):
-        with pytest.raises(NoLedgerError, match=f"holds {MOST_FILES + 1} files"):
+        with pytest.raises(NoLedgerError, match=f"contains {MOST_FILES + 1} files"):
             ask(CARD)
 
 
