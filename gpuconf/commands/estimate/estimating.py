@@ -95,10 +95,12 @@ def estimate(
     most_workspace = bytes_of("workspace_limit", workspace_limit)
     wanted = whole_number("batch_size", batch_size)
     whole = [whole_number("arrays", getattr(each, "nbytes", each), least=0) for each in arrays]
+    safe = safe_limit(bytes_of("limit", limit))
     with StepRunner(
         target,
         allow_growth=allow_growth,
         workspace_bytes=most_workspace,
+        limit_bytes=safe.usable_bytes if safe else None,
         must_compile=bool(jit),
         is_here=here,
         progress=progress,
@@ -145,7 +147,7 @@ def estimate_subject(
     steps = TracedSteps(subject, progress)
     estimated = _estimated(steps, batch_size, limit_bytes, phases=phases)
     if advise or (advise is None and estimated.fits is False):
-        found = advice_for(steps, estimated, _safe_limit(limit_bytes))
+        found = advice_for(steps, estimated, safe_limit(limit_bytes))
         estimated = estimated._replace(advice=found)
     return estimated
 
@@ -163,7 +165,7 @@ def _estimated(
     if (phases or limit_bytes is not None) and not steps.subject.is_of_one_batch_size:
         other = _other_step(steps, batch_size)
     estimated = _estimate_of(step, other)
-    limit = _safe_limit(limit_bytes)
+    limit = safe_limit(limit_bytes)
     if limit is None:
         return estimated
     largest = largest_batch(steps.trace, step, other, limit)
@@ -178,7 +180,7 @@ def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
         return steps.trace(batch_size // 2) if batch_size > 1 else None
 
 
-def _safe_limit(limit_bytes: int | None) -> Limit | None:
+def safe_limit(limit_bytes: int | None) -> Limit | None:
     """Return the limit under which a batch must run to count as fitting."""
     if limit_bytes is None:
         return None

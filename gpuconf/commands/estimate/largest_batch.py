@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from gpuconf.commands.estimate.step import Step
 _TRIES = 10
 _LEAP = 8  # to the next batch, where the peak does not grow
 _CLOSE = 25  # the result may be too small by this part of it
+_SMALLER = 20  # by this part, after a batch whose memory is in too many pieces
 
 
 class Limit(NamedTuple):
@@ -26,8 +28,8 @@ class Limit(NamedTuple):
         return self.size_bytes - self.margin_bytes
 
     def fits(self, step: Step) -> bool:
-        """Whether the step needs no more."""
-        return step.memory.peak_bytes <= self.usable_bytes
+        """Whether the step needs no more, and has run under the limit if that was tried."""
+        return step.memory.runs_in_limit and step.memory.peak_bytes <= self.usable_bytes
 
 
 Tracer = Callable[[int], Step]
@@ -85,11 +87,14 @@ class _Search:
         While none has failed, it is where the line through the two largest meets the limit, or a
         leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
         in turn where the line through the best and the first that failed meets it, and the middle
-        between these: a peak need not follow a line.
+        between these: a peak need not follow a line.  If that failed below the limit, because its
+        memory is in pieces, it is a batch a little smaller.
         """
         tried = sorted(self._peaks)
         if self.bad > MOST_BATCH:
             guess = self._crossing(*tried[-2:], otherwise=_LEAP * tried[-1])
+        elif self._peaks.get(self.bad, sys.maxsize) <= self._limit.usable_bytes:
+            guess = self.bad - max(1, self.bad // _SMALLER)
         else:
             middle = (self.good + self.bad) // 2
             low, high = tried[:2] if self.good == 0 else (self.good, self.bad)

@@ -101,7 +101,8 @@ class StepMemory(NamedTuple):
     ``in_use_bytes[k]`` is the peak during operation ``k`` of the last step, ``peak`` the position
     of its maximum, and ``live`` the numbers of the pieces that are live there.  ``built_bytes`` is
     the peak while the variables were created, ``first_step_bytes`` that of the first step, and
-    ``step_bytes`` that of the last.
+    ``step_bytes`` that of the others.  ``runs_in_limit`` is False if the step failed under a limit
+    above its peak: no free piece of memory was large enough.
     """
 
     built_bytes: int
@@ -111,6 +112,7 @@ class StepMemory(NamedTuple):
     in_use_bytes: tuple[int, ...]
     peak: int
     live: tuple[int, ...]
+    runs_in_limit: bool = True
 
     @property
     def peak_bytes(self) -> int:

@@ -78,7 +78,7 @@ def test_reports(folder: Path) -> None:
     assert "compiled by TensorFlow's XLA for an assumed GPU" in free.out
     assert "fullest at" in free.out
     assert "without XLA" in held.out
-    for part in ("the peak", "batch sizes: ", "the layers at the peak", "the GPU", "conv"):
+    for part in ("the peak", "the layers at the peak", "the GPU", "conv"):
         assert part in free.out
     more = "add --limit, --card or --profile for the largest batch"
     assert [more in each.out for each in (free, held, small)] == [True, False, False]

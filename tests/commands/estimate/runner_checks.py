@@ -18,9 +18,9 @@ from keras import layers
 
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
-from gpuconf.commands.estimate.runner.branches import choose_branches
 from gpuconf.commands.estimate.runner.exporting import export
 from gpuconf.commands.estimate.runner.runner import StepRunner
+from gpuconf.commands.estimate.runner.without_numbers import decide
 from gpuconf.errors import BackendError
 from gpuconf.support.keras_api import graphs
 from tests.commands.estimate.op_by_op import alone, op_by_op
@@ -67,7 +67,7 @@ def applied(function: Any) -> Any:
 def branches_taken(graph: Any) -> Counter[Any]:
     """The values of the constants that decide conditions of a graph and its functions."""
     definition = graph.as_graph_def()
-    choose_branches(definition)
+    decide(definition)
     lists = [definition.node, *(each.node_def for each in definition.library.function)]
     found: Counter[Any] = Counter()
     for nodes in lists:
@@ -103,6 +103,27 @@ def check_each_condition_takes_its_largest_branch() -> None:
     assert branches_taken(graph) == {False: 1, 2: 1, True: 1}
 
 
+def check_results_that_numbers_decide() -> None:
+    """Ids are all different, a masked result is empty, and a loop with a counter is whole."""
+    wide = MIB // 4
+
+    def sums(x: Any) -> Any:
+        ids, places = tf.unique(tf.cast(x[:, 0], tf.int64))
+        return tf.math.unsorted_segment_sum(tf.repeat(x, wide // 8, 1), places, tf.size(ids))
+
+    peaks = {}
+    for name, function in {
+        "nothing": lambda x: x,
+        "ids": lambda x: x + tf.reduce_sum(sums(x)),
+        "mask": lambda x: x + tf.reduce_sum(tf.ones([tf.shape(tf.where(x > 0))[0], wide])),
+        "loop": lambda x: x + tf.reduce_sum(tf.map_fn(lambda row: tf.repeat(row, wide // 8), x)),
+    }.items():
+        peaks[name] = op_by_op(applied(function), BATCH, allow_growth=False).peak_bytes
+    assert peaks["ids"] - peaks["nothing"] >= 2 * BATCH * MIB
+    assert peaks["mask"] - peaks["nothing"] < MIB
+    assert peaks["loop"] - peaks["nothing"] >= BATCH * MIB
+
+
 def check_a_step_that_scales_its_loss_is_updated() -> None:
     """Without numbers the scaled gradients are not finite; Adam's two slots are counted anyway."""
     model = keras.Sequential([keras.Input((1024,)), layers.Dense(1024, name="scaled")])
@@ -129,7 +150,7 @@ def check_an_open_shape_cannot_run(tmp_path: Path) -> None:
     """The error names the tensor and how to give its shape."""
     graph = graphs.traced("step", tf.exp, tf.TensorSpec([None, 8]), is_compiled=False)
     with fails("known shapes", "(None, 8)", "--input-shape"):
-        export(graph, (), tmp_path, is_compiled=False)
+        export(graph, (), tmp_path, is_compiled=False, counts_unread=False)
 
 
 def check_a_step_that_takes_too_long_or_is_killed(

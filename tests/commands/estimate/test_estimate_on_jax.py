@@ -139,7 +139,7 @@ def test_command(tmp_path: Path, nvml: Nvml) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     """One error each: options of TensorFlow's, a JAX without CUDA, PyTorch."""
-    options = ("--probe", "--plot memory.svg", "--workspace-limit 1GiB", "--no-jit", "")
+    options = ("--plot memory.svg", "--workspace-limit 1GiB", "--no-jit", "")
     target = "models:transformer"
     *refusals, without_cuda = _estimates(tmp_path, *(f"{target} {each}" for each in options))
     for said, option in zip(refusals, options, strict=False):

@@ -19,17 +19,25 @@ Peak = Callable[[int], float]
 
 
 class Tracer:
-    """A tracer of steps of ``peak(batch)`` MiB that notes the batches it is requested."""
+    """A tracer of steps of ``peak(batch)`` MiB that notes the batches it is requested.
 
-    def __init__(self, peak: Peak, card_mib: float = float("inf")) -> None:
+    None runs on a GPU of ``card_mib``, nor under the limit if it has more than ``most_in_limit``.
+    """
+
+    def __init__(
+        self, peak: Peak, card_mib: float = float("inf"), most_in_limit: int = MOST_BATCH
+    ) -> None:
         self._peak = peak
         self._card_mib = card_mib
+        self._most_in_limit = most_in_limit
         self.asked: list[int] = []
 
     def step(self, batch_size: int) -> Step:
         """The step, as it ran."""
         pieces = [piece(round(self._peak(batch_size) * MIB), 0, 0)]
-        return ran(step(pieces, batch_size=batch_size))
+        made = ran(step(pieces, batch_size=batch_size))
+        runs = batch_size <= self._most_in_limit
+        return made._replace(memory=made.memory._replace(runs_in_limit=runs))
 
     def __call__(self, batch_size: int) -> Step:
         self.asked.append(batch_size)
@@ -81,6 +89,14 @@ def test_a_step_that_does_not_run_is_too_large() -> None:
     """The GPU that takes all its memory at once is full before the limit: smaller ones are run."""
     trace = Tracer(lambda batch: 10 * batch if batch < 50 else 20 * batch, card_mib=900)
     assert trace.largest(890, first=8) >= 44
+
+
+@pytest.mark.parametrize("most", [90, 70, 3])
+def test_a_step_that_fails_below_the_limit(most: int) -> None:
+    """Its memory is in too many pieces: a few smaller batches are run, not half of them."""
+    trace = Tracer(lambda batch: 10 * batch, most_in_limit=most)
+    assert most * 0.95 - 1 <= trace.largest(1000, first=1) <= most
+    assert len(trace.asked) <= 10
 
 
 def test_a_model_of_one_batch_size() -> None:

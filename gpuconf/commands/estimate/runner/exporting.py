@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuconf.commands.estimate.runner.branches import choose_branches
+from gpuconf.commands.estimate.runner.without_numbers import decide
 from gpuconf.commands.estimate.step import Variable
 from gpuconf.errors import BackendError
 from gpuconf.support.keras_api import graphs
@@ -64,7 +64,7 @@ def export(
     """Write a traced step; BackendError if another process can neither compile nor run it.
 
     The process makes the variables in this order.  Inputs that no operation reads are left out
-    unless ``counts_unread``.  If the step is not compiled, the branch of each condition is chosen.
+    unless ``counts_unread``.  If the step is not compiled, what values would decide is decided.
     """
     inside = {id(tensor) for _, tensor in graph.captures}
     read = graphs.tensors_read(graph)
@@ -92,7 +92,7 @@ def export(
     definition.node.extend(kept)
     _without_colocations(definition, given)
     if not is_compiled:
-        choose_branches(definition)
+        decide(definition)
     (folder / GRAPH).write_bytes(definition.SerializeToString())
     (folder / STEP).write_text(json.dumps(step._asdict()), encoding="utf-8")
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable
 from gpuconf.commands.estimate.runner.runner import MeasuredRun, StepRunner
+from gpuconf.commands.estimate.runner.without_numbers import LOOPS, OPEN_SIZES
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
     BACKWARD,
@@ -30,15 +31,6 @@ from gpuconf.support.xplane import Event
 
 # Operations that TensorFlow's layout optimizer puts next to an operation of the trace.
 _LAYOUT = re.compile(r"-\d+-\w+-LayoutOptimizer$")
-# Operations whose results are as long as the data says, and so empty in a run without numbers.
-_OPEN_SIZES = frozenset(
-    (
-        *("Where", "Unique", "UniqueV2", "UniqueWithCounts", "ListDiff", "DynamicPartition"),
-        *("NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5"),
-        *("CombinedNonMaxSuppression", "RaggedRange", "RaggedTensorToSparse", "StringSplitV2"),
-    )
-)
-_LOOPS = ("While", "StatelessWhile")
 
 
 class _Weight(NamedTuple):
@@ -124,6 +116,7 @@ def _memory(run: MeasuredRun, *, variables_bytes: int, pieces: Sequence[Piece]) 
         in_use_bytes=in_use,
         peak=peak,
         live=tuple(n for n, piece in enumerate(pieces) if piece.first <= peak <= piece.last),
+        runs_in_limit=run.runs_in_limit,
     )
 
 
@@ -138,13 +131,13 @@ def _data_bytes(graph: Any) -> Iterable[int]:
 
 def _notes(graph: Any, runner: StepRunner) -> Iterable[str]:
     operations = graph.get_operations()
-    open_sizes = [each.name for each in operations if each.type in _OPEN_SIZES]
+    open_sizes = [each.name for each in operations if each.type in OPEN_SIZES]
     if open_sizes:
         yield (
             f"the size of {len(open_sizes)} results depends on the data, such as that of "
             f"{open_sizes[0]}: counted as empty; gpuconf rehearse measures them"
         )
-    if loops := [each.name for each in operations if each.type in _LOOPS]:
+    if loops := [each.name for each in operations if each.type in LOOPS]:
         yield (
             f"there are {len(loops)} loops, such as {loops[0]}: one that ends by a computed value "
             "is counted as it ends without numbers; gpuconf rehearse measures it"

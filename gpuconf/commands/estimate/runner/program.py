@@ -1,12 +1,12 @@
 """The child process of an estimate: ``python -m gpuconf.commands.estimate.runner.program``.
 
-It imports TensorFlow once, mostly on a simulated GPU.  Each line of stdin names a folder with an
-exported step.  A fork of this process makes the variables as Keras does, runs the step, and writes
-the peaks that TensorFlow's allocator reports, and its profile of the last step.  XLA also writes
-there how a compiled step lays out its memory.
+It imports TensorFlow once, mostly on a simulated GPU.  Each line of stdin is a `request` that names
+a folder with an exported step.  A fork of this process makes the variables as Keras does, runs the
+step, and writes the peaks that TensorFlow's allocator reports, and its profile of the last step.
+XLA also writes there how a compiled step lays out its memory.
 
-The answer is a line on stdout: ``done``, or ``failed`` with the reason in the folder's
-``error.txt``.  With the option ``once``, this process runs one step and ends without an answer.
+The answer is a line on stdout: ``done``, or ``failed`` with the reason in ``error.txt``.  With the
+option ``once``, this process runs one step and ends without an answer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.collecting import made_to_stay
 from gpuconf.commands.estimate.runner.exporting import GRAPH, ExportedStep, Tensor, read_step
 from gpuconf.commands.estimate.step import OPTIMIZER_STATE, WEIGHTS
@@ -30,7 +31,7 @@ ERROR = "error.txt"
 PEAKS, PROFILE = "peaks.json", "profile"
 _NAME = "gpuconf_step"
 _GPU = "GPU:0"
-_STEPS = 3  # the first takes more while algorithms are tried; the last is profiled
+_STEPS = 10  # peaks differ with the moments at which copies end; the last step is profiled
 
 
 class MeasuredPeaks(NamedTuple):
@@ -50,12 +51,23 @@ def main() -> None:
 
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
-        folder = Path(line.rstrip("\n"))
+        limit_bytes, folder = line.rstrip("\n").split(" ", 1)
+        results = _results(Path(folder), int(limit_bytes))
         # On a real GPU, TensorFlow may have started CUDA, which does not survive a fork.
         worker = 0 if ONCE in sys.argv else os.fork()
         if worker == 0:
-            _work(tf, folder)
-        print("done" if _has_run(worker, folder) else "failed", file=answers, flush=True)
+            _work(tf, Path(folder), int(limit_bytes), results)
+        print("done" if _has_run(worker, results) else "failed", file=answers, flush=True)
+
+
+def request(folder: Path, limit_bytes: int = 0) -> bytes:
+    """The line that asks to run a step, under a memory limit if it is not 0."""
+    return f"{limit_bytes} {folder}\n".encode()
+
+
+def _results(folder: Path, limit_bytes: int) -> Path:
+    """Where the results are written; those under a limit are in a folder of their own."""
+    return folder / "limited" if limit_bytes else folder
 
 
 def _has_run(worker: int, folder: Path) -> bool:
@@ -97,19 +109,24 @@ def read_peaks(folder: Path) -> MeasuredPeaks:
     return MeasuredPeaks(built, tuple(steps))
 
 
-def _work(tf: Any, folder: Path) -> None:
+def _work(tf: Any, folder: Path, limit_bytes: int, results: Path) -> None:
     """Run the step in ``folder``; never returns."""
     try:
         end_with_parent()
-        _run(tf, folder, read_step(folder))
+        results.mkdir(exist_ok=True)
+        if limit_bytes:
+            limit = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes // MIB)
+            (gpu,) = tf.config.list_physical_devices("GPU")
+            tf.config.set_logical_device_configuration(gpu, [limit])
+        _run(tf, folder, read_step(folder), results)
     except BaseException as error:  # TensorFlow may raise anything; the parent reports it
         text = f"{type(error).__name__}: {error}"
-        (folder / ERROR).write_text(text, encoding="utf-8")
+        (results / ERROR).write_text(text, encoding="utf-8")
     finally:
         os._exit(0)
 
 
-def _run(tf: Any, folder: Path, step: ExportedStep) -> None:
+def _run(tf: Any, folder: Path, step: ExportedStep, results: Path) -> None:
     if step.is_compiled:
         flags = f"--xla_dump_to={folder / DUMPED} --xla_dump_hlo_module_re=.*{_NAME}.*"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
@@ -127,13 +144,13 @@ def _run(tf: Any, folder: Path, step: ExportedStep) -> None:
         if is_last:
             levels = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
             options = tf.profiler.experimental.ProfilerOptions(**levels)
-            tf.profiler.experimental.start(str(folder / PROFILE), options)
-        results = function(*data)
+            tf.profiler.experimental.start(str(results / PROFILE), options)
+        outputs = function(*data)
         if is_last:
             tf.profiler.experimental.stop()
         peaks.append(memory.get_memory_info(_GPU)["peak"])
-        del results
-    (folder / PEAKS).write_text(json.dumps([built_bytes, peaks]), encoding="utf-8")
+        del outputs
+    (results / PEAKS).write_text(json.dumps([built_bytes, peaks]), encoding="utf-8")
 
 
 def _function(tf: Any, folder: Path, step: ExportedStep, variables: list[Any]) -> Any:

@@ -34,6 +34,7 @@ from gpuconf.commands.estimate.runner.program import (
     ended_by,
     modules,
     read_peaks,
+    request,
 )
 from gpuconf.commands.estimate.step import Step
 from gpuconf.errors import BackendError, MissingDependencyError, UsageError
@@ -69,12 +70,14 @@ class TooLargeError(BackendError):
 class MeasuredRun(NamedTuple):
     """The result of a run: peaks, and the last step's allocations, from TensorFlow's profiler.
 
-    ``events`` are of the GPU's allocator, ordered by time.  ``assignment`` and ``module`` are XLA's
+    ``events`` are of the GPU's allocator, ordered by time.  ``runs_in_limit`` is False if the step
+    failed when it ran once more under the runner's limit.  ``assignment`` and ``module`` are XLA's
     texts about a compiled step.
     """
 
     peaks: MeasuredPeaks
     events: tuple[Event, ...]
+    runs_in_limit: bool = True
     assignment: str = ""
     module: str = ""
 
@@ -84,10 +87,11 @@ class StepRunner:
 
     A step runs without its kernels, on a GPU that looks like ``target``: TensorFlow allocates as on
     a GPU, with or without ``allow_growth``, and nothing is computed.  Op by op, cuDNN gets
-    ``workspace_bytes`` for each convolution in addition to its tensors.  With ``must_compile``, a
-    step that XLA cannot compile is an error.  ``progress`` gets a line before each run and more
-    lines during it, since XLA may take minutes for a deep network.  The timeout is 10 minutes, or
-    the value of GPUCONF_XLA_TIMEOUT.
+    ``workspace_bytes`` for each convolution in addition to its tensors.  A step whose peak is near
+    ``limit_bytes`` runs a second time under that limit, where it may fail for lack of a free piece
+    that is large enough.  With ``must_compile``, a step that XLA cannot compile is an error.
+    ``progress`` gets a line before each run and more lines during it, since XLA may take minutes
+    for a deep network.  The timeout is 10 minutes, or the value of GPUCONF_XLA_TIMEOUT.
 
     If ``is_here``, every step runs on this machine's first GPU, with its kernels.
 
@@ -101,6 +105,7 @@ class StepRunner:
         *,
         allow_growth: bool = True,
         workspace_bytes: int | None = None,
+        limit_bytes: int | None = None,
         must_compile: bool = False,
         is_here: bool = False,
         environ: Mapping[str, str] = os.environ,
@@ -115,6 +120,7 @@ class StepRunner:
                 f"the GPU's {sized(target.total_bytes)}",
                 hint="--workspace-limit 256MiB; --card gives the GPU another size",
             )
+        self._limit_bytes = limit_bytes
         self._must_compile = must_compile
         self.is_here = is_here
         self._environ = environ
@@ -198,7 +204,16 @@ class StepRunner:
             events = [each for file in files for each in read_events(file.read_bytes(), _EVENTS)]
             of_gpu = (each for each in events if each.stats.get("allocator_name") == _ALLOCATOR)
             texts = (assignments(folder)[-1], "\n".join(modules(folder))) if is_compiled else ()
-            return MeasuredRun(read_peaks(folder), tuple(of_gpu), *texts)
+            peaks = read_peaks(folder)
+            return MeasuredRun(peaks, tuple(of_gpu), self._runs_in_limit(folder, peaks), *texts)
+
+    def _runs_in_limit(self, folder: Path, peaks: MeasuredPeaks) -> bool:
+        """Run the step again under the limit, if it may fail there although its peak is below."""
+        limit, peak = self._limit_bytes, max(peaks.built_bytes, *peaks.step_bytes)
+        if limit is None or self._compiles or self.is_here or not limit // 2 < peak <= limit:
+            return True
+        self._report("running it again within the limit")
+        return self._ask(folder, limit) == b"done"
 
     @contextmanager
     def _done(
@@ -220,13 +235,7 @@ class StepRunner:
             )
         except OSError as error:
             raise _unwritten(self._folder, error.strerror) from error
-        assert child.stdin is not None
-        try:
-            child.stdin.write(f"{folder}\n".encode())
-            child.stdin.flush()
-            answer = self._answer(child)
-        except OSError:
-            answer = b""
+        answer = self._ask(folder)
         is_done = (folder / PEAKS).is_file() if self.is_here else answer == b"done"
         if not is_done:
             raise self._refused(child, folder)
@@ -234,6 +243,18 @@ class StepRunner:
         shutil.rmtree(folder, ignore_errors=True)  # tens of MB for a deep network
         if self.is_here:
             self._end_child()
+
+    def _ask(self, folder: Path, limit_bytes: int = 0) -> bytes:
+        """Send a request to the child, and return its answer; empty if it has ended."""
+        child = self._child
+        assert child is not None
+        assert child.stdin is not None
+        try:
+            child.stdin.write(request(folder, limit_bytes))
+            child.stdin.flush()
+            return self._answer(child)
+        except OSError:
+            return b""
 
     def _ready(self, *, is_compiled: bool) -> subprocess.Popen[bytes]:
         """The child, once it is ready for steps."""

@@ -10,6 +10,7 @@ from gpuconf.commands.estimate.estimating import (
     compile_target,
     estimate,
     estimate_subject,
+    safe_limit,
     with_runners_note,
 )
 from gpuconf.commands.estimate.memory_estimate import MemoryEstimate
@@ -67,10 +68,12 @@ def _of_function(
             "its own step",
             hint="change it in the script, or name the function that makes the model",
         )
+    safe = safe_limit(bytes_of("limit", options["limit"]))
     with StepRunner(
         compile_target(card),
         allow_growth=allow_growth,
         workspace_bytes=bytes_of("workspace_limit", workspace_limit),
+        limit_bytes=safe.usable_bytes if safe else None,
         must_compile=bool(jit),
         is_here=here,
         progress=options.get("progress"),
