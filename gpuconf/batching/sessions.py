@@ -137,7 +137,7 @@ def _graph(session: Any) -> Any:
     if hasattr(session, "graph") and hasattr(session, "run"):
         return session.graph
     raise UsageError(
-        f"session is a {type(session).__name__}, and must be a tf.compat.v1.Session",
+        f"session must be a tf.compat.v1.Session, not {type(session).__name__}",
         hint="gpuconf.evaluate(model, x, y), or gpuconf.predict(model, x), for a Keras model",
     )
 

@@ -117,6 +117,6 @@ def _refuse_if_unusable() -> None:
 
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise UsageError(
-            "a worker of multiprocessing imports this script, and would start the call again",
+            "a multiprocessing worker imports this script and would start the call again",
             hint='put the calls below `if __name__ == "__main__":`',
         )

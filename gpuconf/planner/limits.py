@@ -173,7 +173,7 @@ def _least_free(gpu: Gpu, rules: GpuRules) -> tuple[int, str]:
 
 
 def _host_bytes(gpu: Gpu) -> int:
-    """Return what stays for the host of the memory that it shares with ``gpu``."""
+    """Return how much of the memory shared with ``gpu`` is left for the host."""
     return gpu.total_bytes // _FOR_HOST if gpu.is_unified and gpu.total_bytes else 0
 
 
@@ -199,7 +199,7 @@ def _with_logical_devices(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     limit = plan.limit_bytes
     sizes = [amount.of(limit) for amount in rules.virtual_devices]
     if None in sizes:
-        line = "virtual_devices in % of an unknown limit: dropped"
+        line = "virtual_devices as a percentage of an unknown limit: ignored"
         return plan._replace(arithmetic=(*plan.arithmetic, line))
     whole = tuple((size or 0) // MIB * MIB for size in sizes)
     total = sum(whole)

@@ -74,8 +74,8 @@ def settle_order(
 ) -> tuple[list[GpuPlan], list[str]]:
     """Limit each GPU to the smallest limit, because only CUDA knows which GPU each index means.
 
-    This is for indices on unequal GPUs without PCI_BUS_ID.  The limit is that of the smallest of
-    ``candidates``, including its logical devices.
+    This is for indices on machines with different GPU models, without PCI_BUS_ID.  The limit is
+    that of the smallest of ``candidates``, including its logical devices.
     """
     note = (
         "CUDA numbers GPUs of different models by speed, so gpuconf cannot tell which GPU "

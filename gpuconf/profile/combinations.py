@@ -93,7 +93,7 @@ def _devices_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
     elif limit is not None and sizes + int(shares * limit) > limit:
         asked = exact_size(sizes + int(shares * limit))
         message = f"the devices request a total of {asked}, but memory_limit is {exact_size(limit)}"
-        hint = f"write smaller devices, or `memory_limit: {asked}`"
+        hint = f"specify smaller devices, or set `memory_limit: {asked}`"
         yield scope.refuse(message, hint, "virtual_devices", "memory.memory_limit")
 
 

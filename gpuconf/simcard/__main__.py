@@ -210,7 +210,7 @@ def _show(file: str | None) -> int:
     if file is None:
         known = os.environ.get(FILE_VARIABLE)
         raise UsageError(
-            "show needs the file of a GPU",
+            "show requires a GPU file",
             hint=f"{_PROGRAM} show {shlex.quote(known or '/tmp/card')}",
         )
     card = Card(file)

@@ -119,7 +119,8 @@ def explained(name: str, output: Output) -> Diagnosis:
         raise UsageError(f"{shown} is a folder", hint=hint) from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise GpuconfError(
-            f"{shown} is compressed and broken: {error}", hint=f"gzip --test {shlex.quote(name)}"
+            f"{shown} is compressed, but the compressed data is corrupt: {error}",
+            hint=f"gzip --test {shlex.quote(name)}",
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)

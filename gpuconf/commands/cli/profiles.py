@@ -72,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     schema = actions.add_parser(
         "schema",
         help="print the JSON Schema, for editors",
-        description="Print the JSON Schema of profiles, with which an editor completes and checks "
-        "them.",
+        description="Print the JSON Schema for profiles, which editors use for completion and "
+        "validation.",
     )
     schema.set_defaults(command=run_schema)
 

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, _output: Output) -> int:
     if os.environ.get(NAME_VARIABLE) and current_run() is not None:
         raise UsageError(
             f"this is already a gpuconf shell ({os.environ[NAME_VARIABLE]})",
-            hint="start commands in it as they are; exit leaves it",
+            hint="run commands in it as usual; type exit to leave",
         )
     request = request_of(options)
     shell = choose_shell(options.shell, os.environ, parent_program())

@@ -45,13 +45,7 @@ def limit_lines(
     _, peak, rest = mib_figures([0, peak_bytes, left])
     yield _row(" ", mib_figure(limit_bytes), f"{_NAMES[backend]} may use{source}")
     yield _row("-", peak, f"the peak, {100 * peak_bytes / max(limit_bytes, 1):.0f} % of it")
-    if left < 0 and fits:
-        # Both figures are correct: the peak was computed without a limit, where regions are larger.
-        yield _row(
-            "=", rest.lstrip("-"), "over it, but by rounding: it fits, since the allocator rounds"
-        )
-        yield " " * 15 + "up less under this limit"
-    elif left < 0:
+    if left < 0:
         yield _row("=", rest.lstrip("-"), "too little")
     elif fits is False:
         yield _row("=", rest, "free, but too fragmented for the largest request, or too little")

@@ -13,7 +13,7 @@ from gpuconf.commands.estimate.step import Step
 _TRIES = 10
 _LEAP = 8  # to the next batch, where the peak does not grow
 _CLOSE = 25  # the result may be too small by this part of it
-_SMALLER = 20  # by this part, after a batch whose memory is in too many pieces
+_SMALLER = 20  # by this part, after a batch whose memory was too fragmented
 
 
 class Limit(NamedTuple):
@@ -87,8 +87,8 @@ class _Search:
         While none has failed, it is where the line through the two largest meets the limit, or a
         leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
         in turn where the line through the best and the first that failed meets it, and the middle
-        between these: a peak need not follow a line.  If that failed below the limit, because its
-        memory is in pieces, it is a batch a little smaller.
+        between these: a peak need not follow a line.  If that failed below the limit, for
+        lack of a free piece that is large enough, it is a batch a little smaller.
         """
         tried = sorted(self._peaks)
         if self.bad > MOST_BATCH:

@@ -141,7 +141,6 @@ _OF_TENSORFLOW = (
     _tensorflow("<graph>", "_get_function", _NO_ESTIMATE, "keras_api.graphs"),
     _tensorflow("<graph>", "outer_graph", _NO_ESTIMATE, "keras_api.graphs"),
     _tensorflow("<graph>", "captures", _NO_ESTIMATE, "estimate.tensorflow.tracing"),
-    _tensorflow("<graph>", "control_outputs", _NO_ESTIMATE, "estimate.tensorflow.rewriting"),
     _tensorflow(
         *("tensorflow.python.ops.handle_data_util", "get_resource_handle_data"),
         "an estimate leaves out variables that are not the model's",

@@ -221,11 +221,3 @@ def test_pieces_are_named_where_the_peak_is_below_the_limit() -> None:
     of_one_region = told(made, budget=Budget(allow_growth=False))
     assert of_one_region == text.replace("; --no-growth shows what a single region would do", "")
     assert "too fragmented" not in told(estimate(limit_bytes=2 * GIB, largest_batch=84))
-
-
-def test_a_batch_that_fits_is_never_too_little() -> None:
-    """The peak is one without a limit; where the batch runs under a lower one, the sum says why."""
-    batch = estimate().batch_size
-    text = told(estimate(limit_bytes=estimate().peak_bytes - MIB, largest_batch=batch))
-    assert "too little" not in text
-    assert "  =     1.0 MiB  over it, but by rounding: it fits" in text

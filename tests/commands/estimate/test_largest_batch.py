@@ -93,7 +93,7 @@ def test_a_step_that_does_not_run_is_too_large() -> None:
 
 @pytest.mark.parametrize("most", [90, 70, 3])
 def test_a_step_that_fails_below_the_limit(most: int) -> None:
-    """Its memory is in too many pieces: a few smaller batches are run, not half of them."""
+    """Its memory is too fragmented: a few smaller batches are run, not half of them."""
     trace = Tracer(lambda batch: 10 * batch, most_in_limit=most)
     assert most * 0.95 - 1 <= trace.largest(1000, first=1) <= most
     assert len(trace.asked) <= 10

@@ -47,7 +47,7 @@ def test_the_estimate_is_the_peak_of_the_program(case: Case, part: float, stage:
 
 
 def test_the_largest_batch_runs_and_a_tenth_more_does_not(stage: Stage) -> None:
-    """Whole processes whose TensorFlow may use this much; memory is in pieces there, too."""
+    """Whole processes whose TensorFlow may use this much, fragmented or not."""
     case = Case("separable sound", "adam", 16)
     estimated = estimate_group([case], os.environ, limit_bytes=LIMIT_MIB * MIB)[case.name]
     largest = estimated.largest_batch or 0

@@ -66,7 +66,7 @@ def request(folder: Path, limit_bytes: int = 0) -> bytes:
 
 
 def _results(folder: Path, limit_bytes: int) -> Path:
-    """Where the results are written; those under a limit are in a folder of their own."""
+    """Where the results are written; those under a limit are in a separate folder."""
     return folder / "limited" if limit_bytes else folder
 
 

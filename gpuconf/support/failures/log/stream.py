@@ -1,4 +1,7 @@
-"""Passes a log's lines to the watchers of their words; a line's shape is looked up once."""
+"""Passes each line of a log to the watchers registered for words in it.
+
+A line's shape is looked up once.
+"""
 
 from __future__ import annotations
 
