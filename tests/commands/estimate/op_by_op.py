@@ -44,6 +44,7 @@ def _runner(
     *,
     allow_growth: bool,
     workspace_bytes: int | None,
+    limit_bytes: int | None,
     must_compile: bool,
     is_here: bool,
     progress: Callable[[str], None] | None,
@@ -51,7 +52,7 @@ def _runner(
     assert not must_compile
     assert not is_here
     runner = _shared(target, allow_growth, workspace_bytes)
-    runner._progress = progress
+    runner._limit_bytes, runner._progress = limit_bytes, progress
     return runner
 
 

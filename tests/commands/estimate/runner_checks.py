@@ -119,7 +119,7 @@ def check_results_that_numbers_decide() -> None:
         "loop": lambda x: x + tf.reduce_sum(tf.map_fn(lambda row: tf.repeat(row, wide // 8), x)),
     }.items():
         peaks[name] = op_by_op(applied(function), BATCH, allow_growth=False).peak_bytes
-    assert peaks["ids"] - peaks["nothing"] >= 2 * BATCH * MIB
+    assert peaks["ids"] - peaks["nothing"] > 2 * BATCH * MIB - MIB
     assert peaks["mask"] - peaks["nothing"] < MIB
     assert peaks["loop"] - peaks["nothing"] >= BATCH * MIB
 

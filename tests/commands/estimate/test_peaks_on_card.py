@@ -15,14 +15,13 @@ from gpuconf.basics.units import MIB
 
 pytestmark = pytest.mark.slow(seconds=40)
 
-# How far the estimate may be off.  Attention's sums are freed when copies end, at other moments in
-# each process.
+# How far the estimate may be off.  Models whose tensors wait for copies, as with attention, are left
+# out: their own peak varies from run to run.
 CASES = (
     # Separable convolutions, pooling, batch normalization.
     (Case("separable sound", "adam", 16), 0.01),
     # cuDNN's recurrent layers.
     (Case("stacked GRU", "rmsprop", 64), 0.02),
-    (Case("decoder only", "sgd", 4), 0.08),
     # In training, the process would skip the update, since no loss is finite: see `runner_checks`.
     (Case("group norm ResNet", "adam", 8, "mixed_float16", is_training=False), 0.02),
 )

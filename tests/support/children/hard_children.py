@@ -50,7 +50,7 @@ measure(None, timeout_s=600, progress=print)
 from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.runner.runner import StepRunner
 with StepRunner(CompileTarget(), environ=os.environ) as runner:
-    runner.run(None, ())
+    runner.run(None, (), is_compiled=False)
 """,
     "rehearse": """
 from gpuconf.commands.rehearse.runs import Orders, run_once
