@@ -15,7 +15,7 @@ from gpuconf.basics.units import MIB
 
 pytestmark = pytest.mark.slow(seconds=40)
 
-# How far the estimate may be off.  Models whose tensors wait for copies, as with attention, are left
+# How far the estimate may be off.  Models whose tensors wait for copies, as in attention, are left
 # out: their own peak varies from run to run.
 CASES = (
     # Separable convolutions, pooling, batch normalization.

@@ -150,6 +150,16 @@ def refusal(environ: dict[str, str], *, is_compiled: bool = False) -> GpuconfErr
     return caught.value
 
 
+def test_this_machines_gpu() -> None:
+    """``--here`` uses the first of the visible GPUs, and is an error where there is none."""
+    with pytest.raises(BackendError, match="this machine has no NVIDIA GPU to measure on"):
+        StepRunner(CompileTarget(), is_here=True, environ={}).start(is_compiled=False)
+    target = CompileTarget(is_here=True)
+    for visible, first in (({"CUDA_VISIBLE_DEVICES": "1,0"}, "1"), ({}, "0")):
+        here = StepRunner(target, is_here=True, environ=visible)
+        assert here._environment_here()["CUDA_VISIBLE_DEVICES"] == first
+
+
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_where_no_step_can_run(
     is_compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
