@@ -128,7 +128,7 @@ def with_runners_note(estimated: MemoryEstimate, runner: StepRunner) -> MemoryEs
     if runner.failed is None:
         return estimated
     reason = str(runner.failed).replace("\n  hint: ", "; hint: ")
-    note = f"counted without XLA, which Keras uses on a GPU and which takes other memory: {reason}"
+    note = f"counted without XLA, which Keras uses on a GPU; its memory use differs: {reason}"
     return estimated._replace(notes=(note, *estimated.notes))
 
 
@@ -225,8 +225,8 @@ def _on_beginning(memory: StepMemory) -> tuple[str, ...]:
         return ()
     size = max(memory.first_step_bytes, memory.step_bytes)
     return (
-        "the peak is where the model is built: the random values of its largest weight take twice "
-        f"as much again; the step takes {sized(size)} at most",
+        "the peak occurs while the model is built: initializing its largest weight needs twice "
+        f"its size on top; a step needs at most {sized(size)}",
     )
 
 

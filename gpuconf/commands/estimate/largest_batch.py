@@ -87,8 +87,8 @@ class _Search:
         While none has failed, it is where the line through the two largest meets the limit, or a
         leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
         in turn where the line through the best and the first that failed meets it, and the middle
-        between these: a peak need not follow a line.  If that failed below the limit, because its
-        memory is in pieces, it is a batch a little smaller.
+        between these: a peak need not follow a line.  If that failed below the limit because
+        memory is fragmented, it is a slightly smaller batch.
         """
         tried = sorted(self._peaks)
         if self.bad > MOST_BATCH:

@@ -42,7 +42,7 @@ def limit_and_budget(
             return limit_of_plan(plan_within(load_profile(profile), read=read), backend)
         plan = plan_within(load_profile(profile), read=partial(_empty_card, card_bytes))
         limit_bytes, budget = limit_of_plan(plan, backend)
-        source = f"profile {profile}, an empty GPU of {sized(card_bytes)}"
+        source = f"profile {profile}, an empty {sized(card_bytes)} GPU"
         return limit_bytes, budget._replace(source=source, gpu=None)
     inventory = (read or read_inventory)()
     if limit_bytes is None and card_bytes is not None:
@@ -60,8 +60,8 @@ def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
     """Return what a framework may use of the plan's first GPU; raise UsageError without a limit."""
     name = plan.profile.name
     if not plan.gpus:
-        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be queried"
-        raise UsageError(f"profile {name} gives no limit here: {reason}", hint=_HINT)
+        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU on this machine can be queried"
+        raise UsageError(f"profile {name} sets no limit here: {reason}", hint=_HINT)
     first = plan.gpus[0]
     source = f"profile {name}, GPU {first.gpu.index}"
     arithmetic = first.arithmetic
@@ -81,10 +81,10 @@ def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
     gpu = plan.gpu
     if gpu.free_bytes is None or gpu.total_bytes is None:
         raise UsageError(
-            f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
+            f"profile {name} sets no limit, and the free memory is unknown", hint=_HINT
         )
     available = gpu.free_bytes - CONTEXT_BYTES
-    line = f"75 % of {sized(gpu.total_bytes)}, or less where less is free"
+    line = f"75 % of {sized(gpu.total_bytes)}, or less if less is free"
     source = f"profile {name} sets no limit, GPU {gpu.index}"
     limit_bytes = min(gpu.total_bytes * 3 // 4, max(available, 0))
     return limit_bytes, Budget(source, (*plan.arithmetic, line), gpu)
@@ -95,7 +95,7 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
     gpu = plan.gpu
     if gpu.free_bytes is None or gpu.compute_capability is None:
         raise UsageError(
-            f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
+            f"profile {name} sets no limit, and the free memory is unknown", hint=_HINT
         )
     available = gpu.free_bytes - CONTEXT_BYTES
     reserve = system_memory_bytes(available, gpu.compute_capability[0])
@@ -112,7 +112,7 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
     available = card_bytes - CONTEXT_BYTES
     if available <= 0:
         raise _nothing_left(card, f"the CUDA context takes {context}")
-    source = "--card, with no other program on it"
+    source = "--card, otherwise unused"
     if backend == "jax":
         return min(card_bytes * 3 // 4, available), Budget(source, (f"75 % of {card}",))
     reserve = system_memory_bytes(available, capability_major)

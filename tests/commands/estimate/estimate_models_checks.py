@@ -167,7 +167,7 @@ def check_several_inputs_and_outputs() -> None:
 def check_open_dimensions() -> None:
     """Pictures of any size: the size is requested, and the right one is taken."""
     model = keras.Sequential([keras.Input((None, None, 3)), layers.Conv2D(4, 3)])
-    with refused("its size decides the cost", "input_shape="):
+    with refused("its size must be known", "input_shape="):
         op_by_op(model, BATCH)
     with refused("(None, None, None, 3)", "(8, 8, 1)"):
         op_by_op(model, BATCH, input_shape=(8, 8, 1))
@@ -183,7 +183,7 @@ def check_a_batch_that_the_model_fixes() -> None:
     """Another one is refused; its own has no formula, and is the largest or does not fit."""
     inputs = keras.Input((8,), batch_size=4)
     model = keras.Model(inputs, layers.Dense(4)(inputs))
-    with refused("built for batches of 4", "batch_size=4"):
+    with refused("built for batch size 4", "batch_size=4"):
         op_by_op(model, 8)
     made = op_by_op(model, 4, limit="1MiB", phases=True)
     assert (made.largest_batch, made.fits, made.phases) == (4, True, ())
@@ -251,7 +251,7 @@ def check_keras_2() -> None:
             assert row(made, "dense").optimizer_state_bytes >= 2 * (8 * 4 + 4) * 4
             found.add((made.peak_bytes, made.resident_bytes))
         assert len(found) == 1
-    with refused("fixed when its layers are made"):
+    with refused("fixed when its layers are created"):
         op_by_op(functional, BATCH, mixed_precision=True)
 
 

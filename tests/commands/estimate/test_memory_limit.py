@@ -111,7 +111,7 @@ def test_a_profile_without_a_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "gpus", "said"),
-    [("gpus: none", (GPU,), "it hides the GPUs"), ("gpus: all", (), "no GPU of this machine")],
+    [("gpus: none", (GPU,), "it hides the GPUs"), ("gpus: all", (), "no GPU on this machine")],
 )
 def test_no_gpu_no_limit(tmp_path: Path, text: str, gpus: tuple[Gpu, ...], said: str) -> None:
     """Usage, with the option that needs none."""

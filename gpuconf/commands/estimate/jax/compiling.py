@@ -90,7 +90,7 @@ def _figures(compiled: Any) -> CompiledStep:
         import jax
 
         raise BackendError(
-            f"JAX {jax.__version__} does not report the memory of what it compiles without a GPU",
+            f"JAX {jax.__version__} does not report the memory of steps compiled without a GPU",
             hint=f"{_WITH_CUDA} --upgrade",
         )
     return CompiledStep(

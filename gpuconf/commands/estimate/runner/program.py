@@ -66,7 +66,7 @@ def request(folder: Path, limit_bytes: int = 0) -> bytes:
 
 
 def _results(folder: Path, limit_bytes: int) -> Path:
-    """Where the results are written; those under a limit are in a folder of their own."""
+    """Where the results are written; those under a limit are in a separate folder."""
     return folder / "limited" if limit_bytes else folder
 
 
@@ -84,8 +84,8 @@ def _write_end(folder: Path, status: int) -> None:
 
 def ended_by(number: int) -> str:
     """Describe a process that was ended by a signal."""
-    why = "; this machine's memory may have run out" if number == signal.SIGKILL else ""
-    return f"its process was ended by {signal_name(number)}{why}"
+    why = "; this machine may have run out of memory" if number == signal.SIGKILL else ""
+    return f"its process was terminated by {signal_name(number)}{why}"
 
 
 def assignments(folder: Path) -> list[str]:
