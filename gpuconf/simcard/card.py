@@ -61,7 +61,7 @@ class CardSpec(NamedTuple):
 
 
 class CardProcess(NamedTuple):
-    """A process with a context on a simulated GPU, and the device memory that it holds."""
+    """A process with a context on a simulated GPU, and the device memory that it uses."""
 
     pid: int
     used_bytes: int

@@ -83,7 +83,7 @@ class XlaSupport(NamedTuple):
         """Flags for XLA_FLAGS.
 
         They disable autotuning, whose timings would be meaningless here, and CUDA graphs, which
-        take no memory from the allocator.
+        use no memory from the allocator.
         """
         return (
             f"--xla_gpu_cuda_data_dir={self.toolkit}",

@@ -17,7 +17,7 @@ _SMALLER = 20  # by this part, after a batch whose memory is in too many pieces
 
 
 class Limit(NamedTuple):
-    """How much the allocator may take; a step fits if it leaves ``margin_bytes`` unused."""
+    """How much the allocator may use; a step fits if it leaves ``margin_bytes`` unused."""
 
     size_bytes: int
     margin_bytes: int = 0

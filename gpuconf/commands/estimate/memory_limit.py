@@ -29,13 +29,13 @@ def limit_and_budget(
 ) -> tuple[int | None, Budget]:
     """Return the bytes that TensorFlow or JAX may use, None for no limit, and their source.
 
-    ``card_bytes`` is the memory of a GPU that is not present and that no other program uses.  A
-    profile is planned for it; without a limit or a profile, the limit is what the framework takes
-    of it by default.  ``read`` returns the machine's GPUs, by
+    ``card_bytes`` is the memory of an absent GPU that no other program uses.  A
+    profile is planned for it; without a limit or a profile, the limit is what the framework uses
+    by default.  ``read`` returns the machine's GPUs, by
     default from NVML, with the leases of others if the profile sets a limit.
 
-    Raises UsageError if a profile gives no limit here or nothing is left of the GPU, and the
-    errors of a plan.
+    Raises UsageError if a profile sets no limit here or the GPU has no memory left, and the errors
+    of a plan.
     """
     if profile is not None:
         if card_bytes is None:
@@ -57,7 +57,7 @@ def _empty_card(card_bytes: int) -> Inventory:
 
 
 def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
-    """Return what a framework may use of the plan's first GPU; raise UsageError without a limit."""
+    """Return a framework's limit on the plan's first GPU; raise UsageError if there is none."""
     name = plan.profile.name
     if not plan.gpus:
         reason = "it hides the GPUs" if plan.hides_gpus else "no GPU on this machine can be queried"
@@ -77,7 +77,7 @@ def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
 
 
 def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
-    """Return what JAX takes by default; if less is free, XLA retries with nine tenths."""
+    """Return what JAX reserves by default; if less is free, XLA retries with 10 % less."""
     gpu = plan.gpu
     if gpu.free_bytes is None or gpu.total_bytes is None:
         raise UsageError(
@@ -91,7 +91,7 @@ def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
 
 
 def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
-    """Return what TensorFlow takes by default of a GPU's free memory."""
+    """Return how much of a GPU's free memory TensorFlow uses by default."""
     gpu = plan.gpu
     if gpu.free_bytes is None or gpu.compute_capability is None:
         raise UsageError(
@@ -107,7 +107,7 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
 
 
 def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tuple[int, Budget]:
-    """Return what a framework takes of a GPU that no other program uses."""
+    """Return how much of an otherwise unused GPU a framework uses."""
     card, context = sized(card_bytes), sized(CONTEXT_BYTES)
     available = card_bytes - CONTEXT_BYTES
     if available <= 0:

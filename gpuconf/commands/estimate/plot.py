@@ -251,8 +251,8 @@ def _differs(now: Mapping[str, int], before: Mapping[str, int], least: float) ->
 def areas_of(parts: Sequence[str]) -> list[Area]:
     """Return forward, backward and update, each at most once and without gaps; or a compiled step.
 
-    Operations run when they can, those of one part among those of another.  The borders are placed
-    where the fewest operations are on the wrong side.
+    Operations run when they can, so those of different parts are interleaved.  The borders are
+    placed where the fewest operations are on the wrong side.
     """
     if WHOLE in parts:
         return [Area(WHOLE, 0, len(parts), "the compiled step")]

@@ -254,7 +254,7 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
     assert "the script's own words" in scripts("main.py --json").err
     assert found["main.py --json"]["setting"]["jit"], "what Keras decides"
     assert not found["batched.py --json"]["setting"]["jit"], "gpuconf.fit runs steps without XLA"
-    whole = "fit() copies its entire arrays to the GPU: 6 MiB"  # 2000 x 28 x 28 x 4 B
+    whole = "fit() copies whole arrays to the GPU: 6 MiB"  # 2000 x 28 x 28 x 4 B
     assert whole in found["main.py --json"]["notes"][1]
     kinds = found["main.py --json"]["peak"]["bytes_by_kind"]
     assert kinds["arrays of fit()"] == 2000 * (28 * 28 * 4 + 1), "float32, uint8"

@@ -197,7 +197,7 @@ def check_a_model_that_cannot_be_built() -> None:
         def call(self, _inputs: Any) -> Any:
             raise ValueError("of the model itself")
 
-    with refused("does not build", "of the model itself", "Broken"):
+    with refused("cannot be built for inputs", "of the model itself", "Broken"):
         op_by_op(Broken(), BATCH, input_shape=(8,))
 
 
@@ -206,11 +206,11 @@ def check_where_building_takes_the_most_it_says_so() -> None:
     model = keras.Sequential([keras.Input((1024,)), layers.Dense(4096, use_bias=False)])
     made = op_by_op(model, 1, training=False)
     assert made.peak_bytes >= 2 * 1024 * 4096 * 4
-    assert any("where the model is built" in note for note in made.notes)
+    assert any("while the model is built" in note for note in made.notes)
     assert made.building_bytes > 0
     assert made.rounding_bytes < 1024 * 4096
     trained = op_by_op(model, 1, optimizer="adam", loss="mse")
-    assert not any("where the model is built" in note for note in trained.notes)
+    assert not any("while the model is built" in note for note in trained.notes)
 
 
 def check_an_eager_step_is_said_to_be_counted_as_a_graph() -> None:

@@ -130,7 +130,7 @@ def test_command(tmp_path: Path, nvml: Nvml) -> None:
     assert "; the largest batch that fits in 64 MiB is " in said
     assert "float32, compiled by XLA; jax 0." in said
     assert "64.0 MiB  JAX may use (--limit)" in said
-    assert "without a limit JAX reserves 75 % of the GPU" in said
+    assert "without a limit, JAX reserves 75 % of the GPU" in said
     assert "XLA for this machine's GPU, compute capability 11.0 with 8192 MiB" in said
     assert "compiled for compute capability 10.3, the nearest that gpuconf knows" in said
     assert "a workspace that cuDNN chooses on the GPU: it is not included here" in said

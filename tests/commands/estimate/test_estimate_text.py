@@ -196,7 +196,7 @@ def test_the_card_is_a_sum_of_its_own() -> None:
     assert CONTEXT_BYTES == 450 * MIB
     assert "+   450.0 MiB  the CUDA context (300 to 600 MB)" in text
     assert "=  1474.0 MiB  needed free on the GPU" in text
-    assert "reserves another 500 to 1800 MiB (depending on its generation)" in text
+    assert "reserves another 500 to 1800 MiB (by generation)" in text
     known = told(estimate(), budget=Budget(gpu=CARD))
     assert "reserves another 1536 MiB (compute capability 8.6)" in known
     assert "GPU 0 NVIDIA X: 7168 MiB of 8192 MiB free now" in known

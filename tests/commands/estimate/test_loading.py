@@ -169,7 +169,7 @@ BAD_FUNCTIONS = {
     "models:number": ("UsageError", "is a value of type int"),
     "models:later": ("UsageError", "is a coroutine"),
     "models:Nets": ("UsageError", "is a class, but not a Keras model class"),
-    "models.py": ("UsageError", "models.py is a program; which function"),
+    "models.py": ("UsageError", "models.py is a program; which of its functions builds"),
     "nosuch": ("UsageError", "'nosuch' is neither an existing file nor module:function"),
     "gs://bucket/a.keras": ("UsageError", "is not on this machine"),
     "models:bad": ("GpuconfError", "ValueError: of the user"),

@@ -63,7 +63,7 @@ def export(
 ) -> None:
     """Write a traced step; BackendError if another process can neither compile nor run it.
 
-    The process makes the variables in this order.  Inputs that no operation reads are left out
+    The process creates the variables in this order.  Inputs that no operation reads are left out
     unless ``counts_unread``.  If the step is not compiled, what values would decide is decided.
     """
     inside = {id(tensor) for _, tensor in graph.captures}

@@ -64,7 +64,7 @@ _NOTICE = re.compile(r"[IW]\d{4} |WARNING: All log messages")
 
 
 class TooLargeError(BackendError):
-    """The step did not run on the GPU that takes its whole memory at once."""
+    """The step did not run on the GPU whose entire memory is a single region."""
 
 
 class MeasuredRun(NamedTuple):
@@ -168,7 +168,7 @@ class StepRunner:
     def start(self, *, is_compiled: bool) -> subprocess.Popen[bytes]:
         """Start the child, which imports TensorFlow while a step is traced.
 
-        Raises BackendError if no simulated GPU can be had here, MissingDependencyError if a C
+        Raises BackendError if no simulated GPU is possible here, MissingDependencyError if a C
         compiler or libdevice is missing.
         """
         if self._child is not None and self._compiles != is_compiled:
@@ -188,12 +188,12 @@ class StepRunner:
         is_compiled: bool,
         counts_unread: bool = False,
     ) -> MeasuredRun:
-        """Run a traced step, with ``is_compiled`` compiled by XLA, and return what it took.
+        """Run a traced step, with ``is_compiled`` compiled by XLA, and return what it used.
 
         Inputs that no operation reads are on the GPU only with ``counts_unread``.
 
-        Raises BackendError if the step cannot run alone, fails or takes too long, and the errors of
-        `start`.
+        Raises BackendError if the step cannot run on its own, fails, or takes too long, and the
+        errors of `start`.
         """
         where = "on this machine's GPU" if self.is_here else "without its kernels"
         first = "compiling that step with XLA, and " if is_compiled else ""

@@ -1,4 +1,4 @@
-"""Estimates the training that a script was about to start."""
+"""Estimates the training run that a script was about to start."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from gpuconf.support.keras_api.symbolic import model_within
 
 
 def is_script(target: str) -> bool:
-    """Whether a command-line target is a whole program."""
+    """Whether a command-line target is a script."""
     return target.endswith(".py") and Path(target).is_file()
 
 
@@ -81,7 +81,7 @@ def _own_error(error: BaseException, path: Path, arguments: Sequence[str]) -> Gp
     if isinstance(error, SystemExit):
         return GpuconfError(
             f"{path.name} ended before training (sys.exit({error.code!r})):\n{lines.rstrip()}",
-            hint=f"put its own arguments after --: gpuconf estimate {path.name} -- --epochs 1",
+            hint=f"put script arguments after --: gpuconf estimate {path.name} -- --epochs 1",
         )
     return GpuconfError(
         f"{path.name} failed before training, in code outside gpuconf:\n{lines}{last_line(error)}",

@@ -81,7 +81,7 @@ def _on_arrays(size_bytes: int) -> tuple[str, ...]:
     if size_bytes < MIB:
         return ()
     return (
-        f"fit() copies its entire arrays to the GPU: {sized(size_bytes)} at any batch size; "
+        f"fit() copies whole arrays to the GPU: {sized(size_bytes)} at any batch size; "
         "a tf.data.Dataset from a generator or files, or gpuconf.fit, keeps them on the host",
     )
 
@@ -163,7 +163,7 @@ def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Tra
     )
     notes = (*found.notes, note)
     if loss is None:
-        notes += ("its loss is a function and not detected: mean squared error is assumed",)
+        notes += ("its loss is a function, which is not detected: mean squared error is assumed",)
     loss = loss or _ASSUMED_LOSS
     return found._replace(optimizer=optimizer, loss=loss, jit=False, notes=notes)
 

@@ -35,7 +35,7 @@ _GRAPH = "TensorFlow 1 sessions are not traced"
 
 
 class Watcher:
-    """Calls ``on_training`` with the first training, or ``on_error`` if it cannot be estimated.
+    """Calls ``on_training`` with the first training run, or ``on_error`` if it cannot be estimated.
 
     Neither may return, since the rest of the script must not run.  A process forked by the script
     trains normally.

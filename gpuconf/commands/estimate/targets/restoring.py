@@ -141,9 +141,7 @@ def _refusal(error: Exception, saved: SavedModel, keras: ModuleType, path: Path)
     is_foreign = (saved.keras_version or "").startswith("2.") and _version(keras)[:1] == "3"
     return UsageError(
         f"{path} cannot be loaded as a model: {_reason(error)} ({versions})",
-        hint="pip install tf_keras"
-        if is_foreign
-        else f"name the function that builds the model: {FROM_CODE}",
+        hint="pip install tf_keras" if is_foreign else f"build it from code: {FROM_CODE}",
     )
 
 
