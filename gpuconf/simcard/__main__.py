@@ -287,7 +287,7 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     add("--used", dest="used_bytes", type=size_argument, metavar="SIZE",
         help="memory that the desktop uses on each GPU (default 0B)")  # fmt: skip
     add("--context", dest="context_bytes", type=size_argument, metavar="SIZE",
-        help="counted for each process's CUDA context, 300 to 600 MB on a GPU (default "
+        help="size of each process's CUDA context, 300 to 600 MB on a GPU (default "
         f"{exact_size(CONTEXT_BYTES)})")  # fmt: skip
     add("--count", type=int, metavar="N", help="number of GPUs (default 1)")
     add("--name", help=f"name of the simulated GPU (default {default.name!r})")

@@ -21,11 +21,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--batch-size", type=positive, metavar="N",
         help="samples per step (default: from the script, else 32)")  # fmt: skip
-    add("--inference", action="store_true", help="a predict() step instead of a fit() step")
+    add("--inference", action="store_true", help="estimate predict() instead of fit()")
     add("--optimizer", metavar="NAME", help="for example adam or sgd (default: the model's own)")
     add("--loss", metavar="NAME", help="for example mse (default: the model's own)")
     add("--mixed-precision", type=_precision, nargs="?", const="float16", metavar="TYPE",
-        help="compute in float16 (if no TYPE is given) or bfloat16")  # fmt: skip
+        help="compute in TYPE: float16 (default) or bfloat16")  # fmt: skip
     jit = parser.add_mutually_exclusive_group()
     jit.add_argument("--jit", action="store_true", default=None,
         help="estimate the step compiled by XLA (default: as Keras decides on a GPU)")  # fmt: skip

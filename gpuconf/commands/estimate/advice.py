@@ -48,7 +48,7 @@ def advice_for(
     """Return the changes that save memory, the best first; changes that fail are left out."""
     found, peak_bytes = [], estimate.peak_bytes
     for change in _changes(steps, estimate):
-        steps.progress(f"what would save memory: {change.what}")
+        steps.progress(f"trying a change: {change.what}")
         try:
             step = change.trace()
         except GpuconfError:

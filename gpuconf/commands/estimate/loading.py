@@ -101,7 +101,7 @@ def _import_keras_on(backend: str) -> None:
         if error.name not in (backend, "keras"):
             raise
         raise MissingDependencyError(
-            f"KERAS_BACKEND={backend}, and {error.name} is not installed",
+            f"KERAS_BACKEND={backend}, but {error.name} is not installed",
             hint='pip install keras "jax[cuda12]"',
         ) from None
 

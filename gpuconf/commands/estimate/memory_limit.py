@@ -16,7 +16,7 @@ from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
 from gpuconf.session.plans import plan_within
 
-_HINT = "give the limit itself: --limit 6GiB"
+_HINT = "set the limit: --limit 6GiB"
 
 
 def limit_and_budget(
@@ -111,14 +111,14 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
     card, context = sized(card_bytes), sized(CONTEXT_BYTES)
     available = card_bytes - CONTEXT_BYTES
     if available <= 0:
-        raise _nothing_left(card, f"the CUDA context takes {context}")
+        raise _nothing_left(card, f"the CUDA context uses {context}")
     source = "--card, otherwise unused"
     if backend == "jax":
         return min(card_bytes * 3 // 4, available), Budget(source, (f"75 % of {card}",))
     reserve = system_memory_bytes(available, capability_major)
     if available <= reserve:
         raise _nothing_left(
-            card, f"the CUDA context takes {context}, and TensorFlow reserves {sized(reserve)}"
+            card, f"the CUDA context uses {context}, and TensorFlow reserves {sized(reserve)}"
         )
     line = f"{card} - {context} context - {sized(reserve)} reserve"
     return available - reserve, Budget(source, (line,))
@@ -127,7 +127,7 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
 def _nothing_left(card: str, why: str) -> UsageError:
     return UsageError(
         f"a {card} GPU has no memory left: {why}",
-        hint="give a larger --card, or the limit itself: --limit 6GiB",
+        hint="use a larger --card, or set the limit: --limit 6GiB",
     )
 
 

@@ -132,7 +132,7 @@ def _refusal(value: Any, target: str, verb: str) -> UsageError:
     elif isinstance(value, list | tuple | dict) and any(map(is_model, members)):
         given += " with a model in it"
     elif hasattr(value, "named_parameters"):
-        given, hint = "a PyTorch module", "PyTorch's models cannot be estimated yet"
+        given, hint = "a PyTorch module", "PyTorch models cannot be estimated yet"
     elif _is_of_keras(type(value), "Layer"):
         given = f"a layer, {type(value).__name__}"
         hint = "wrap it in a model: keras.Sequential([keras.Input(shape), layer])"
