@@ -38,12 +38,11 @@ stays allocated, the memory of each layer, and the largest batch within a limit.
 TensorFlow traces the model's own training step and runs it on a simulated GPU
 that skips every kernel, so the sizes come from TensorFlow's own allocator: no
 GPU is needed, and no weights or data are read. If Keras would have XLA compile
-the step on a GPU, XLA compiles it here too, but nothing runs; with
-KERAS_BACKEND=jax, this is always the case. TARGET is a training script, a saved
-model (.keras, .h5), or a function that returns one, such as
-my_module:make_model or path/to/file.py:make_model. A script runs until it
-starts training: its model, optimizer, loss, and batch are used, but nothing is
-trained."""
+the step on a GPU (with KERAS_BACKEND=jax, always), XLA compiles it here too,
+but nothing runs. TARGET is a training script, a saved model (.keras, .h5), or a
+function that returns one, such as my_module:make_model or
+path/to/file.py:make_model. A script runs until it starts training: its model,
+optimizer, loss, and batch are used, but nothing is trained."""
 
 _EXAMPLES = """\
 examples:

@@ -130,7 +130,7 @@ def step_options(options: argparse.Namespace) -> dict[str, Any]:
 def _precision(text: str) -> str:
     if text not in _PRECISIONS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither float16 nor bfloat16 (put TARGET before this option)"
+            f"{text!r} is neither float16 nor bfloat16 (put TARGET first)"
         )
     return text
 
