@@ -232,7 +232,7 @@ def test_the_step_of_an_estimate_is_refused_before_anything_starts(
                 print(error.message)
     """
     done = program_on(platform, tmp_path, program)
-    assert done.stdout == 2 * f"a simulated GPU needs Linux, and this is {platform}\n"
+    assert done.stdout == 2 * f"a simulated GPU needs Linux, but this is {platform}\n"
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,7 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     add("--used", dest="used_bytes", type=size_argument, metavar="SIZE",
         help="memory that the desktop uses on each GPU (default 0B)")  # fmt: skip
     add("--context", dest="context_bytes", type=size_argument, metavar="SIZE",
-        help="counted for each process's CUDA context, 300 to 600 MB on a GPU (default "
+        help="size of each process's CUDA context, 300 to 600 MB on a GPU (default "
         f"{exact_size(CONTEXT_BYTES)})")  # fmt: skip
     add("--count", type=int, metavar="N", help="number of GPUs (default 1)")
     add("--name", help=f"name of the simulated GPU (default {default.name!r})")
@@ -298,14 +298,14 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
         help="what NVML reports about processes: exact (default); unknown use, as under WSL2; "
         "host-pids, as in containers; or none")  # fmt: skip
     add("--unified", action="store_true", default=None,
-        help="NVML reports no memory, as on machines whose GPU shares the host's")  # fmt: skip
+        help="NVML reports no memory, as on machines whose GPU shares host memory")  # fmt: skip
     add("--xla", action="store_true",
-        help="compile what jit_compile requests, with the memory that XLA assigns "
-        "(default: it runs op by op)")  # fmt: skip
+        help="compile jit_compile functions, with the memory that XLA assigns "
+        "(default: run them op by op)")  # fmt: skip
     add("--no-bridge", action="store_true",
         help="omit the kernel bridge: memory works, computed values do not")  # fmt: skip
     add("--card", metavar="FILE",
-        help="share the GPU in this file; created if it does not exist, and kept")  # fmt: skip
+        help="share the GPU in this file; created if missing, and kept")  # fmt: skip
 
 
 if __name__ == "__main__":

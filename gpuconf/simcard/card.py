@@ -41,8 +41,8 @@ class CardSpec(NamedTuple):
     """The properties of the simulated GPUs; all ``count`` of them are identical.
 
     ``used_bytes`` is used by "the desktop" on each of them.  ``context_bytes`` is counted for each
-    process and GPU as soon as it has a CUDA context (some 300 to 600 MB on a real GPU).
-    ``processes`` is one of PROCESSES: what NVML says of them.  ``unified`` GPUs share the host's
+    process and GPU as soon as it has a CUDA context (300 to 600 MB on a real GPU).
+    ``processes`` is one of PROCESSES: what NVML reports about them.  ``unified`` GPUs share host
     memory, and NVML reports none, as on a DGX Spark or a Jetson.
     ``cuda_version`` is the version that the driver supports, such as ``(13, 0)``; a CUDA runtime
     with a later major version reports that the driver is too old.
@@ -61,7 +61,7 @@ class CardSpec(NamedTuple):
 
 
 class CardProcess(NamedTuple):
-    """A process with a context on a simulated GPU, and the device memory that it holds."""
+    """A process with a context on a simulated GPU, and the device memory that it uses."""
 
     pid: int
     used_bytes: int

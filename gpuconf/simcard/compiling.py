@@ -39,7 +39,7 @@ def check_platform() -> None:
     """Raise BackendError on a platform without simulated GPUs."""
     if not sys.platform.startswith("linux"):
         raise BackendError(
-            f"a simulated GPU needs Linux, and this is {sys.platform}",
+            f"a simulated GPU needs Linux, but this is {sys.platform}",
             hint="run it in a Linux container or under WSL2",
         )
 

@@ -59,7 +59,7 @@ def _symbols(library: Path, which: str) -> dict[str, str]:
 def _output_of(tool: str, *words: str) -> str:
     if shutil.which(tool) is None:
         raise MissingDependencyError(
-            f"a simulated GPU reads what PyTorch imports with {tool}, which is not on PATH",
+            f"a simulated GPU needs {tool} to read PyTorch's imports, but it is not on PATH",
             hint="apt-get install binutils",
         )
     done = subprocess.run(

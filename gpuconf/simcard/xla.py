@@ -83,7 +83,7 @@ class XlaSupport(NamedTuple):
         """Flags for XLA_FLAGS.
 
         They disable autotuning, whose timings would be meaningless here, and CUDA graphs, which
-        take no memory from the allocator.
+        use no memory from the allocator.
         """
         return (
             f"--xla_gpu_cuda_data_dir={self.toolkit}",
@@ -136,8 +136,8 @@ def _find_libdevice(found: Frameworks, toolkits: Sequence[Path]) -> tuple[Path, 
         if (toolkit / _LIBDEVICE).is_file():
             return toolkit / _LIBDEVICE, toolkit in wheels
     raise MissingDependencyError(
-        "XLA compiles nothing without libdevice.10.bc, which comes with NVIDIA's nvcc",
-        hint=f"{_EXTRA}, in the environment of the script",
+        "XLA cannot compile without libdevice.10.bc, which comes with NVIDIA's nvcc",
+        hint=f"{_EXTRA}, in the script's environment",
     )
 
 

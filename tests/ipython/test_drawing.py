@@ -110,7 +110,7 @@ def test_what_a_report_says_is_drawn() -> None:
         "activation": ["5734 MiB", "requested 0.5, got 0.9"],
         "holdings": ["train.py", "5120 MiB"],
         "diagnosis": ["[64, 4096, 4096] float32 = 4096 MiB", "gpuconf docs causes/"],
-        "estimate": ["does not fit 900 MiB; the largest batch that does is 24", "stem/conv"],
+        "estimate": ["does not fit in 900 MiB; the largest batch that does is 24", "stem/conv"],
         "report": ["FAIL", "cards.leftover", "kill -9 4242", "MIG 1g.10gb"],
     }.items():  # fmt: skip
         text = Outline(html(HARMLESS[name])).text

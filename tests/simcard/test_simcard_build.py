@@ -52,7 +52,7 @@ def test_cc_may_hold_options(tmp_path: Path) -> None:
 def test_other_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulated GPU is shared libraries and LD_LIBRARY_PATH: Linux only, and it says so."""
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(BackendError, match="needs Linux, and this is darwin"):
+    with pytest.raises(BackendError, match="needs Linux, but this is darwin"):
         build_libraries(environ=_environ(tmp_path))
 
 

@@ -86,7 +86,7 @@ def test_every_import_is_there_and_what_the_card_lacks_refuses_by_name(
         done.stderr
     )
     assert done.stderr.splitlines() == [
-        f"gpuconf simulated GPU: no {name} here, it returns an error"
+        f"gpuconf simulated GPU: {name} is not supported and returns an error"
         for name in ("cudaSpecial", "ncclSend", "cublasGemmEx")
     ]
     skipped = _ask(wheel, card, folder, GPUCONF_SIMCARD_KERNELS="skip")

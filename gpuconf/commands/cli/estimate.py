@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from gpuconf.commands.estimate.scripts.training import Training
 
 _DEFAULT_BATCH = 32
-_NO_LIMIT = "no limit was given: add --limit, --card or --profile for the largest batch"
+_NO_LIMIT = "no limit given: add --limit, --card, or --profile to find the largest batch"
 _DESCRIPTION = """\
 Show how much GPU memory a step of fit() or predict() needs: the peak, what
 stays allocated, the memory of each layer, and the largest batch within a limit.
-TensorFlow traces the model's own training step and runs it once on a simulated
-GPU that skips every kernel, so its own allocator counts: no GPU is needed, and
-no weights or data are read. If Keras would have XLA compile the step on a GPU,
-XLA compiles it here too, and nothing runs; with KERAS_BACKEND=jax, always.
-TARGET is a training script, a saved model (.keras, .h5), or a function that
-returns one, such as my_module:make_model or path/to/file.py:make_model. A
-script runs until its first training, and ends there: its model, optimizer, loss
-and batch are used, and nothing is trained."""
+TensorFlow traces the model's own training step and runs it on a simulated GPU
+that skips every kernel, so the sizes come from TensorFlow's own allocator: no
+GPU is needed, and no weights or data are read. If Keras would have XLA compile
+the step on a GPU (with KERAS_BACKEND=jax, always), XLA compiles it here too,
+but nothing runs. TARGET is a training script, a saved model (.keras, .h5), or a
+function that returns one, such as my_module:make_model or
+path/to/file.py:make_model. A script runs until it starts training: its model,
+optimizer, loss, and batch are used, but nothing is trained."""
 
 _EXAMPLES = """\
 examples:
@@ -156,7 +156,7 @@ def training_of(model: Any, notes: tuple[str, ...] = ()) -> Training:
 
 
 def _end(action: Callable[[], int], output: Output) -> NoReturn:
-    """Run the rest of the command, then end the process at once."""
+    """Run the rest of the command, then end the process immediately."""
     from gpuconf.commands.estimate.scripts.running import remove_generated_code
 
     code = 3

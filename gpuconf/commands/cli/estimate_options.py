@@ -9,9 +9,9 @@ from gpuconf.errors import UsageError
 from gpuconf.support.command_line import card_size_argument, positive, size_argument
 
 _OF_TENSORFLOW = {
-    "here": "the run is TensorFlow's",
-    "plot": "a compiled step is one block of memory, of which there is no course to draw",
-    "workspace-limit": "the cap is TensorFlow's",
+    "here": "only TensorFlow can run a step",
+    "plot": "a compiled step is a single block of memory, without a timeline to plot",
+    "workspace-limit": "only TensorFlow has this limit",
 }
 _PRECISIONS = ("float16", "bfloat16")
 
@@ -20,22 +20,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the step, the limit and the output format."""
     add = parser.add_argument
     add("--batch-size", type=positive, metavar="N",
-        help="samples in one step (default: the script's, else 32)")  # fmt: skip
-    add("--inference", action="store_true", help="a step of predict() instead of fit()")
+        help="samples per step (default: from the script, else 32)")  # fmt: skip
+    add("--inference", action="store_true", help="estimate predict() instead of fit()")
     add("--optimizer", metavar="NAME", help="for example adam or sgd (default: the model's own)")
     add("--loss", metavar="NAME", help="for example mse (default: the model's own)")
     add("--mixed-precision", type=_precision, nargs="?", const="float16", metavar="TYPE",
-        help="compute in float16 (the default here) or bfloat16")  # fmt: skip
+        help="compute in TYPE: float16 (default) or bfloat16")  # fmt: skip
     jit = parser.add_mutually_exclusive_group()
     jit.add_argument("--jit", action="store_true", default=None,
-        help="estimate the step as XLA compiles it (default: as Keras decides where there is a "
-        "GPU)")  # fmt: skip
+        help="estimate the step compiled by XLA (default: as Keras decides on a GPU)")  # fmt: skip
     jit.add_argument("--no-jit", dest="jit", action="store_false", default=None,
-        help="estimate it without XLA")  # fmt: skip
+        help="estimate the step without XLA")  # fmt: skip
     add("--card", type=card_size_argument, metavar="SIZE",
-        help="assume a GPU with this much memory and no other program on it: decides the limit, "
-        "unless --limit does, and what XLA compiles for (default: this machine's GPU; without one, "
-        "XLA assumes 24GiB)")  # fmt: skip
+        help="assume an otherwise unused GPU with this much memory: sets the limit, unless --limit "
+        "does, and the GPU that XLA compiles for (default: this machine's GPU; without one, XLA "
+        "assumes 24GiB)")  # fmt: skip
     add("--input-shape", type=_shape, action="append", metavar="SHAPE",
         help="shape of one sample, such as 224,224,3, if the model leaves it open; repeat for each "
         "input")  # fmt: skip
@@ -45,18 +44,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     limit.add_argument("--profile", metavar="PROFILE",
         help="the limit that this profile sets on this machine's GPU now")  # fmt: skip
     add("--no-growth", action="store_true",
-        help="assume that the framework takes its whole limit at once (default: with "
-        "allow_growth, or what the profile says)")  # fmt: skip
+        help="assume that the framework reserves its entire limit immediately (default: "
+        "allow_growth, or the profile's setting)")  # fmt: skip
     add("--workspace-limit", type=size_argument, metavar="SIZE",
-        help="count this much workspace of cuDNN for each convolution (default: the profile's "
-        "cudnn_workspace_limit; else none)")  # fmt: skip
+        help="count this much cuDNN workspace for each convolution (default: the profile's "
+        "cudnn_workspace_limit, else none)")  # fmt: skip
     add("--here", action="store_true",
-        help="run the step on this machine's GPU, with its kernels: the figures then include the "
-        "workspaces of cuDNN and cuBLAS")  # fmt: skip
+        help="run the step with its kernels on this machine's GPU: the numbers then include cuDNN "
+        "and cuBLAS workspaces")  # fmt: skip
     add("--advice", action="store_true",
-        help="show what each change would save (default: only if it does not fit)")  # fmt: skip
+        help="suggest changes that save memory (default: if the batch does not fit)")  # fmt: skip
     add("--plot", metavar="FILE",
-        help="draw memory over a step and by layer, as FILE.png or FILE.svg")  # fmt: skip
+        help="plot memory over a step and by layer, as FILE.png or FILE.svg")  # fmt: skip
     add("-v", "--verbose", action="store_true", help="show every layer")
     add("--json", action="store_true", help="print one JSON document")
 
@@ -67,27 +66,27 @@ def check_options(options: argparse.Namespace) -> None:
 
     if options.arguments and not is_script(options.target):
         raise UsageError(
-            f"what follows -- is for a script, and {options.target} is not one",
+            f"arguments after -- are for a script, but {options.target} is not one",
             hint="gpuconf estimate train.py -- --epochs 3",
         )
     if options.here and options.card is not None:
         raise UsageError(
-            "--card assumes a GPU, and --here measures on this machine's",
+            "--card assumes a GPU, but --here measures on this machine's GPU",
             hint="leave one of them out",
         )
     if options.card == 0:
-        raise UsageError("--card 0B: a GPU has memory", hint="--card 8GiB")
+        raise UsageError("--card 0B: a GPU must have memory", hint="--card 8GiB")
     for option, size, hint in (
         ("--limit", options.limit, "--limit 6GiB"),
-        ("--workspace-limit", options.workspace_limit, "--workspace-limit 1B counts next to none"),
+        ("--workspace-limit", options.workspace_limit, "--workspace-limit 1B counts almost none"),
     ):
         if size == 0:
-            raise UsageError(f"{option} 0B: a limit is at least a byte", hint=hint)
+            raise UsageError(f"{option} 0B: a limit must be at least 1B", hint=hint)
     if options.inference:
         for name in ("optimizer", "loss"):
             if getattr(options, name) is not None:
                 raise UsageError(
-                    f"--{name} is for training, and --inference for what needs none",
+                    f"--{name} is for training, but --inference does not train",
                     hint="leave one of them out",
                 )
 
@@ -96,8 +95,8 @@ def check_for_backend(options: argparse.Namespace, backend: str) -> None:
     """Raise UsageError for options that need TensorFlow's individual operations."""
     if options.jit is False:
         raise UsageError(
-            f"--no-jit is for KERAS_BACKEND=tensorflow, not {backend}: there only a compiled step "
-            "can be estimated",
+            f"--no-jit is for KERAS_BACKEND=tensorflow, not {backend}: only a compiled step can "
+            "be estimated there",
             hint="leave --no-jit out",
         )
     for name, why in _OF_TENSORFLOW.items():
@@ -131,7 +130,7 @@ def step_options(options: argparse.Namespace) -> dict[str, Any]:
 def _precision(text: str) -> str:
     if text not in _PRECISIONS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither float16 nor bfloat16 (put TARGET before it)"
+            f"{text!r} is neither float16 nor bfloat16 (put TARGET first)"
         )
     return text
 
@@ -140,5 +139,5 @@ def _shape(text: str) -> tuple[int, ...]:
     parts = text.strip("()[] ").rstrip(",").replace("x", ",").split(",")
     sizes = [part.strip() for part in parts]
     if not all(size.isdecimal() and int(size) > 0 for size in sizes):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a shape, such as 224,224,3")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape such as 224,224,3")
     return tuple(map(int, sizes))

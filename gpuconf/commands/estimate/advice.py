@@ -48,7 +48,7 @@ def advice_for(
     """Return the changes that save memory, the best first; changes that fail are left out."""
     found, peak_bytes = [], estimate.peak_bytes
     for change in _changes(steps, estimate):
-        steps.progress(f"what would save memory: {change.what}")
+        steps.progress(f"trying a change: {change.what}")
         try:
             step = change.trace()
         except GpuconfError:
@@ -85,7 +85,7 @@ def _smaller_inputs(subject: Subject, batch_size: int) -> _Change:
         with _with_smaller_inputs(subject) as smaller:
             return smaller.trace(batch_size)
 
-    return _Change("inputs of 3/4 the side", "keras.Input of the smaller shape", trace)
+    return _Change("inputs with 3/4 the side length", "keras.Input with the smaller shape", trace)
 
 
 def _mixed_precision(subject: Subject, batch_size: int) -> _Change:
@@ -110,7 +110,7 @@ def _recomputation(subject: Subject, batch_size: int) -> _Change:
             return subject.trace(batch_size)
 
     return _Change(
-        "recomputation of layers without masks, dropout and normalisation",
+        "recomputation of layers without masks, dropout, or normalization",
         'build them in: with keras.RematScope(mode="full")',
         trace,
     )
@@ -124,7 +124,7 @@ def _freezing(subject: Subject, batch_size: int) -> _Change:
             return subject.changed(optimizer=own).trace(batch_size)
 
     return _Change(
-        "all layers frozen but the last",
+        "all layers but the last frozen",
         "for layer in model.layers[:-1]: layer.trainable = False",
         trace,
     )

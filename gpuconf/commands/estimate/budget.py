@@ -60,13 +60,13 @@ def card_lines(peak_bytes: int, budget: Budget, *, backend: str = "tensorflow") 
     needed = peak_bytes + CONTEXT_BYTES
     peak, context = mib_figures([peak_bytes, CONTEXT_BYTES])
     yield _row(" ", peak, "the peak")
-    yield _row("+", context, "the CUDA context, about (300 to 600 MB)")
+    yield _row("+", context, "the CUDA context (300 to 600 MB)")
     alone = (
         f"TensorFlow reserves another {_reserve(needed, budget.gpu)}"
         if backend == "tensorflow"
-        else "JAX takes 75 % of the GPU at once"
+        else "JAX reserves 75 % of the GPU"
     )
-    yield _row("=", mib_figure(needed), f"needed free on the GPU; without a limit {alone}")
+    yield _row("=", mib_figure(needed), f"needed free on the GPU; without a limit, {alone}")
     if budget.gpu is not None:
         yield _card(budget.gpu)
 
@@ -77,7 +77,7 @@ def _row(sign: str, figure: str, words: str) -> str:
 
 def _reserve(needed_bytes: int, gpu: Gpu | None) -> str:
     if gpu is None or gpu.compute_capability is None:
-        return f"{min(SYSTEM_MEMORY_MIB.values())} to {LARGEST_MIB} MiB (by its generation)"
+        return f"{min(SYSTEM_MEMORY_MIB.values())} to {LARGEST_MIB} MiB (by generation)"
     major, minor = gpu.compute_capability
     available = max((gpu.free_bytes or 0) - CONTEXT_BYTES, needed_bytes)
     return f"{sized(system_memory_bytes(available, major))} (compute capability {major}.{minor})"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collecting() -> Iterator[None]:
-    """Pause collection; cyclic garbage stays until the end, some 10 MiB per trace of a ResNet50."""
+    """Pause collection; cyclic garbage stays until the end, about 10 MiB per ResNet50 trace."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -54,34 +54,34 @@ def estimate(
     """Estimate the GPU memory used by one step of ``fit`` or ``predict``.
 
     Traces the model's real ``train_step`` (or ``predict_step``) for a batch of this size, and runs
-    it in a child process on a simulated GPU that skips every kernel: TensorFlow's own allocator
-    counts, and nothing is computed.  If Keras would compile the step with XLA on a GPU, and always
-    on JAX, XLA compiles it for a GPU like this machine's, or for an assumed one; the memory block
-    that XLA lays out is counted, and nothing runs.  The model is unchanged afterwards, except that
-    a model without weights is built.
+    it in a child process on a simulated GPU that skips every kernel: the sizes come from
+    TensorFlow's own allocator, and nothing is computed.  If Keras would compile the step with XLA
+    on a GPU, and always on JAX, XLA compiles it for a GPU like this machine's, or for an assumed
+    one; the memory block that XLA lays out is counted, but nothing runs.  The model is unchanged
+    afterwards, except that a model without weights is built.
 
     ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
     ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``, by default the model's
     policy.  ``input_shape`` is the shape of one sample, without the batch; it is required if the
     model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
     ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
-    ``arrays`` are the arrays that ``fit`` is given whole, ``[x, y]``, or their sizes in bytes:
+    ``arrays`` are the arrays passed to ``fit``, ``[x, y]``, or their sizes in bytes:
     with TensorFlow, Keras copies them to the GPU, where they stay.
 
     ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
     largest batch that fits is then computed too.  With ``allow_growth`` (set by gpuconf's profiles,
-    off by default in TensorFlow) memory is allocated in regions, which adds some 5 % through
+    off by default in TensorFlow) memory is allocated in regions, which adds about 5 % through
     fragmentation.  ``workspace_limit``, also a size, is counted as cuDNN's workspace for each
-    convolution; on a GPU ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` caps that.  By default none is counted.
+    convolution; on a GPU, ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` limits it.  The default is none.
 
     ``phases`` adds the memory as a formula of the batch size.  ``advise`` adds the savings of
     possible changes; None adds them only if the batch does not fit.  Both need more steps.
     ``progress`` is called with a line of text before each of them.
 
-    ``jit`` sets whether XLA compiles the step.  The default is what Keras would choose with a GPU:
+    ``jit`` sets whether XLA compiles the step.  The default is what Keras would choose on a GPU:
     yes for ``jit_compile="auto"``, unless a layer cannot be compiled.  (A model compiled without a
     GPU does not record an explicit False; pass ``jit=False`` in that case.)  ``card`` is the memory
-    of the GPU that XLA compiles for; XLA stays below it if it can.
+    of the GPU that XLA compiles for; XLA stays below it if possible.
 
     Raises UsageError for an object that is not a model, cannot be traced, or leaves a shape open.
     Raises BackendError for Keras on PyTorch, if the step cannot run on a simulated GPU here, if JAX
@@ -128,7 +128,7 @@ def with_runners_note(estimated: MemoryEstimate, runner: StepRunner) -> MemoryEs
     if runner.failed is None:
         return estimated
     reason = str(runner.failed).replace("\n  hint: ", "; hint: ")
-    note = f"counted without XLA, which Keras uses on a GPU and which takes other memory: {reason}"
+    note = f"counted without XLA, which Keras uses on a GPU; its memory use differs: {reason}"
     return estimated._replace(notes=(note, *estimated.notes))
 
 
@@ -225,8 +225,8 @@ def _on_beginning(memory: StepMemory) -> tuple[str, ...]:
         return ()
     size = max(memory.first_step_bytes, memory.step_bytes)
     return (
-        "the peak is where the model is built: the random values of its largest weight take twice "
-        f"as much again; the step takes {sized(size)} at most",
+        "the peak occurs while the model is built: initializing its largest weight needs twice "
+        f"its size on top; a step needs at most {sized(size)}",
     )
 
 

@@ -17,7 +17,7 @@ _SMALLER = 20  # by this part, after a batch whose memory was too fragmented
 
 
 class Limit(NamedTuple):
-    """How much the allocator may take; a step fits if it leaves ``margin_bytes`` unused."""
+    """How much the allocator may use; a step fits if it leaves ``margin_bytes`` unused."""
 
     size_bytes: int
     margin_bytes: int = 0
@@ -87,8 +87,8 @@ class _Search:
         While none has failed, it is where the line through the two largest meets the limit, or a
         leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
         in turn where the line through the best and the first that failed meets it, and the middle
-        between these: a peak need not follow a line.  If that failed below the limit, for
-        lack of a free piece that is large enough, it is a batch a little smaller.
+        between these: a peak need not follow a line.  If that failed below the limit because
+        memory is fragmented, it is a slightly smaller batch.
         """
         tried = sorted(self._peaks)
         if self.bad > MOST_BATCH:

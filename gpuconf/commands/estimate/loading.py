@@ -58,7 +58,7 @@ def load_model(
         _refuse_programs(path)
     if "://" in target:
         raise UsageError(
-            f"{target} is not on this machine", hint="fetch it first, and give the file's path"
+            f"{target} is not on this machine", hint="fetch it first, then give the file's path"
         )
     saved = read_saved_model(path) if is_file else None
     backend = backend_wanted(environ)
@@ -86,7 +86,7 @@ def _refuse_programs(path: Path) -> None:
         raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     raise UsageError(
         f"{str(path)!r} is neither an existing file nor module:function",
-        hint=f"give model.keras, or the function that makes the model: {FROM_CODE}",
+        hint=f"give model.keras, or the function that builds the model: {FROM_CODE}",
     )
 
 
@@ -101,7 +101,7 @@ def _import_keras_on(backend: str) -> None:
         if error.name not in (backend, "keras"):
             raise
         raise MissingDependencyError(
-            f"KERAS_BACKEND={backend}, and {error.name} is not installed",
+            f"KERAS_BACKEND={backend}, but {error.name} is not installed",
             hint='pip install keras "jax[cuda12]"',
         ) from None
 

@@ -16,7 +16,7 @@ from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
 from gpuconf.session.plans import plan_within
 
-_HINT = "give the limit itself: --limit 6GiB"
+_HINT = "set the limit: --limit 6GiB"
 
 
 def limit_and_budget(
@@ -29,20 +29,20 @@ def limit_and_budget(
 ) -> tuple[int | None, Budget]:
     """Return the bytes that TensorFlow or JAX may use, None for no limit, and their source.
 
-    ``card_bytes`` is the memory of a GPU that is not present and that no other program uses.  A
-    profile is planned for it; without a limit or a profile, the limit is what the framework takes
-    of it by default.  ``read`` returns the machine's GPUs, by
+    ``card_bytes`` is the memory of an absent GPU that no other program uses.  A
+    profile is planned for it; without a limit or a profile, the limit is what the framework uses
+    by default.  ``read`` returns the machine's GPUs, by
     default from NVML, with the leases of others if the profile sets a limit.
 
-    Raises UsageError if a profile gives no limit here or nothing is left of the GPU, and the
-    errors of a plan.
+    Raises UsageError if a profile sets no limit here or the GPU has no memory left, and the errors
+    of a plan.
     """
     if profile is not None:
         if card_bytes is None:
             return limit_of_plan(plan_within(load_profile(profile), read=read), backend)
         plan = plan_within(load_profile(profile), read=partial(_empty_card, card_bytes))
         limit_bytes, budget = limit_of_plan(plan, backend)
-        source = f"profile {profile}, an empty GPU of {sized(card_bytes)}"
+        source = f"profile {profile}, an empty {sized(card_bytes)} GPU"
         return limit_bytes, budget._replace(source=source, gpu=None)
     inventory = (read or read_inventory)()
     if limit_bytes is None and card_bytes is not None:
@@ -57,11 +57,11 @@ def _empty_card(card_bytes: int) -> Inventory:
 
 
 def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
-    """Return what a framework may use of the plan's first GPU; raise UsageError without a limit."""
+    """Return a framework's limit on the plan's first GPU; raise UsageError if there is none."""
     name = plan.profile.name
     if not plan.gpus:
-        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be queried"
-        raise UsageError(f"profile {name} gives no limit here: {reason}", hint=_HINT)
+        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU on this machine can be queried"
+        raise UsageError(f"profile {name} sets no limit here: {reason}", hint=_HINT)
     first = plan.gpus[0]
     source = f"profile {name}, GPU {first.gpu.index}"
     arithmetic = first.arithmetic
@@ -77,25 +77,25 @@ def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
 
 
 def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
-    """Return what JAX takes by default; if less is free, XLA retries with nine tenths."""
+    """Return what JAX reserves by default; if less is free, XLA retries with 10 % less."""
     gpu = plan.gpu
     if gpu.free_bytes is None or gpu.total_bytes is None:
         raise UsageError(
-            f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
+            f"profile {name} sets no limit, and the free memory is unknown", hint=_HINT
         )
     available = gpu.free_bytes - CONTEXT_BYTES
-    line = f"75 % of {sized(gpu.total_bytes)}, or less where less is free"
+    line = f"75 % of {sized(gpu.total_bytes)}, or less if less is free"
     source = f"profile {name} sets no limit, GPU {gpu.index}"
     limit_bytes = min(gpu.total_bytes * 3 // 4, max(available, 0))
     return limit_bytes, Budget(source, (*plan.arithmetic, line), gpu)
 
 
 def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
-    """Return what TensorFlow takes by default of a GPU's free memory."""
+    """Return how much of a GPU's free memory TensorFlow uses by default."""
     gpu = plan.gpu
     if gpu.free_bytes is None or gpu.compute_capability is None:
         raise UsageError(
-            f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
+            f"profile {name} sets no limit, and the free memory is unknown", hint=_HINT
         )
     available = gpu.free_bytes - CONTEXT_BYTES
     reserve = system_memory_bytes(available, gpu.compute_capability[0])
@@ -107,18 +107,18 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
 
 
 def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tuple[int, Budget]:
-    """Return what a framework takes of a GPU that no other program uses."""
+    """Return how much of an otherwise unused GPU a framework uses."""
     card, context = sized(card_bytes), sized(CONTEXT_BYTES)
     available = card_bytes - CONTEXT_BYTES
     if available <= 0:
-        raise _nothing_left(card, f"the CUDA context takes {context}")
-    source = "--card, with no other program on it"
+        raise _nothing_left(card, f"the CUDA context uses {context}")
+    source = "--card, otherwise unused"
     if backend == "jax":
         return min(card_bytes * 3 // 4, available), Budget(source, (f"75 % of {card}",))
     reserve = system_memory_bytes(available, capability_major)
     if available <= reserve:
         raise _nothing_left(
-            card, f"the CUDA context takes {context}, and TensorFlow reserves {sized(reserve)}"
+            card, f"the CUDA context uses {context}, and TensorFlow reserves {sized(reserve)}"
         )
     line = f"{card} - {context} context - {sized(reserve)} reserve"
     return available - reserve, Budget(source, (line,))
@@ -127,7 +127,7 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
 def _nothing_left(card: str, why: str) -> UsageError:
     return UsageError(
         f"a {card} GPU has no memory left: {why}",
-        hint="give a larger --card, or the limit itself: --limit 6GiB",
+        hint="use a larger --card, or set the limit: --limit 6GiB",
     )
 
 

@@ -25,7 +25,7 @@ from gpuconf.commands.estimate.step import (
 
 RESIDENT = {
     WEIGHTS: "weights",
-    OPTIMIZER_STATE: "state of the optimizer",
+    OPTIMIZER_STATE: "optimizer state",
     OTHER_STATE: "other variables: metrics, seeds",
     ARRAYS: "whole arrays that fit() copies to the GPU",
 }
@@ -38,8 +38,8 @@ PASSING = {
     WORKSPACE: "workspace inside operations",
 }
 _LAST = {
-    BUILDING: "more while the model is built than in a step",
-    FIRST_STEP: "more in the first step than in later ones",
+    BUILDING: "extra while the model is built",
+    FIRST_STEP: "extra in the first step",
     ROUNDING: "unused parts of the allocator's chunks, and constants",
 }
 
@@ -82,7 +82,7 @@ def peak_sum(estimate: MemoryEstimate) -> list[SumRow]:
     passes = [_row(kinds[kind], words[kind]) for kind in words if kind in kinds]
     return [
         *stays,
-        SumRow("=", resident, "resident: stays between steps"),
+        SumRow("=", resident, "resident between steps"),
         *passes,
         SumRow("=", estimate.peak_bytes, "the peak"),
     ]

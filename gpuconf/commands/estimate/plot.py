@@ -114,16 +114,16 @@ def _title(rows: Sequence[LayerRow], estimate: MemoryEstimate) -> str:
     rest = sum(row.total_bytes for row in layers) - sum(row.total_bytes for row in rows)
     nobodys = sum(row.total_bytes for row in estimate.layers if row.layer is None)
     which = f"the {len(rows)} largest of {len(layers)} layers" if rest else "the layers"
-    others = f"; the others {sized(rest)} together" if rest else ""
-    return f"{which} at the peak{others}; {sized(nobodys)} of no layer"
+    others = f"; the others {sized(rest)} in total" if rest else ""
+    return f"{which} at the peak{others}; {sized(nobodys)} outside layers"
 
 
 def draw(estimate: MemoryEstimate, path: str) -> None:
     """Draw into ``path``, a .png or .svg; raise OSError, and UsageError without a timeline."""
     if not estimate.timeline:
         raise UsageError(
-            "there is no plot: nothing of the step was traced",
-            hint="leave --plot out to see the report alone",
+            "there is nothing to plot: the step was not traced",
+            hint="leave --plot out to see only the report",
         )
     rows = [row for row in estimate.layers if row.layer is not None and row.total_bytes]
     heights = [4.4, 0.24 * min(len(rows), _MOST_BARS) + 0.7] if rows else [4.4]
@@ -133,7 +133,7 @@ def draw(estimate: MemoryEstimate, path: str) -> None:
     _draw_step(panels[0], estimate)
     if rows:
         _draw_bars(panels[1], rows[:_MOST_BARS], estimate)
-    save(figure, path, "gpuconf estimate: traced, not a measurement on a GPU")
+    save(figure, path, "gpuconf estimate: traced, not measured on a GPU")
 
 
 def _draw_step(axes: Axes, estimate: MemoryEstimate) -> None:
@@ -251,8 +251,8 @@ def _differs(now: Mapping[str, int], before: Mapping[str, int], least: float) ->
 def areas_of(parts: Sequence[str]) -> list[Area]:
     """Return forward, backward and update, each at most once and without gaps; or a compiled step.
 
-    Operations run when they can, those of one part among those of another.  The borders are placed
-    where the fewest operations are on the wrong side.
+    Operations run when they can, so those of different parts are interleaved.  The borders are
+    placed where the fewest operations are on the wrong side.
     """
     if WHOLE in parts:
         return [Area(WHOLE, 0, len(parts), "the compiled step")]

@@ -125,7 +125,7 @@ class Step(NamedTuple):
 
     ``layers`` maps paths to layer classes.  ``notes`` describe assumptions and omissions.
     ``shares`` divide the block of a compiled step among layers.  ``memory`` is what
-    the step takes; ``tier`` is where it ran, if at all.
+    the step needs; ``tier`` is where it ran, if at all.
     """
 
     batch_size: int

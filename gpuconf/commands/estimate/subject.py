@@ -37,8 +37,7 @@ def check_backend(backend: str, command: str = "") -> None:
     """
     if backend not in _BACKENDS:
         raise BackendError(
-            f"Keras computes with {backend} here, and only TensorFlow's and JAX's memory can be "
-            "estimated",
+            f"Keras runs on {backend} here, but estimates need Keras on TensorFlow or JAX",
             hint=f"KERAS_BACKEND=jax {command}".rstrip()
             + f"; or measure it with {backend}: gpuconf.callbacks.MemoryUsage",
         )

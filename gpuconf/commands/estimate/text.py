@@ -32,13 +32,13 @@ from gpuconf.support.reporting.text import text_of
 _TIERS = {
     TRACED: "compiled, nothing was run",
     SIMULATED_CARD: "one step run without its kernels, on a simulated GPU",
-    GPU: "one step run on this machine's GPU, with the workspaces that it took",
+    GPU: "one step run on this machine's GPU, including its workspaces",
 }
 PARTS = {
     FORWARD: "the forward pass",
     BACKWARD: "the backward pass",
     UPDATE: "the optimizer's update",
-    WHOLE: "the step, which XLA compiles into one",
+    WHOLE: "the step, which XLA compiles as a whole",
 }
 _MOST_ROWS = 10
 _NARROWEST_NAME = 14
@@ -74,7 +74,7 @@ def _lines(
     yield from _layers(estimate, width, verbose=verbose)
     yield from _budget(estimate, budget)
     if estimate.advice:
-        yield from _headed("what would save memory, each tried")
+        yield from _headed("changes that save memory, each tried")
         for advice in estimate.advice:
             yield from _advice(advice)
     if estimate.notes:
@@ -108,11 +108,11 @@ def headline(estimate: MemoryEstimate) -> str:
     if largest is None or limit is None:
         return text
     if largest == 0:
-        return f"{text}: does not fit {sized(limit)}, nor would a single sample"
+        return f"{text}: does not fit in {sized(limit)}, nor would a single sample"
     if not estimate.fits:
-        return f"{text}: does not fit {sized(limit)}; the largest batch that does is {largest}"
+        return f"{text}: does not fit in {sized(limit)}; the largest batch that does is {largest}"
     more = " or more" if largest >= MOST_BATCH else ""
-    return f"{text}; the largest batch that fits {sized(limit)} is {largest}{more}"
+    return f"{text}; the largest batch that fits in {sized(limit)} is {largest}{more}"
 
 
 def modeled(estimate: MemoryEstimate) -> str:
@@ -133,7 +133,7 @@ def _peak(estimate: MemoryEstimate) -> Iterator[Line]:
     yield from _headed("the peak")
     place = place_in_words(estimate.peak)
     if estimate.building_bytes:
-        place = f"while the model is built; that of a step: {place}"
+        place = f"while the model is built; a step peaks {place}"
     yield Line(f"  {place}", hang=4)
     yield Line(f"  operation {estimate.peak.operation}", "dim", 4)
     rows = peak_sum(estimate)
@@ -157,7 +157,7 @@ def phase_lines(estimate: MemoryEstimate) -> Iterator[Line]:
     """The formula for the peak at other batch sizes, and what it gives for this one."""
     (phase,) = estimate.phases
     base, slope = _formula(phase)
-    span = f"(from batch {phase.first_batch} and {2 * phase.first_batch})"
+    span = f"(from batches {phase.first_batch} and {2 * phase.first_batch})"
     yield Line(f"  {base} MiB + {slope} MiB × batch  {span}", hang=4)
     batch = estimate.batch_size
     asked = estimate.resident_bytes + phase.base_bytes + phase.per_sample_bytes * batch
@@ -224,7 +224,7 @@ def table_rows(rows: Sequence[LayerRow], *, is_whole: bool) -> list[_TableRow]:
     unattributed = [_sizes(row) for row in rows if row.layer is None]
     if unattributed:
         found.append(_TableRow("unattributed/workspace", _added(unattributed)))
-    return [*found, _TableRow("together", _added(map(_sizes, rows)))]
+    return [*found, _TableRow("total", _added(map(_sizes, rows)))]
 
 
 def _sizes(row: LayerRow) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ class TracedSteps:
     def trace(self, batch_size: int) -> Step:
         """The step at this batch size."""
         if batch_size not in self._by_batch_size:
-            self.progress(f"tracing a {self.subject.kind} step of batch {batch_size}")
+            self.progress(f"tracing a {self.subject.kind} step at batch {batch_size}")
             self._by_batch_size[batch_size] = self.subject.trace(batch_size)
         return self._by_batch_size[batch_size]
 

@@ -269,7 +269,7 @@ static int take_locked(struct card_file *card, uint32_t gpu, uint64_t bytes, int
     return 0;
 }
 
-/* CUDA knows "out of memory" only: where the card has room, say what is lacking instead. */
+/* CUDA only knows "out of memory": where the card has room, say what is lacking instead. */
 static void explain_refusal(int status)
 {
     if (status == -ENOSPC)
@@ -371,14 +371,15 @@ static void open_environment_card(void)
 {
     const char *path = getenv(CARD_FILE_VARIABLE);
     if (path == NULL || *path == '\0') {
-        fprintf(stderr, "gpuconf simulated GPU: no GPU, " CARD_FILE_VARIABLE " is not set\n");
+        fprintf(stderr,
+                "gpuconf simulated GPU: no GPU because " CARD_FILE_VARIABLE " is not set\n");
         return;
     }
     int status = simcard_open(path, &environment_card);
     if (status != 0) {
         environment_card = NULL;
-        fprintf(stderr, "gpuconf simulated GPU: no GPU, %s: %s\n", path,
-                status == -EPROTO ? "no card file of this version of gpuconf"
+        fprintf(stderr, "gpuconf simulated GPU: no GPU in %s: %s\n", path,
+                status == -EPROTO ? "not a card file of this version of gpuconf"
                                   : strerror(-status));
     }
 }

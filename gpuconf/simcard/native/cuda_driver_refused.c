@@ -8,7 +8,7 @@
 static int refuse(const char *name, _Atomic int *said)
 {
     if (!atomic_exchange(said, 1))
-        fprintf(stderr, "gpuconf simulated GPU: no %s here, it returns an error\n", name);
+        fprintf(stderr, "gpuconf simulated GPU: %s is not supported and returns an error\n", name);
     return CUDA_NOT_SUPPORTED;
 }
 

@@ -68,7 +68,7 @@ static const char *advice(const char *name)
     return "A simulated GPU without the kernel bridge has memory but computes nothing:\n"
            "the result would be wrong. Constants, variables, copies, tf.zeros, tf.ones\n"
            "and tf.fill work. TensorFlow 2.15 and newer compute with the bridge, which\n"
-           "python -m gpuconf.simcard run brings; for an older one, put the operation\n"
+           "python -m gpuconf.simcard run adds; for an older one, put the operation\n"
            "under tf.device('/cpu:0').";
 }
 
@@ -125,7 +125,7 @@ int gpuconf_launch_kernel(const char *name, void **arguments, int caller_checks)
         fprintf(stderr, "%s  %s\n", advice(name),
                 !as_error       ? "Stopping here."
                 : caller_checks ? "The launch returns an error."
-                                : "No number can be read from the card from here on.");
+                                : "No number can be read from the GPU from here on.");
     }
     if (!as_error)
         abort();

@@ -62,7 +62,7 @@ static intptr_t refuse(const char *name, _Atomic int *said)
     if (skips(name))
         return 0;
     if (!atomic_exchange(said, 1))
-        fprintf(stderr, "gpuconf simulated GPU: no %s here, it returns an error\n", name);
+        fprintf(stderr, "gpuconf simulated GPU: %s is not supported and returns an error\n", name);
     const char *bare = name + strspn(name, "_");
     size_t i = 0;
     while (!begins_with(bare, errors[i].beginning))

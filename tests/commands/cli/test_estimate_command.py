@@ -80,14 +80,14 @@ def test_reports(folder: Path) -> None:
     assert "without XLA" in held.out
     for part in ("the peak", "the layers at the peak", "the GPU", "conv"):
         assert part in free.out
-    more = "add --limit, --card or --profile for the largest batch"
+    more = "add --limit, --card, or --profile to find the largest batch"
     assert [more in each.out for each in (free, held, small)] == [True, False, False]
     assert "made" not in free.out, "which is the user's, and goes to stderr"
     assert held.out.startswith("batch 8: ")
-    assert "; the largest batch that fits 1024 MiB is " in held.out
+    assert "; the largest batch that fits in 1024 MiB is " in held.out
     assert "wrote a.svg" in held.err
     assert "<svg" in (folder / "a.svg").read_text(encoding="utf-8")
-    assert "does not fit 2 MiB" in small.out
+    assert "does not fit in 2 MiB" in small.out
     assert "training with Adam and mse" in small.out
 
 
@@ -162,7 +162,7 @@ def test_a_terminal(folder: Path) -> None:
         assert terminal.end() == 0, terminal.raw
     assert [line for line in terminal.lines if len(line) > 60 and len(line.split()) > 1] == []
     assert "… building nets:make" in terminal.lines
-    assert "… tracing a training step of batch 32" in terminal.lines
+    assert "… tracing a training step at batch 32" in terminal.lines
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ FROM_SCRIPTS = (
     ("function_loss.py --json", 50, "Adam", "the loop at function_loss.py:19: batch 50 of float32"),
     ("tf_keras_loss.py --json", 50, "Adam", "the loop at tf_keras_loss.py:19: batch 50 of float32"),
     ("gan.py --json", 16, None, "fit() at gan.py:34: batch 16 of float32[16, 28, 28, 1]"),
-    ("model_alone.py --json", 32, "Adam", "model_alone.py ended without training: its one model"),
+    ("model_alone.py --json", 32, "Adam", "model_alone.py ended without training: its only model"),
 )
 
 
@@ -254,7 +254,7 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
     assert "the script's own words" in scripts("main.py --json").err
     assert found["main.py --json"]["setting"]["jit"], "what Keras decides"
     assert not found["batched.py --json"]["setting"]["jit"], "gpuconf.fit runs steps without XLA"
-    whole = "fit() copies its arrays to the GPU whole: 6 MiB"  # 2000 x 28 x 28 x 4 B
+    whole = "fit() copies whole arrays to the GPU: 6 MiB"  # 2000 x 28 x 28 x 4 B
     assert whole in found["main.py --json"]["notes"][1]
     kinds = found["main.py --json"]["peak"]["bytes_by_kind"]
     assert kinds["arrays of fit()"] == 2000 * (28 * 28 * 4 + 1), "float32, uint8"
@@ -264,7 +264,7 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
     small = scripts("main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48")
     assert "in one batch" not in small.out
     assert "nor would a single sample" in small.out, "the arrays are larger than the limit"
-    assert "fit() is given 2000 samples: all of them fit in one batch" in scripts(ALL_FIT).out
+    assert "fit() gets 2000 samples: all of them fit in one batch" in scripts(ALL_FIT).out
 
 
 @pytest.mark.slow
@@ -273,7 +273,7 @@ def test_scripts_that_are_not_as_wanted(scripts: Callable[..., Done]) -> None:
     """Options go over what the script says; what fails is the script's, or a hint continues."""
     small = scripts("main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48")
     assert small.code == 1
-    assert "does not fit 2 MiB" in small.out
+    assert "does not fit in 2 MiB" in small.out
     assert "training with Adam and sparse_categorical_crossentropy" in small.out
     for words, code, said, hint in (
         ("main.py -- --btach 48", 1, "unrecognized arguments: --btach", "main.py -- --epochs 1"),
@@ -282,10 +282,10 @@ def test_scripts_that_are_not_as_wanted(scripts: Callable[..., Done]) -> None:
         (
             "two_models.py",
             2,
-            "made 2 models: sequential_2 (Sequential), ",
+            "created 2 models: sequential_2 (Sequential), ",
             "two_models.py:make_model",
         ),
-        ("nothing.py", 2, "made no Keras model", "gpuconf estimate nothing.py:make_net"),
+        ("nothing.py", 2, "created no Keras model", "gpuconf estimate nothing.py:make_net"),
         ("broken.py", 1, "No such file or directory: 'nosuch.csv'", "python broken.py"),
     ):
         done = scripts(words)

@@ -137,7 +137,7 @@ def check_a_step_that_scales_its_loss_is_updated() -> None:
 
 def check_steps_that_cannot_run_alone() -> None:
     """Python in the graph, lookup tables, and an operation that fails: one error each."""
-    with fails("this step cannot run alone", "gpuconf rehearse -- python train.py"):
+    with fails("this step cannot run on its own", "gpuconf rehearse -- python train.py"):
         op_by_op(applied(lambda x: tf.numpy_function(lambda y: y, [x], tf.float32)), BATCH)
     keys = tf.lookup.KeyValueTensorInitializer(tf.range(4), tf.range(4))
     table = tf.lookup.StaticHashTable(keys, 0)
@@ -173,7 +173,10 @@ def check_a_step_that_takes_too_long_or_is_killed(
         assert runner.run(graph, (), is_compiled=False).peaks.step_bytes
         child = runner.start(is_compiled=False)
         os.kill(child.pid, signal.SIGKILL)
-        with fails("cannot run alone", "ended by SIGKILL; this machine's memory may have run out"):
+        with fails(
+            "cannot run on its own",
+            "terminated by SIGKILL; this machine may have run out of memory",
+        ):
             runner.run(graph, (), is_compiled=False)
     assert not list(tmp_path.iterdir())
 
@@ -188,12 +191,12 @@ def check_a_workspace_is_that_of_convolutions() -> None:
         more = (roomy.peak_bytes - without.peak_bytes) / MIB
         assert least <= more <= most
         assert (roomy.workspace_bytes >= 64 * MIB) == bool(least)
-        assert any("without cuDNN's workspace" in note for note in without.notes) == bool(least)
-        assert not any("cuDNN's workspace" in note for note in roomy.notes)
+        assert any("without cuDNN workspace" in note for note in without.notes) == bool(least)
+        assert not any("cuDNN workspace" in note for note in roomy.notes)
 
 
 def check_a_batch_that_no_gpu_holds() -> None:
     """Without growth the GPU's memory is taken at once, and a step beyond it does not run."""
     model = dense()
-    with fails("the step needs more than the 16384 MiB of the GPU", "--batch-size"):
+    with fails("the step needs more than the GPU's 16384 MiB", "--batch-size"):
         op_by_op(model, 1 << 30, allow_growth=False, card="16GiB")

@@ -127,13 +127,13 @@ def test_command(tmp_path: Path, nvml: Nvml) -> None:
     words = "models:convolutions --batch-size 512 --limit 64MiB"
     (said,) = _estimates(tmp_path, words, jax=True, **machine)
     assert said.startswith("0 batch 512: ")
-    assert "; the largest batch that fits 64 MiB is " in said
+    assert "; the largest batch that fits in 64 MiB is " in said
     assert "float32, compiled by XLA; jax 0." in said
     assert "64.0 MiB  JAX may use (--limit)" in said
-    assert "without a limit JAX takes 75 % of the GPU" in said
+    assert "without a limit, JAX reserves 75 % of the GPU" in said
     assert "XLA for this machine's GPU, compute capability 11.0 with 8192 MiB" in said
-    assert "compiled as for compute capability 10.3, the nearest that gpuconf knows" in said
-    assert "a workspace that cuDNN chooses on the GPU: it is not in these figures" in said
+    assert "compiled for compute capability 10.3, the nearest that gpuconf knows" in said
+    assert "a workspace that cuDNN chooses on the GPU: it is not included here" in said
     assert "absl" not in said
 
 
@@ -148,6 +148,6 @@ def test_refusals(tmp_path: Path) -> None:
     assert "cannot compile for CUDA here" in without_cuda
     assert 'hint: pip install "jax[cuda12]" --upgrade' in without_cuda
     (said,) = _estimates(tmp_path, target, KERAS_BACKEND="torch")
-    assert "Keras computes with torch here" in said
+    assert "Keras runs on torch here" in said
     assert f"hint: KERAS_BACKEND=jax gpuconf estimate {target}" in said
     assert said.count("\n") == 2

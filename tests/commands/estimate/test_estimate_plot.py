@@ -34,13 +34,13 @@ KINDS = ("weights", "optimizer state", "activation", "gradient", "workspace", "r
         # The answer, the kinds in use, the parts of the step, the peak, a bar for each layer.
         (FITS, (*KINDS, FORWARD, BACKWARD, UPDATE, "batch 32: 1024 MiB at the peak", "410 MiB",
                 "peak 1024 MiB", "backward, stem/conv", "limit 2048 MiB", "stem/conv", "head/dense",
-                "relu", "the layers at the peak; 154 MiB of no layer"), "constant"),
+                "relu", "the layers at the peak; 154 MiB outside layers"), "constant"),
         # A limit far above would flatten the rest; one below the peak is a line through it.
         ({"limit_bytes": 80 * GIB, "largest_batch": 9}, ("limit 81920 MiB, far above",), "2048"),
         (TOO_LARGE, ("limit 900 MiB",), "far above"),
         # Twenty layers; the title says what the others have together.
         ({"layers": MANY}, ("layer0", "layer19", "the 20 largest of 30 layers at the peak; the "
-                            "others 655 MiB together; "), "layer20"),
+                            "others 655 MiB in total; "), "layer20"),
         # The layer's own name is at the end; what matplotlib reads as signs is text.
         ({"layers": (LONG,)}, ("…", "$x^2$"), "model/"),
     ],
@@ -77,7 +77,7 @@ def test_odd_ones_are_drawn(tmp_path: Path, changes: dict[str, Any]) -> None:
 
 def test_without_a_timeline_there_is_no_picture(tmp_path: Path) -> None:
     """It is said, and no file is left."""
-    with pytest.raises(UsageError, match="no plot"):
+    with pytest.raises(UsageError, match="nothing to plot"):
         plot.draw(estimate(**BARE), str(tmp_path / "a.png"))
     assert list(tmp_path.iterdir()) == []
 

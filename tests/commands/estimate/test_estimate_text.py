@@ -46,9 +46,9 @@ def told(made: MemoryEstimate, width: int | None = None, **options: Any) -> str:
     ("changes", "answer"),
     [
         ({}, "batch 32: 1024 MiB at the peak, 300 MiB between steps"),
-        (FITS, "300 MiB between steps; the largest batch that fits 2048 MiB is 84"),
-        (TOO_LARGE, "between steps: does not fit 900 MiB; the largest batch that does is 24"),
-        (HOPELESS, "between steps: does not fit 200 MiB, nor would a single sample"),
+        (FITS, "300 MiB between steps; the largest batch that fits in 2048 MiB is 84"),
+        (TOO_LARGE, "between steps: does not fit in 900 MiB; the largest batch that does is 24"),
+        (HOPELESS, "between steps: does not fit in 200 MiB, nor would a single sample"),
         ({"limit_bytes": GIB, "largest_batch": MOST_BATCH}, f"1024 MiB is {MOST_BATCH} or more"),
     ],
 )
@@ -108,8 +108,8 @@ def test_the_sum_adds_up(kinds: dict[str, int], more: int) -> None:
 def test_what_building_takes_is_a_row_of_its_own() -> None:
     """It is not rounding, and the formulas are for a step."""
     text = told(estimate(peak_bytes=1500 * MIB, building_bytes=476 * MIB))
-    assert "while the model is built; that of a step: in the backward pass, layer stem" in text
-    assert "+  476.0 MiB  more while the model is built than in a step" in text
+    assert "while the model is built; a step peaks in the backward pass, layer stem" in text
+    assert "+  476.0 MiB  extra while the model is built" in text
     assert "+   70.0 MiB  unused parts of the allocator's chunks, and constants" in text
     assert "1024.0 MiB in chunks\n" in text
 
@@ -119,7 +119,7 @@ def test_the_formula() -> None:
     lines = told(estimate()).splitlines()
     place = lines.index("the peak at batch sizes near this one: resident memory plus")
     assert lines[place + 1 : place + 3] == [
-        "  100.0 MiB + 16.6 MiB × batch  (from batch 32 and 64)",
+        "  100.0 MiB + 16.6 MiB × batch  (from batches 32 and 64)",
         "  here 300.0 + 100.0 + 16.6 × 32 = 931.2 MiB requested; 1024.0 MiB in chunks",
     ]
     phase = Phase(-MIB, 40.0, 1, "op", None, BACKWARD)
@@ -135,7 +135,7 @@ def test_the_table_of_layers() -> None:
         ["head/dense", "80.0", "20.0", "160.0", "-", "-", "260.0"],
         ["relu", "-", "-", "-", "200.0", "-", "200.0"],
         ["unattributed/workspace", "-", "-", "-", "-", "154.0", "154.0"],
-        ["together", "100.0", "40.0", "200.0", "500.0", "184.0", "1024.0"],
+        ["total", "100.0", "40.0", "200.0", "500.0", "184.0", "1024.0"],
     ]
     without = [row._replace(gradients_bytes=0, optimizer_state_bytes=0) for row in LAYERS]
     heading = next(iter(table_lines(table_rows(without, is_whole=False), None)))
@@ -147,7 +147,7 @@ def test_many_layers_are_the_largest_and_the_rest() -> None:
     many = tuple(LayerRow(f"layer{n}", "Dense", (40 - n) * MIB) for n in range(40))
     few = table_rows((*many, LAYERS[-1]), is_whole=False)
     assert [row.name for row in few[:2]] == ["layer0", "layer1"]
-    last = ["30 smaller layers", "unattributed/workspace", "together"]
+    last = ["30 smaller layers", "unattributed/workspace", "total"]
     assert [row.name for row in few[-3:]] == last
     assert sum(row.sizes[-1] for row in few[:-1]) == few[-1].sizes[-1]
     whole = told(estimate(layers=many), verbose=True)
@@ -194,9 +194,9 @@ def test_the_card_is_a_sum_of_its_own() -> None:
     """The CUDA context and TensorFlow's reserve are next to the model, not in it."""
     text = told(estimate())
     assert CONTEXT_BYTES == 450 * MIB
-    assert "+   450.0 MiB  the CUDA context, about (300 to 600 MB)" in text
+    assert "+   450.0 MiB  the CUDA context (300 to 600 MB)" in text
     assert "=  1474.0 MiB  needed free on the GPU" in text
-    assert "reserves another 500 to 1800 MiB (by its generation)" in text
+    assert "reserves another 500 to 1800 MiB (by generation)" in text
     known = told(estimate(), budget=Budget(gpu=CARD))
     assert "reserves another 1536 MiB (compute capability 8.6)" in known
     assert "GPU 0 NVIDIA X: 7168 MiB of 8192 MiB free now" in known

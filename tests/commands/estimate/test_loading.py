@@ -168,12 +168,12 @@ BAD_FUNCTIONS = {
     "models:layer": ("UsageError", "returned a layer, Dense"),
     "models:number": ("UsageError", "is a value of type int"),
     "models:later": ("UsageError", "is a coroutine"),
-    "models:Nets": ("UsageError", "is a class, and not one of Keras models"),
-    "models.py": ("UsageError", "models.py is a program; which function"),
+    "models:Nets": ("UsageError", "is a class, but not a Keras model class"),
+    "models.py": ("UsageError", "models.py is a program; which of its functions builds"),
     "nosuch": ("UsageError", "'nosuch' is neither an existing file nor module:function"),
     "gs://bucket/a.keras": ("UsageError", "is not on this machine"),
     "models:bad": ("GpuconfError", "ValueError: of the user"),
-    "models:trains": ("GpuconfError", "trains, and an estimate runs nothing on data"),
+    "models:trains": ("GpuconfError", "trains, but an estimate runs nothing on data"),
 }
 
 
@@ -244,7 +244,7 @@ def test_code_that_uses_its_weights(everything: All) -> None:
         _, _, parameters, _, notes = everything.told[each]
         assert parameters == 36
         (note,) = notes
-        assert "uses the weights that it makes, so they were made" in note
+        assert "reads the weights that it creates, so they were created" in note
 
 
 def test_bad_functions(everything: All) -> None:

@@ -106,15 +106,15 @@ def test_a_profile_without_a_limit(tmp_path: Path) -> None:
     unknown = GPU._replace(compute_capability=None)
     with pytest.raises(UsageError, match="sets no limit") as caught:
         limit_and_budget(None, mine, read=lambda: machine(unknown))
-    assert caught.value.hint == "give the limit itself: --limit 6GiB"
+    assert caught.value.hint == "set the limit: --limit 6GiB"
 
 
 @pytest.mark.parametrize(
     ("text", "gpus", "said"),
-    [("gpus: none", (GPU,), "it hides the GPUs"), ("gpus: all", (), "no GPU of this machine")],
+    [("gpus: none", (GPU,), "it hides the GPUs"), ("gpus: all", (), "no GPU on this machine")],
 )
 def test_no_gpu_no_limit(tmp_path: Path, text: str, gpus: tuple[Gpu, ...], said: str) -> None:
     """Usage, with the option that needs none."""
     with pytest.raises(UsageError, match=said) as caught:
         limit_and_budget(None, profile(tmp_path, text), read=lambda: machine(*gpus))
-    assert caught.value.hint == "give the limit itself: --limit 6GiB"
+    assert caught.value.hint == "set the limit: --limit 6GiB"

@@ -111,9 +111,9 @@ def test_what_a_run_cannot_show_is_noted() -> None:
         return list(measured._notes(graph, step_runner))
 
     empty, loop, workspace = notes("Where", "StatelessWhile", "Conv2D", "Relu")
-    assert "such as that of the/Where: counted as empty" in empty
+    assert "such as the/Where, depends on the data: counted as empty" in empty
     assert "1 loops, such as the/StatelessWhile" in loop
-    assert "without cuDNN's workspace (--workspace-limit 256MiB" in workspace
+    assert "without cuDNN workspace (--workspace-limit 256MiB" in workspace
     assert notes("Conv2D", workspace_bytes=1) == notes("MatMul") == []
 
 
@@ -123,7 +123,7 @@ def test_a_fork_that_is_killed(tmp_path: Path) -> None:
     worker.kill()
     assert not program._has_run(worker.pid, tmp_path)
     said = (tmp_path / program.ERROR).read_text(encoding="utf-8")
-    assert said == "its process was ended by SIGKILL; this machine's memory may have run out"
+    assert said == "its process was terminated by SIGKILL; this machine may have run out of memory"
     worker.wait()
 
 
@@ -176,7 +176,7 @@ def test_where_no_step_can_run(
     with monkeypatch.context() as patched:
         patched.setattr("sys.platform", "darwin")
         error = refusal({}, is_compiled=is_compiled)
-        assert "a simulated GPU needs Linux, and this is darwin" in error.message
+        assert "a simulated GPU needs Linux, but this is darwin" in error.message
     if not is_compiled:
         bare = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "CC": "no-such-compiler"}
         for name, text in bare.items():

@@ -84,7 +84,7 @@ def test_code_in_a_file_is_not_run(tmp_path: Path, function: Any) -> None:
     registered = {"class_name": "function", "config": "twice"}
     model_file(tmp_path / "b.keras", holding_layer("twice", registered))
     assert read_saved_model(tmp_path / "b.keras").config["class_name"] == "Sequential"
-    with pytest.raises(UsageError, match="layer 'twice' is Python code that the file brings"):
+    with pytest.raises(UsageError, match="the Python code stored in layer 'twice' is not run"):
         read_saved_model(tmp_path / "a.keras")
 
 
@@ -94,7 +94,7 @@ def test_code_is_found_at_any_depth(tmp_path: Path) -> None:
     for _ in range(300):
         config = [config]
     model_file(tmp_path / "a.keras", {**CONFIG, "more": config})
-    with pytest.raises(UsageError, match="layer 'net' is Python code"):
+    with pytest.raises(UsageError, match="the Python code stored in layer 'net'"):
         read_saved_model(tmp_path / "a.keras")
 
 
@@ -154,19 +154,19 @@ REFUSED: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
     ),
     ("a.keras", damaged(model_file, lambda data: data.replace(b"Seq", b"Sfq", 1)), "broken", ""),
     ("a.keras", containing(b"PK\x03\x04 and no more"), "broken or incomplete archive", "zipfile"),
-    ("a.keras", containing(b"no model"), "in no format of Keras", "my_module:make_model"),
+    ("a.keras", containing(b"no model"), "in an unknown format", "my_module:make_model"),
     ("a.keras", holding(config__json="{"), "its config is not JSON", "save it again"),
     ("a.keras", holding(config__json="[" * 100_000), "its config is not JSON", "save it again"),
     ("a.keras", holding(config__json=[]), "config names no class", "make_model"),
     ("a.keras", holding(a__txt=""), "is a zip archive, not a saved Keras model", "make_model"),
-    ("a.pt", holding(archive_data__pkl="", x__data__pkl=""), "a file of PyTorch", "make_model"),
+    ("a.pt", holding(archive_data__pkl="", x__data__pkl=""), "a PyTorch file", "make_model"),
     ("a.tflite", containing(b"\x1c\0\0\0TFL3"), "a TFLite model", "make_model"),
     ("a.bin", containing(b"\x1c\0\0\0TFL3"), "a TFLite model", "make_model"),
     ("a.onnx", containing(b"\x08\x07"), "an ONNX model", "make_model"),
-    ("a.pb", containing(b"\x08\x07"), "a graph of TensorFlow", "make_model"),
-    ("a.safetensors", containing(b"\x08\x07"), "weights alone", "make_model"),
+    ("a.pb", containing(b"\x08\x07"), "a TensorFlow graph", "make_model"),
+    ("a.safetensors", containing(b"\x08\x07"), "weights-only", "make_model"),
     ("a.ipynb", containing(b"{}"), "a notebook", "make_model"),
-    ("a.weights.h5", hdf5, "weights alone", "make_model"),
+    ("a.weights.h5", hdf5, "weights-only", "make_model"),
     (
         "a.h5",
         damaged(legacy, lambda data: data[:600]),
@@ -174,8 +174,8 @@ REFUSED: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
         "copy or save it again",
     ),
     ("a.h5", lambda path: hdf5(path, model_config="{"), "not JSON", "save it again"),
-    ("sm", folder_with("saved_model.pb"), "a SavedModel, which holds a graph", "make_model"),
-    ("ck", folder_with("ckpt-1.index"), "a folder of checkpoints, weights alone", "make_model"),
+    ("sm", folder_with("saved_model.pb"), "a SavedModel, which contains a graph", "make_model"),
+    ("ck", folder_with("ckpt-1.index"), "a folder of weights-only checkpoints", "make_model"),
     ("folder", Path.mkdir, "is a folder, not a saved Keras model", "make_model"),
     ("a.keras/b", lambda path: path.parent.touch(), "cannot be read: Not a directory", "ls -ld"),
 )

@@ -63,10 +63,10 @@ def test_a_name_that_is_not_there(tmp_path: Path) -> None:
         tmp_path / "nets_a.py", "from os.path import join\ndef build(): ...\nclass Net: ..."
     )
     place = place_of(f"{file}:biuld", tmp_path)
-    with pytest.raises(UsageError, match=r"nets_a.py has no 'biuld'\n  hint: there is: build$"):
+    with pytest.raises(UsageError, match=r"nets_a.py has no 'biuld'\n  hint: available: build$"):
         attribute_of(imported(place), place)
     place = place_of(f"{file}:joined", tmp_path)
-    with pytest.raises(UsageError, match=r"hint: there is: build, Net$"):
+    with pytest.raises(UsageError, match=r"hint: available: build, Net$"):
         attribute_of(imported(place), place)
     place = place_of(f"{write(tmp_path / 'nets_b.py')}:make", tmp_path)
     with pytest.raises(UsageError, match="hint: write one: def make"):
@@ -113,7 +113,7 @@ def test_the_users_own_error_is_told_with_their_lines(tmp_path: Path) -> None:
     assert type(told) is GpuconfError
     assert told.exit_code == 1
     assert told.message.splitlines() == [
-        "own_code.py:make failed, in code that is not gpuconf's:",
+        "own_code.py:make failed in code outside gpuconf:",
         '  File "own_code.py", line 4, in <module>',
         "    read()",
         '  File "own_code.py", line 3, in read',

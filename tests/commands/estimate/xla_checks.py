@@ -91,7 +91,7 @@ def check_a_compiled_step_at_other_batches() -> None:
     model.compile("adam", "mse")
     made = gpuconf.estimate(model, 8, limit="4MiB", phases=True, progress=said.append)
     first, second = said[:2]
-    assert first == "tracing a training step of batch 8"
+    assert first == "tracing a training step at batch 8"
     assert second.startswith("compiling that step with XLA")
     traced = [line for line in said if line.startswith("tracing")]
     assert len(traced) == len(set(traced))

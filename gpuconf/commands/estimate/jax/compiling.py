@@ -56,7 +56,7 @@ def compiled_step(
         specs = batch.for_training() if training else batch.inputs
         raise UsageError(
             f"{type(model).__name__} cannot be traced on {shown(specs)}: {in_short(error)}",
-            hint="call it once on such a batch to see where; if the batch is wrong, give "
+            hint="call it once on such a batch to see where; if the batch is wrong, pass "
             "data=(inputs, targets) or input_shape=",
         ) from error
     try:
@@ -90,7 +90,7 @@ def _figures(compiled: Any) -> CompiledStep:
         import jax
 
         raise BackendError(
-            f"JAX {jax.__version__} does not report the memory of what it compiles without a GPU",
+            f"JAX {jax.__version__} does not report the memory of steps compiled without a GPU",
             hint=f"{_WITH_CUDA} --upgrade",
         )
     return CompiledStep(

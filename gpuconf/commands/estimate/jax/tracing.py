@@ -31,9 +31,9 @@ from gpuconf.support.keras_api.variables import bytes_of
 _BATCHES = 2
 _GRANULE_BYTES = 256  # kMinAllocationSize in xla/tsl/framework/bfc_allocator.h
 _NO_WORKSPACE = (
-    "convolutions take a workspace that cuDNN chooses on the GPU: it is not in these figures"
+    "convolutions use a workspace that cuDNN chooses on the GPU: it is not included here"
 )
-_NEAREST = "compiled as for compute capability {}.{}, the nearest that gpuconf knows"
+_NEAREST = "compiled for compute capability {}.{}, the nearest that gpuconf knows"
 
 
 def trace(
@@ -45,8 +45,8 @@ def trace(
     """
     if model.run_eagerly or not model.jit_compile:
         raise BackendError(
-            f"{type(model).__name__} runs operation by operation on JAX, and an estimate is what "
-            "XLA says of a compiled step",
+            f"{type(model).__name__} runs operation by operation on JAX, but an estimate needs a "
+            "step compiled by XLA",
             hint='compile(..., jit_compile="auto"), and not run_eagerly=True',
         )
     target = choice.target or target_of(gpuconf.machine.cards.read_inventory(processes=False))

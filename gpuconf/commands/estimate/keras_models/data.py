@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gpuconf.errors import UsageError
 from gpuconf.support.keras_api import nests, symbolic
 
-_GIVE_SHAPES = "give it: input_shape=(224, 224, 3), or --input-shape 224,224,3"
+_GIVE_SHAPES = "pass input_shape=(224, 224, 3), or --input-shape 224,224,3"
 _USUAL_SIDE, _USUAL_LENGTH = 224, 200
 
 
@@ -57,15 +57,15 @@ def given_batch(data: Any, batch_size: int) -> Batch:
     parts = data if isinstance(data, tuple) else (data,)
     if not 1 <= len(parts) <= 3:
         raise UsageError(
-            f"data has {len(parts)} parts", hint="give data=(inputs, targets) as fit takes them"
+            f"data has {len(parts)} parts", hint="pass data=(inputs, targets), as for fit()"
         )
 
     def spec(leaf: Any) -> Any:
         shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
         if shape is None or dtype is None or len(shape) == 0:
             raise UsageError(
-                f"data holds {leaf!r}, which has no batch dimension",
-                hint="give arrays or tf.TensorSpec: data=(np.zeros([1, 28, 28]), np.zeros([1]))",
+                f"data contains {leaf!r}, which has no batch dimension",
+                hint="pass arrays or tf.TensorSpec: data=(np.zeros([1, 28, 28]), np.zeros([1]))",
             )
         name = _dtype_name(dtype)
         if "float" in name and hasattr(leaf, "__array__"):
@@ -126,17 +126,17 @@ def _shapes_for(leaves: Sequence[Any], given: Any) -> list[tuple[int, ...] | Non
     if isinstance(given, dict):
         if set(given) != set(names):
             raise UsageError(
-                f"the model's inputs are {', '.join(names)}, and shapes of "
-                f"{', '.join(map(str, given))} were given",
+                f"the model's inputs are {', '.join(names)}, but shapes were given for "
+                f"{', '.join(map(str, given))}",
                 hint=f"input_shape={{{names[0]!r}: (224, 224, 3), ...}}",
             )
         return [tuple(given[name]) for name in names]
     shapes = _list_of_shapes(given)
     if len(shapes) != len(leaves):
         raise UsageError(
-            f"the model has {len(leaves)} inputs ({', '.join(names)}), and {len(shapes)} shapes "
+            f"the model has {len(leaves)} inputs ({', '.join(names)}), but {len(shapes)} shapes "
             "were given",
-            hint="give one shape for each input, in this order",
+            hint="pass one shape per input, in this order",
         )
     return [tuple(shape) for shape in shapes]
 
@@ -148,7 +148,7 @@ def _list_of_shapes(given: Any) -> list[Any]:
 def _check_declared(declared: int | None, batch_size: int) -> None:
     if declared not in (None, batch_size):
         raise UsageError(
-            f"the model is built for batches of {declared}, and {batch_size} was requested",
+            f"the model is built for batch size {declared}, but {batch_size} was requested",
             hint=f"batch_size={declared}, or build it without batch_size in keras.Input",
         )
 
@@ -158,12 +158,12 @@ def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
     wanted = own[1:] if shape is None else shape
     if shape is not None and not _agree(own[1:], shape):
         raise UsageError(
-            f"input {leaf.name!r} takes {_shown(own)}, and {_shown(shape)} was given",
-            hint="give the shape of one sample, without the batch",
+            f"input {leaf.name!r} expects {_shown(own)}, but {_shown(shape)} was given",
+            hint="pass the shape of one sample, without the batch",
         )
     if None in wanted:
         raise UsageError(
-            f"input {leaf.name!r} has the shape {_shown(own)}, and its size decides the cost",
+            f"input {leaf.name!r} has shape {_shown(own)}, but its size must be known",
             hint=_hint_for(own[1:]),
         )
     return Spec((batch_size, *wanted), _dtype_name(leaf.dtype))
@@ -174,7 +174,7 @@ def _hint_for(sample: Sequence[int | None]) -> str:
     usual = _USUAL_SIDE if len(sample) > 2 else _USUAL_LENGTH
     sizes = [str(usual if each is None else each) for each in sample]
     python = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-    return f"give it, such as input_shape={python}, or --input-shape {','.join(sizes)}"
+    return f"pass it, such as input_shape={python}, or --input-shape {','.join(sizes)}"
 
 
 def _agree(own: Sequence[int | None], given: Sequence[int | None]) -> bool:

@@ -52,8 +52,8 @@ def _called(model: Any, family: KerasFamily, inputs: Any) -> Any:
     except Exception as error:  # any kind, from the model
         shapes = [spec.shape for spec in nests.leaves(inputs)]
         raise UsageError(
-            f"{type(model).__name__} does not build for inputs of {shapes}: {in_short(error)}",
-            hint="give the shape of one sample: input_shape=(224, 224, 3), or "
+            f"{type(model).__name__} cannot be built for inputs {shapes}: {in_short(error)}",
+            hint="pass the shape of one sample: input_shape=(224, 224, 3), or "
             "--input-shape 224,224,3; or data=(inputs, targets)",
         ) from error
 

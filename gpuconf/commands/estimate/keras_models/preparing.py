@@ -46,13 +46,13 @@ def policy_named(mixed_precision: Any) -> str | None:
         return _PRECISIONS[mixed_precision]
     except (KeyError, TypeError):
         raise UsageError(
-            f"mixed_precision={mixed_precision!r} is not known",
-            hint="give True, False, 'mixed_float16' or 'mixed_bfloat16'",
+            f"mixed_precision={mixed_precision!r} is not supported",
+            hint="pass True, False, 'mixed_float16', or 'mixed_bfloat16'",
         ) from None
 
 
 DEFAULT_OPTIMIZER, DEFAULT_LOSS = "adam", "mean_squared_error"
-_EAGER = "run_eagerly=True: the same step is counted as a graph, which takes less"
+_EAGER = "run_eagerly=True: the step is counted as a graph, which needs less memory"
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def _compile(model: Any, family: KerasFamily, choice: EstimateChoice, notes: lis
         except (TypeError, ValueError) as error:
             raise UsageError(
                 f"the model cannot be compiled with loss {loss!r}: {error}",
-                hint="give a loss that Keras knows, such as 'mse'",
+                hint="pass a loss that Keras knows, such as 'mse'",
             ) from None
     elif made:
         model.optimizer = optimizer
@@ -147,7 +147,7 @@ def _compile(model: Any, family: KerasFamily, choice: EstimateChoice, notes: lis
 def _assumed_loss(model: Any, notes: list[str]) -> str | None:
     if has_own_step(model, "train_step"):
         return None  # a custom training step does not need one
-    notes.append("no loss is known: the mean squared error is assumed")
+    notes.append("the loss is unknown: mean squared error is assumed")
     return DEFAULT_LOSS
 
 
@@ -160,7 +160,7 @@ def _optimizer(wanted: Any, family: KerasFamily) -> Any:
         return optimizers.get(wanted)
     except (TypeError, ValueError):
         raise UsageError(
-            f"Keras has no optimizer {wanted!r}", hint="give a name such as adam, sgd, rmsprop"
+            f"Keras has no optimizer {wanted!r}", hint="use a name such as adam, sgd, or rmsprop"
         ) from None
 
 
@@ -181,7 +181,7 @@ def _precision(model: Any, family: KerasFamily, policy: str | None) -> Iterator[
         return
     if not family.is_keras_3:
         raise UsageError(
-            f"the precision of a {family.name} model is fixed when its layers are made",
+            f"the precision of a {family.name} model is fixed when its layers are created",
             hint=f"{family.name}.mixed_precision.set_global_policy({policy!r}) before building it",
         )
     layers = layers_of(model, include_self=True)

@@ -63,7 +63,7 @@ def export(
 ) -> None:
     """Write a traced step; BackendError if another process can neither compile nor run it.
 
-    The process makes the variables in this order.  Inputs that no operation reads are left out
+    The process creates the variables in this order.  Inputs that no operation reads are left out
     unless ``counts_unread``.  If the step is not compiled, what values would decide is decided.
     """
     inside = {id(tensor) for _, tensor in graph.captures}
@@ -123,7 +123,7 @@ def _exported(captured: CapturedVariable) -> Tensor:
     spec = handled_spec(handle)
     if spec is None:
         raise BackendError(
-            f"a step that uses a lookup table or the like ({handle.name}) cannot run alone",
+            f"a step that uses a lookup table or similar ({handle.name}) cannot run on its own",
             hint="gpuconf rehearse runs the whole script",
         )
     return Tensor(handle.name, tuple(spec.shape), spec.dtype.name, kind=variable.kind)
@@ -132,8 +132,8 @@ def _exported(captured: CapturedVariable) -> Tensor:
 def _tensor(tensor: Any) -> Tensor:
     if not tensor.shape.is_fully_defined():
         raise BackendError(
-            f"a step runs with known shapes, and {tensor.name} has {tensor.shape}",
-            hint="give the whole shape: gpuconf estimate … --input-shape 224,224,3",
+            f"a step needs known shapes, but {tensor.name} has {tensor.shape}",
+            hint="pass the full shape: gpuconf estimate … --input-shape 224,224,3",
         )
     return Tensor(tensor.name, tuple(tensor.shape), tensor.dtype.name)
 

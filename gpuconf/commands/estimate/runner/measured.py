@@ -1,4 +1,4 @@
-"""A step from its run: what TensorFlow's allocator gave out in the last step, and for how long."""
+"""A step from its run: what TensorFlow's allocator allocated in the last step, and for how long."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def measured_step(
     batch_size: int,
     runner: StepRunner,
 ) -> Step:
-    """Run a traced graph, and return the :class:`Step` with what it took."""
+    """Run a traced graph, and return the :class:`Step` with the memory it used."""
     run = runner.run(graph, captured, is_compiled=False)
     operations = tuple(_operations(run.events, layers, parts_by_name(graph)))
     variables = tuple(each.variable for each in captured)
@@ -134,16 +134,16 @@ def _notes(graph: Any, runner: StepRunner) -> Iterable[str]:
     open_sizes = [each.name for each in operations if each.type in OPEN_SIZES]
     if open_sizes:
         yield (
-            f"the size of {len(open_sizes)} results depends on the data, such as that of "
-            f"{open_sizes[0]}: counted as empty; gpuconf rehearse measures them"
+            f"the size of {len(open_sizes)} results, such as {open_sizes[0]}, depends on the "
+            "data: counted as empty; gpuconf rehearse measures them"
         )
     if loops := [each.name for each in operations if each.type in LOOPS]:
         yield (
-            f"there are {len(loops)} loops, such as {loops[0]}: one that ends by a computed value "
-            "is counted as it ends without numbers; gpuconf rehearse measures it"
+            f"there are {len(loops)} loops, such as {loops[0]}: if a computed value ends one, "
+            "its iteration count is a guess; gpuconf rehearse measures it"
         )
     if not runner.workspace_bytes and any("Conv" in each.type for each in operations):
         yield (
-            "convolutions are counted without cuDNN's workspace (--workspace-limit 256MiB counts "
-            "that for each); on a GPU the fastest algorithm decides it"
+            "convolutions are counted without cuDNN workspace (--workspace-limit 256MiB adds that "
+            "for each); on a GPU, the fastest algorithm decides it"
         )

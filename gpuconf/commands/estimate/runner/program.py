@@ -84,8 +84,8 @@ def _write_end(folder: Path, status: int) -> None:
 
 def ended_by(number: int) -> str:
     """Describe a process that was ended by a signal."""
-    why = "; this machine's memory may have run out" if number == signal.SIGKILL else ""
-    return f"its process was ended by {signal_name(number)}{why}"
+    why = "; this machine may have run out of memory" if number == signal.SIGKILL else ""
+    return f"its process was terminated by {signal_name(number)}{why}"
 
 
 def assignments(folder: Path) -> list[str]:

@@ -64,7 +64,7 @@ _NOTICE = re.compile(r"[IW]\d{4} |WARNING: All log messages")
 
 
 class TooLargeError(BackendError):
-    """The step did not run on the GPU that takes its whole memory at once."""
+    """The step did not run on the GPU whose entire memory is a single region."""
 
 
 class MeasuredRun(NamedTuple):
@@ -116,9 +116,9 @@ class StepRunner:
         self.workspace_bytes = workspace_bytes or 0
         if self.workspace_bytes > target.total_bytes:
             raise UsageError(
-                f"a workspace of {sized(self.workspace_bytes)} for each convolution is more than "
+                f"a workspace of {sized(self.workspace_bytes)} for each convolution exceeds "
                 f"the GPU's {sized(target.total_bytes)}",
-                hint="--workspace-limit 256MiB; --card gives the GPU another size",
+                hint="--workspace-limit 256MiB; --card sets a different GPU size",
             )
         self._limit_bytes = limit_bytes
         self._must_compile = must_compile
@@ -168,7 +168,7 @@ class StepRunner:
     def start(self, *, is_compiled: bool) -> subprocess.Popen[bytes]:
         """Start the child, which imports TensorFlow while a step is traced.
 
-        Raises BackendError if no simulated GPU can be had here, MissingDependencyError if a C
+        Raises BackendError if no simulated GPU is possible here, MissingDependencyError if a C
         compiler or libdevice is missing.
         """
         if self._child is not None and self._compiles != is_compiled:
@@ -188,12 +188,12 @@ class StepRunner:
         is_compiled: bool,
         counts_unread: bool = False,
     ) -> MeasuredRun:
-        """Run a traced step, with ``is_compiled`` compiled by XLA, and return what it took.
+        """Run a traced step, with ``is_compiled`` compiled by XLA, and return what it used.
 
         Inputs that no operation reads are on the GPU only with ``counts_unread``.
 
-        Raises BackendError if the step cannot run alone, fails or takes too long, and the errors of
-        `start`.
+        Raises BackendError if the step cannot run on its own, fails, or takes too long, and the
+        errors of `start`.
         """
         where = "on this machine's GPU" if self.is_here else "without its kernels"
         first = "compiling that step with XLA, and " if is_compiled else ""
@@ -280,7 +280,7 @@ class StepRunner:
         while (left_s := self._timeout_s - (time.monotonic() - started_s)) > 0:
             if poll.poll(1000 * min(left_s, _REPORT_S)):
                 return child.stdout.readline().strip()
-            self._report(f"still {doing}, after {time.monotonic() - started_s:.0f} s")
+            self._report(f"still {doing} after {time.monotonic() - started_s:.0f} s")
         self._end_child()
         limit = short_duration(self._timeout_s)
         raise BackendError(
@@ -303,8 +303,8 @@ class StepRunner:
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:
             raise BackendError(
-                "a step is measured with the GPU code of TensorFlow, and this is a build without "
-                "it (tensorflow-cpu)",
+                "measuring a step needs TensorFlow's GPU code, but this build does not have it "
+                "(tensorflow-cpu)",
                 hint="pip install tensorflow (no GPU is needed)",
             )
         self.support = xla_support(found, environ=self._environ) if self._compiles else None
@@ -353,13 +353,15 @@ class StepRunner:
             return BackendError(refusal, hint=f"{hint_of_refusal(refusal)}, as --no-jit does here")
         if reason.startswith(_OUT_OF_MEMORY):
             return TooLargeError(
-                f"the step needs more than the {sized(self.target.total_bytes)} of the GPU",
-                hint="a smaller --batch-size, or --card 80GiB for a larger GPU",
+                f"the step needs more than the GPU's {sized(self.target.total_bytes)}",
+                hint="use a smaller --batch-size, or --card 80GiB for a larger GPU",
             )
         shown = " ".join(reason.split())
         if len(shown) > _LONGEST_REASON:
             shown = f"{shown[:_LONGEST_REASON]} …"
-        cannot = "XLA cannot compile this step" if self._compiles else "this step cannot run alone"
+        cannot = (
+            "XLA cannot compile this step" if self._compiles else "this step cannot run on its own"
+        )
         return BackendError(f"{cannot}: {shown}", hint=self._way_out)
 
     def _end(self, child: subprocess.Popen[bytes]) -> str:
@@ -369,7 +371,7 @@ class StepRunner:
             return ended_by(-code)
         text = (self._folder / "stderr").read_text(encoding="utf-8", errors="replace")
         lines = [line for line in text.splitlines() if line.strip() and not _NOTICE.match(line)]
-        return lines[-1] if lines else f"it ended with exit code {code}"
+        return lines[-1] if lines else f"it exited with code {code}"
 
 
 def _timeout(environ: Mapping[str, str]) -> float:
@@ -386,7 +388,7 @@ def _timeout(environ: Mapping[str, str]) -> float:
 
 
 def _unwritten(folder: Path, reason: str | None) -> BackendError:
-    return BackendError(f"nothing can be written to {folder}: {reason}", hint=full_disk.HINT)
+    return BackendError(f"cannot write to {folder}: {reason}", hint=full_disk.HINT)
 
 
 def _exit_code(child: subprocess.Popen[bytes]) -> int | None:

@@ -23,7 +23,7 @@ _CPU = "/device:CPU:0"
 
 
 def decide(definition: Any) -> None:
-    """Change a GraphDef so that it takes much memory, and the same in each run.
+    """Change a GraphDef so that it needs much memory, and the same amount in each run.
 
     Each condition takes its largest branch, counted in operations, and the ids whose duplicates are
     removed are all different.  The CPU decides when loops end, so those with a counter are whole.

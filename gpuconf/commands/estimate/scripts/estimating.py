@@ -1,4 +1,4 @@
-"""Estimates the training that a script was about to start."""
+"""Estimates the training run that a script was about to start."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _of_whole_set(estimated: MemoryEstimate, examples: int | None) -> MemoryEsti
     largest = estimated.largest_batch
     if examples is None or largest is None or largest < examples:
         return estimated
-    note = f"fit() is given {examples} samples: all of them fit in one batch"
+    note = f"fit() gets {examples} samples: all of them fit in one batch"
     return estimated._replace(notes=(*estimated.notes, note))
 
 
@@ -64,9 +64,9 @@ def _of_function(
     refused += [] if training else ["inference"]
     if refused:
         raise UsageError(
-            f"--{refused[0].replace('_', '-')} is for a model, and the script trains with "
+            f"--{refused[0].replace('_', '-')} is for a model, but the script trains with "
             "its own step",
-            hint="change it in the script, or name the function that makes the model",
+            hint="change it in the script, or name the function that builds the model",
         )
     safe = safe_limit(bytes_of("limit", options["limit"]))
     with StepRunner(

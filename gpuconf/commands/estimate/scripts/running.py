@@ -25,7 +25,7 @@ from gpuconf.support.keras_api.symbolic import model_within
 
 
 def is_script(target: str) -> bool:
-    """Whether a command-line target is a whole program."""
+    """Whether a command-line target is a script."""
     return target.endswith(".py") and Path(target).is_file()
 
 
@@ -56,7 +56,7 @@ def run_script(
     models = _outermost([each for each in names.values() if is_model(each)])
     if len(models) != 1:
         raise _without_training(given, models)
-    note = f"{path.name} ended without training: its one model is estimated"
+    note = f"{path.name} ended without training: its only model is estimated"
     return RestoredModel(models[0], (note,))
 
 
@@ -80,13 +80,12 @@ def _own_error(error: BaseException, path: Path, arguments: Sequence[str]) -> Gp
     command = shlex.join(["python", path.name, *arguments])
     if isinstance(error, SystemExit):
         return GpuconfError(
-            f"{path.name} ended before it trained (sys.exit({error.code!r})):\n{lines.rstrip()}",
-            hint=f"give it its own arguments after --: gpuconf estimate {path.name} -- --epochs 1",
+            f"{path.name} ended before training (sys.exit({error.code!r})):\n{lines.rstrip()}",
+            hint=f"put script arguments after --: gpuconf estimate {path.name} -- --epochs 1",
         )
     return GpuconfError(
-        f"{path.name} failed before it trained, in code that is not gpuconf's:\n"
-        f"{lines}{last_line(error)}",
-        hint=f"the whole of it: cd {shlex.quote(str(path.parent))} && {command}",
+        f"{path.name} failed before training, in code outside gpuconf:\n{lines}{last_line(error)}",
+        hint=f"full traceback: cd {shlex.quote(str(path.parent))} && {command}",
     )
 
 
@@ -100,8 +99,8 @@ def _outermost(models: list[Any]) -> list[Any]:
 def _without_training(path: Path, models: Sequence[Any]) -> UsageError:
     wanted = function_wanted(path)
     made = ", ".join(f"{each.name} ({type(each).__name__})" for each in models)
-    what = f"made {len(models)} models: {made}" if models else "made no Keras model"
+    what = f"created {len(models)} models: {made}" if models else "created no Keras model"
     return UsageError(
-        f"{path.name} ended without training, and {what}; which function of it makes the model?",
+        f"{path.name} ended without training, and {what}; which of its functions builds the model?",
         hint=wanted.hint,
     )

@@ -41,7 +41,7 @@ class StepFunction:
         tensors = [each for each in self._leaves() if _is_tensor(each)]
         specs = [Spec(tuple(each.shape), each.dtype.name) for each in tensors]
         name = getattr(self.function.python_function, "__name__", "the step")
-        what = f"batch {self.batch_size} of {shown(specs)}" if specs else "it takes no batch"
+        what = f"batch {self.batch_size} of {shown(specs)}" if specs else "no batch"
         return Training(
             self, self.batch_size, notes=(f"from {name}(), a tf.function, at {place}: {what}",)
         )
@@ -88,7 +88,7 @@ class StepFunction:
             except Exception as error:  # any kind, from the script
                 raise UsageError(
                     f"the step cannot be traced at batch {batch_size}: {in_short(error)}",
-                    hint="leave --batch-size out: then it is that of the script",
+                    hint="leave --batch-size out to use the script's batch size",
                 ) from error
         known = variables_used(
             calls,

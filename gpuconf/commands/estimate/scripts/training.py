@@ -81,7 +81,7 @@ def _on_arrays(size_bytes: int) -> tuple[str, ...]:
     if size_bytes < MIB:
         return ()
     return (
-        f"fit() copies its arrays to the GPU whole: {sized(size_bytes)}, at any batch size; "
+        f"fit() copies whole arrays to the GPU: {sized(size_bytes)} at any batch size; "
         "a tf.data.Dataset from a generator or files, or gpuconf.fit, keeps them on the host",
     )
 
@@ -114,7 +114,7 @@ def _of_batches(data: Any) -> tuple[Any, ...]:
         first = data[0] if batches.is_sequence(data) else next(iter(data))
     except (TypeError, StopIteration):
         name = f"{type(data).__module__}.{type(data).__name__}"
-        raise refused(f"its data is {name}, which gives no batch", "fit()") from None
+        raise refused(f"its data is {name}, which yields no batch", "fit()") from None
     return _as_tuple(nests.mapped(lambda leaf: _spec(leaf, None), first))
 
 
@@ -158,12 +158,12 @@ def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Tra
     family_on_any_backend(model)
     found = _of_model(model, data, f"the loop at {place}")
     note = (
-        "the loop runs operation by operation, and is counted as the same step in a tf.function: "
+        "the loop runs operation by operation, but is counted as if in a tf.function: "
         "gpuconf rehearse measures it"
     )
     notes = (*found.notes, note)
     if loss is None:
-        notes += ("its loss is a function, and not seen: the mean squared error is assumed",)
+        notes += ("its loss is a function, which is not detected: mean squared error is assumed",)
     loss = loss or _ASSUMED_LOSS
     return found._replace(optimizer=optimizer, loss=loss, jit=False, notes=notes)
 
@@ -171,8 +171,8 @@ def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Tra
 def refused(why: str, where: str) -> UsageError:
     """Return the error for a training run that cannot be estimated."""
     return UsageError(
-        f"the training of {where} cannot be estimated: {why}",
-        hint="run a few steps of it on a simulated GPU: gpuconf rehearse --card 8GiB -- python …",
+        f"training with {where} cannot be estimated: {why}",
+        hint="run a few steps on a simulated GPU: gpuconf rehearse --card 8GiB -- python …",
     )
 
 

@@ -29,13 +29,13 @@ from gpuconf.support.keras_api.patching import wrap
 
 _KERAS = ("keras", "tf_keras")
 _THE_FIRST = (
-    "this is the script's first training; a later one may take more: `gpuconf rehearse` judges all"
+    "this is the first training run; a later one may need more: `gpuconf rehearse` checks all"
 )
-_GRAPH = "TensorFlow 1's sessions are not traced"
+_GRAPH = "TensorFlow 1 sessions are not traced"
 
 
 class Watcher:
-    """Calls ``on_training`` with the first training, or ``on_error`` if it cannot be estimated.
+    """Calls ``on_training`` with the first training run, or ``on_error`` if it cannot be estimated.
 
     Neither may return, since the rest of the script must not run.  A process forked by the script
     trains normally.
@@ -80,8 +80,8 @@ class Watcher:
         if backend != "tensorflow":
             self._on_error(
                 BackendError(
-                    f"the script's Keras computes with {backend}, and whole scripts are estimated "
-                    "with TensorFlow alone",
+                    f"the script's Keras runs on {backend}, but whole scripts can only be "
+                    "estimated with TensorFlow",
                     hint=f"KERAS_BACKEND={backend} gpuconf estimate script.py:make_model",
                 )
             )

@@ -47,7 +47,7 @@ def restore(saved: SavedModel, path: Path) -> RestoredModel:
     if compiled != plain:
         with abstract_variables(), _shared_objects(keras), contextlib.suppress(Exception):
             model = _made(keras, plain)
-            reason = f"how it was compiled is left out: {_reason(failure)}"
+            reason = f"its compile settings are left out: {_reason(failure)}"
             return RestoredModel(model, (f"{reason} (--optimizer, --loss)",))
     raise _refusal(failure, saved, keras, path)
 
@@ -134,14 +134,14 @@ def _refusal(error: Exception, saved: SavedModel, keras: ModuleType, path: Path)
     unknown = _UNKNOWN.search(str(error))
     if unknown is not None:
         return UsageError(
-            f"{path} holds {unknown[1].rpartition('>')[2]!r}, which is not part of Keras",
-            hint=f"name the function that makes the model, with its classes: {FROM_CODE}",
+            f"{path} contains {unknown[1].rpartition('>')[2]!r}, which is not part of Keras",
+            hint=f"name the function that builds the model, with its classes: {FROM_CODE}",
         )
     versions = f"written by Keras {saved.keras_version}, read by {_version(keras)}"
     is_foreign = (saved.keras_version or "").startswith("2.") and _version(keras)[:1] == "3"
     return UsageError(
         f"{path} cannot be loaded as a model: {_reason(error)} ({versions})",
-        hint="pip install tf_keras" if is_foreign else f"name what makes the model: {FROM_CODE}",
+        hint="pip install tf_keras" if is_foreign else f"build it from code: {FROM_CODE}",
     )
 
 

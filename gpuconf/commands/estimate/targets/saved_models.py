@@ -19,13 +19,13 @@ _ZIP, _HDF5, _TFLITE = b"PK", b"\x89HDF\r\n\x1a\n", b"TFL3"
 _NO_MODELS = {
     ".tflite": "a TFLite model",
     ".onnx": "an ONNX model",
-    ".pb": "a graph of TensorFlow",
-    ".pt": "a file of PyTorch",
-    ".pth": "a file of PyTorch",
-    ".safetensors": "a file of weights alone",
-    ".npz": "a file of arrays",
-    ".ckpt": "a checkpoint, weights alone",
-    ".index": "a checkpoint, weights alone",
+    ".pb": "a TensorFlow graph",
+    ".pt": "a PyTorch file",
+    ".pth": "a PyTorch file",
+    ".safetensors": "a weights-only file",
+    ".npz": "a file of NumPy arrays",
+    ".ckpt": "a weights-only checkpoint",
+    ".index": "a weights-only checkpoint",
     ".ipynb": "a notebook",
 }
 
@@ -83,9 +83,9 @@ def _of_folder(path: Path) -> SavedModel:
         return _of_json(path, (path / "config.json").read_bytes(), metadata_text)
     names = {each.name for each in path.iterdir()}
     if "saved_model.pb" in names:
-        raise _refusal(path, "a SavedModel, which holds a graph")
+        raise _refusal(path, "a SavedModel, which contains a graph")
     if any(name.endswith(".index") or name == "checkpoint" for name in names):
-        raise _refusal(path, "a folder of checkpoints, weights alone")
+        raise _refusal(path, "a folder of weights-only checkpoints")
     raise _refusal(path, "a folder")
 
 
@@ -136,7 +136,7 @@ def _of_hdf5(path: Path) -> SavedModel:
             hint=f"copy or save it again, or: {FROM_CODE}",
         ) from None
     if config is None:
-        raise _refusal(path, "a file of weights alone")
+        raise _refusal(path, "a weights-only file")
     saved = _of_json(path, config.encode(), b"{}")
     with contextlib.suppress(ValueError):
         saved = saved._replace(training=json.loads(training or "null"))
@@ -152,10 +152,10 @@ def _text(value: Any) -> str | None:
 
 def _refusal(path: Path, what: str | None) -> UsageError:
     """The error for a file or folder that holds no Keras model."""
-    what = what or _NO_MODELS.get(path.suffix.lower(), "in no format of Keras")
+    what = what or _NO_MODELS.get(path.suffix.lower(), "in an unknown format")
     return UsageError(
         f"{path} is {what}, not a saved Keras model (.keras, .h5)",
-        hint=f"name the function that makes the model: {FROM_CODE}",
+        hint=f"name the function that builds the model: {FROM_CODE}",
     )
 
 
@@ -164,8 +164,8 @@ def _refuse_stored_code(path: Path, config: dict[str, Any]) -> None:
     for layer in _with_stored_code(config):
         where = "a layer" if layer is None else f"layer {layer!r}"
         raise UsageError(
-            f"{path}: {where} is Python code that the file brings along, which is not run",
-            hint=f"name the function that makes the model: {FROM_CODE}",
+            f"{path}: the Python code stored in {where} is not run",
+            hint=f"name the function that builds the model: {FROM_CODE}",
         )
 
 

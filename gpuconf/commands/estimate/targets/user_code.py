@@ -33,7 +33,7 @@ _PACKAGE = Path(__file__).resolve().parents[3]
 _LIBRARIES = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _NOT_THE_USERS = tuple(f"{folder}/" for folder in (_PACKAGE, *_LIBRARIES))
 _TRAINING = (".fit(", ".train_on_batch(", ".fit_generator(", ".evaluate(")
-_BELOW_MAIN = 'put what a program does below: if __name__ == "__main__":'
+_BELOW_MAIN = 'put the main program under: if __name__ == "__main__":'
 _MOST_FRAMES = 8
 _LONGEST_MESSAGE = 1500
 
@@ -74,7 +74,7 @@ def _model(target: str, place: ModelOrigin) -> RestoredModel:
         model = _built(target, place, nullcontext())
     except OwnError as failure:
         raise error_in_user_code(target, failure.error, place) from None
-    note = f"{target} uses the weights that it makes, so they were made, in this host's memory"
+    note = f"{target} reads the weights that it creates, so they were created in host memory"
     return RestoredModel(model, (note,))
 
 
@@ -107,7 +107,7 @@ def _is_of_keras(kind: type, name: str) -> bool:
 def _callable(found: Any, target: str) -> Callable[[], Any]:
     """The function that builds the model; UsageError if it cannot be called without arguments."""
     if isinstance(found, type) and not _is_of_keras(found, "Model"):
-        raise UsageError(f"{target} is a class, and not one of Keras models", hint=_write(target))
+        raise UsageError(f"{target} is a class, but not a Keras model class", hint=_write(target))
     if not callable(found):
         raise _refusal(found, target, "is")
     if inspect.iscoroutinefunction(found):
@@ -132,10 +132,10 @@ def _refusal(value: Any, target: str, verb: str) -> UsageError:
     elif isinstance(value, list | tuple | dict) and any(map(is_model, members)):
         given += " with a model in it"
     elif hasattr(value, "named_parameters"):
-        given, hint = "a PyTorch module", "PyTorch's models cannot be estimated yet"
+        given, hint = "a PyTorch module", "PyTorch models cannot be estimated yet"
     elif _is_of_keras(type(value), "Layer"):
         given = f"a layer, {type(value).__name__}"
-        hint = "put it into a model: keras.Sequential([keras.Input(shape), layer])"
+        hint = "wrap it in a model: keras.Sequential([keras.Input(shape), layer])"
     return UsageError(f"{target} {verb} {given}, not a Keras model", hint=hint)
 
 
@@ -161,14 +161,14 @@ def error_in_user_code(target: str, error: BaseException, place: ModelOrigin) ->
     lines = frames_shown(error, place.folder)
     if trains_in(error):
         return GpuconfError(
-            f"{target} trains, and an estimate runs nothing on data:\n{lines.rstrip()}",
+            f"{target} trains, but an estimate runs nothing on data:\n{lines.rstrip()}",
             hint=_BELOW_MAIN,
         )
     if isinstance(error, SystemExit):
         return GpuconfError(f"{target} ends the process:\n{lines.rstrip()}", hint=_BELOW_MAIN)
     return GpuconfError(
-        f"{target} failed, in code that is not gpuconf's:\n{lines}{last_line(error)}",
-        hint=f"the whole of it: {_reproduction(place)}",
+        f"{target} failed in code outside gpuconf:\n{lines}{last_line(error)}",
+        hint=f"full traceback: {_reproduction(place)}",
     )
 
 

@@ -75,7 +75,7 @@ def _place_in_file(path: Path, attribute: str) -> ModelOrigin:
         raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     if not all(name.isidentifier() for name in attribute.split(".")):
         raise UsageError(
-            f"{attribute!r} is not a name of a function in {path}",
+            f"{attribute!r} is not the name of a function in {path}",
             hint=f"gpuconf estimate {shlex.quote(str(path))}:make_model",
         )
     path = path.resolve()
@@ -92,7 +92,7 @@ def imported(place: ModelOrigin) -> ModuleType:
         return _imported_file(place.module, place.file)
     if not _can_be_found(place.module):
         raise UsageError(
-            f"there is no module {place.module!r}, in this folder or installed",
+            f"there is no module {place.module!r} in this folder or installed",
             hint=_hint_for_module(place),
         )
     with code_of_the_user():
@@ -148,7 +148,7 @@ def _nothing_there(holder: Any, name: str, place: ModelOrigin) -> UsageError:
         if callable(value) and getattr(value, "__module__", None) == place.module
     ]
     there = ", ".join(get_close_matches(name, own, n=1) or own[:_MOST_NAMES])
-    hint = f"there is: {there}" if there else f"write one: def {name}(): return model"
+    hint = f"available: {there}" if there else f"write one: def {name}(): return model"
     return UsageError(f"{where} has no {place.attribute!r}", hint=hint)
 
 
@@ -168,6 +168,6 @@ def function_wanted(file: Path) -> UsageError:
     likely = [name for name in names if any(word in name for word in _LIKELY)]
     name = next(iter(likely or names), "make_model")
     return UsageError(
-        f"{file} is a program; which function of it makes the model?",
+        f"{file} is a program; which of its functions builds the model?",
         hint=f"gpuconf estimate {shlex.quote(str(file))}:{name}",
     )

@@ -37,8 +37,8 @@ def trace(
 ) -> Step:
     """Trace ``train_step`` or ``predict_step`` on a batch of these specs as a :class:`Step`.
 
-    ``runner`` compiles it with XLA or runs it; ``arrays`` are on the GPU in addition.  Raises
-    UsageError with the model's message if the model refuses the batch, and the runner's errors.
+    ``runner`` compiles it with XLA or runs it; ``arrays`` are also on the GPU.  Raises
+    UsageError with the model's message if the model rejects the batch, and the runner's errors.
     """
     runner.start(is_compiled=is_compiled)
     calls = LayerCalls(model, family)
@@ -81,7 +81,7 @@ def step_of(
 
 
 def _captured(graph: Any, known: KnownVariables) -> list[CapturedVariable]:
-    """All variables of the step in the order in which they are made, with their handles.
+    """All variables of the step in the order in which they are created, with their handles.
 
     Without the state of an optimizer that a custom step does not use.
     """
@@ -124,7 +124,7 @@ def _traced(
         except Exception as error:  # the model may raise anything
             raise UsageError(
                 f"{type(model).__name__} cannot be traced on {shown(specs)}: {in_short(error)}",
-                hint="call it once on such a batch to see where; if the batch is wrong, give "
+                hint="call it once on such a batch to see where; if the batch is wrong, pass "
                 "data=(inputs, targets) or input_shape=",
             ) from error
 

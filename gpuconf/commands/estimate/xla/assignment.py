@@ -114,7 +114,7 @@ def _lives(text: str) -> dict[str, tuple[int, int]]:
 
 
 class _Place(NamedTuple):
-    """Where a value lies in the block."""
+    """Where a value is in the block."""
 
     offset: int
     size_bytes: int

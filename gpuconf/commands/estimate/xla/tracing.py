@@ -101,17 +101,17 @@ def _shares(found: Assignment, layers: LayersByName) -> Iterator[Share]:
 def _notes(found: Assignment, runner: StepRunner) -> Iterator[str]:
     yield f"compiled by TensorFlow's XLA for {runner.target}"
     if runner.support is not None and not runner.support.is_from_wheel:
-        yield f"XLA took libdevice from {runner.support.libdevice}"
+        yield f"XLA uses libdevice from {runner.support.libdevice}"
     if found.first_step_bytes:
         yield (
-            f"while XLA tries algorithms, the first step takes "
-            f"{sized(found.first_step_bytes)} or more in addition to what stays"
+            f"while XLA tries algorithms, the first step needs "
+            f"{sized(found.first_step_bytes)} or more on top of resident memory"
         )
     if found.has_convolutions:
         size = runner.workspace_bytes
         counted = (
-            f"with {sized(size)} each of cuDNN's workspace"
+            f"with {sized(size)} of cuDNN workspace each"
             if size
-            else "without cuDNN's workspace (--workspace-limit 256MiB counts that for each)"
+            else "without cuDNN workspace (--workspace-limit 256MiB adds that for each)"
         )
-        yield f"convolutions are counted {counted}; on a GPU the fastest algorithm decides it"
+        yield f"convolutions are counted {counted}; on a GPU, the fastest algorithm decides it"

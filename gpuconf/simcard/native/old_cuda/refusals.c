@@ -16,7 +16,7 @@ enum {
 static int refuse(const char *name, int status, int *said)
 {
     if (!*said)
-        fprintf(stderr, "gpuconf simulated GPU: no %s here, it returns an error\n", name);
+        fprintf(stderr, "gpuconf simulated GPU: %s is not supported and returns an error\n", name);
     *said = 1;
     return status;
 }
