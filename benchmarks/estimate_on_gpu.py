@@ -62,7 +62,7 @@ def _line(stage: str, row: Row) -> str:
     is_compiled = stage.endswith("-xla")
     name = f"{row.case.name}{' / XLA' * is_compiled}"
     if row.troubles:
-        return f"| {name} | {'; '.join(row.troubles)} | | |"
+        return f"| {name} | {' '.join('; '.join(row.troubles).split())} | | |"
     found, estimate, error = row.measured[stage], row.estimate, row.error(stage)
     assert estimate is not None
     peak = _mib(found.peak_bytes)

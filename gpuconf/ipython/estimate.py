@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from gpuconf.commands.cli.estimate import estimated, training_of
-from gpuconf.commands.cli.estimate_options import add_options
+from gpuconf.commands.cli.estimate_options import add_options, check_options
 from gpuconf.commands.cli.output import drawn
 from gpuconf.commands.estimate import plot
 from gpuconf.commands.estimate.budget import Budget
@@ -28,7 +28,9 @@ _EXAMPLE = "%gpuconf estimate model --batch-size 64"
 def run(words: list[str], variables: Mapping[str, Any], output: NotebookOutput) -> None:
     """Estimate the model of a variable; without a name, the notebook's only model."""
     options = parser().parse_args(words)
-    _refuse(options)
+    check_options(options)
+    if options.plot is not None:
+        check_picture(options.plot)
     target = options.target or _only_model(variables)
     model = _model(target, variables)
     backend = family_on_any_backend(model).backend
@@ -72,12 +74,6 @@ def _only_model(variables: Mapping[str, Any]) -> str:
     raise UsageError(f"no model was given: {which}", hint=hint)
 
 
-def _refuse(options: argparse.Namespace) -> None:
-    """Raise for options that do not work here."""
-    if options.plot is not None:
-        check_picture(options.plot)
-
-
 def _model(target: str, variables: Mapping[str, Any]) -> Any:
     """The model behind ``model`` or ``trainer.model``; raises UsageError."""
     name, *attributes = target.split(".")
@@ -112,8 +108,9 @@ def _is_model(value: object) -> bool:
 
 def _limit(options: argparse.Namespace, backend: str) -> tuple[int | None, Budget]:
     """The limit from the options; without one, the limit of this kernel."""
-    if options.limit is not None:
-        return limit_and_budget(options.limit, None, backend=backend)
+    if options.limit is not None or options.card is not None:
+        profile, card_bytes = options.profile, options.card
+        return limit_and_budget(options.limit, profile, card_bytes=card_bytes, backend=backend)
     if options.profile is not None:
         return limit_of_plan(plan(options.profile), backend)
     made = activation()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpuconf.commands.cli.estimate_options import (
     add_options,
+    check_arguments,
     check_for_backend,
     check_options,
     step_options,
@@ -38,8 +39,8 @@ stays allocated, the memory of each layer, and the largest batch within a limit.
 TensorFlow traces the model's own training step and runs it on a simulated GPU
 that skips every kernel, so the sizes come from TensorFlow's own allocator: no
 GPU is needed, and no weights or data are read. If Keras would have XLA compile
-the step on a GPU (with KERAS_BACKEND=jax, always), XLA compiles it here too,
-but nothing runs. TARGET is a training script, a saved model (.keras, .h5), or a
+the step on a GPU, XLA compiles it here too; with KERAS_BACKEND=jax that is all,
+and nothing runs. TARGET is a training script, a saved model (.keras, .h5), or a
 function that returns one, such as my_module:make_model or
 path/to/file.py:make_model. A script runs until it starts training: its model,
 optimizer, loss, and batch are used, but nothing is trained."""
@@ -83,6 +84,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
     output.as_json = options.json
     backend = backend_wanted()
+    check_arguments(options)
     check_options(options)
     if backend != "tensorflow":
         check_for_backend(options, backend)

@@ -62,16 +62,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def check_options(options: argparse.Namespace) -> None:
     """Raise UsageError for options that cannot be combined."""
-    from gpuconf.commands.estimate.scripts.running import is_script
-
-    if options.arguments and not is_script(options.target):
-        raise UsageError(
-            f"arguments after -- are for a script, but {options.target} is not one",
-            hint="gpuconf estimate train.py -- --epochs 3",
-        )
     if options.here and options.card is not None:
         raise UsageError(
             "--card assumes a GPU, but --here measures on this machine's GPU",
+            hint="leave one of them out",
+        )
+    if options.here and options.workspace_limit is not None:
+        raise UsageError(
+            "--workspace-limit assumes a workspace, but --here measures the real one",
             hint="leave one of them out",
         )
     if options.card == 0:
@@ -89,6 +87,17 @@ def check_options(options: argparse.Namespace) -> None:
                     f"--{name} is for training, but --inference does not train",
                     hint="leave one of them out",
                 )
+
+
+def check_arguments(options: argparse.Namespace) -> None:
+    """Raise UsageError for arguments after ``--`` if the target is not a script."""
+    from gpuconf.commands.estimate.scripts.running import is_script
+
+    if options.arguments and not is_script(options.target):
+        raise UsageError(
+            f"arguments after -- are for a script, but {options.target} is not one",
+            hint="gpuconf estimate train.py -- --epochs 3",
+        )
 
 
 def check_for_backend(options: argparse.Namespace, backend: str) -> None:

@@ -103,15 +103,15 @@ class EstimateDocument(NamedTuple):
     peak: PeakDocument
     """Where memory use peaks."""
     workspace_bytes: Bytes
-    """Allowance at the peak for the workspace of libraries such as cuDNN."""
+    """Memory at the peak that operations need only while they run, such as cuDNN's workspace."""
     rounding_bytes: Bytes
     """At the peak, the difference between the allocator's chunks and the requested sizes."""
     layers: tuple[LayerRow, ...]
-    """Memory at the peak by layer, the largest first; the rows add up to the traced peak."""
+    """Memory at the peak by layer, the largest first; the rows add up to the peak."""
     phases: tuple[Phase, ...]
     """Memory by batch size, to which the resident bytes are added, before rounding."""
     advice: tuple[Advice, ...]
-    """Changes, and their effect according to a trace."""
+    """Changes, and their effect when those steps run."""
     card: CardDocument
     """Other memory used on the GPU, and the source of the limit."""
     timeline: tuple[PlacedMoment, ...]

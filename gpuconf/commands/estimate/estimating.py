@@ -25,6 +25,7 @@ from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import WORKSPACE, Step, StepMemory
 from gpuconf.commands.estimate.subject import Subject, check_backend
 from gpuconf.commands.estimate.traced_steps import Progress, TracedSteps
+from gpuconf.errors import UsageError
 from gpuconf.support.keras_api.families import family_on_any_backend
 
 _MARGIN = 0.04  # of a limit: earlier allocations change the peak by a few per cent
@@ -56,9 +57,9 @@ def estimate(
     Traces the model's real ``train_step`` (or ``predict_step``) for a batch of this size, and runs
     it in a child process on a simulated GPU that skips every kernel: the sizes come from
     TensorFlow's own allocator, and nothing is computed.  If Keras would compile the step with XLA
-    on a GPU, and always on JAX, XLA compiles it for a GPU like this machine's, or for an assumed
-    one; the memory block that XLA lays out is counted, but nothing runs.  The model is unchanged
-    afterwards, except that a model without weights is built.
+    on a GPU, XLA compiles it for a GPU like this machine's, or for an assumed one, and the compiled
+    step runs that way.  On JAX the memory block that XLA lays out is counted, and nothing runs.
+    The model is unchanged afterwards, except that a model without weights is built.
 
     ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
     ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``, by default the model's
@@ -90,6 +91,11 @@ def estimate(
     """
     family = family_on_any_backend(model)
     check_backend(family.backend)
+    if here and card is not None:
+        raise UsageError(
+            "card assumes a GPU, but here measures on this machine's GPU",
+            hint="leave one of them out",
+        )
     policy, target = policy_named(mixed_precision), compile_target(card)
     choice = EstimateChoice(training, optimizer, loss, policy, jit, target)
     most_workspace = bytes_of("workspace_limit", workspace_limit)

@@ -40,7 +40,7 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
 
     ``one`` and ``other`` are steps at two batch sizes, from which the search starts.  Without an
     ``other`` batch size, the result is that of ``one``, or 0.  A batch is confirmed by its step,
-    and the result is up to 4 % below the largest.
+    and the result is up to 4 % below the largest, or more if ten tries do not get as close.
     """
     if other is None:
         return one.batch_size if limit.fits(one) else 0
@@ -88,18 +88,22 @@ class _Search:
         leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
         in turn where the line through the best and the first that failed meets it, and the middle
         between these: a peak need not follow a line.  If that failed below the limit because
-        memory is fragmented, it is a slightly smaller batch.
+        memory is fragmented, it is in turn a slightly smaller batch and the middle.
         """
         tried = sorted(self._peaks)
         if self.bad > MOST_BATCH:
             guess = self._crossing(*tried[-2:], otherwise=_LEAP * tried[-1])
-        elif self._peaks.get(self.bad, sys.maxsize) <= self._limit.usable_bytes:
-            guess = self.bad - max(1, self.bad // _SMALLER)
         else:
             middle = (self.good + self.bad) // 2
-            low, high = tried[:2] if self.good == 0 else (self.good, self.bad)
-            self._halves = not self._halves and self.good > 0
-            guess = middle if self._halves else self._crossing(low, high, otherwise=middle)
+            is_fragmented = self._peaks.get(self.bad, sys.maxsize) <= self._limit.usable_bytes
+            self._halves = not self._halves and (self.good > 0 or is_fragmented)
+            if self._halves:
+                guess = middle
+            elif is_fragmented:
+                guess = self.bad - max(1, self.bad // _SMALLER)
+            else:
+                low, high = tried[:2] if self.good == 0 else (self.good, self.bad)
+                guess = self._crossing(low, high, otherwise=middle)
         return max(self.good + 1, min(guess, self.bad - 1))
 
     def _crossing(self, low: int, high: int, *, otherwise: int) -> int:

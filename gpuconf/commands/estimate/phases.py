@@ -11,11 +11,11 @@ MOST_BATCH = 1 << 20
 def phases_of(one: Step, other: Step) -> tuple[Phase, ...]:
     """Return the formula for the bytes requested at the peak, without the resident ones."""
     small, large = most_live_bytes(one), most_live_bytes(other)
-    per_sample = (large - small) / (other.batch_size - one.batch_size)
+    per_sample = max(0.0, (large - small) / (other.batch_size - one.batch_size))
     at = one.operations[one.memory.peak]
     base = round(small - per_sample * one.batch_size)
     first_batch = min(one.batch_size, other.batch_size)
-    return (Phase(base, max(0.0, per_sample), first_batch, at.name, at.layer, at.part),)
+    return (Phase(base, per_sample, first_batch, at.name, at.layer, at.part),)
 
 
 def most_live_bytes(step: Step) -> int:

@@ -15,6 +15,7 @@ from gpuconf.commands.estimate.step import (
     BACKWARD,
     DATA,
     FORWARD,
+    GPU,
     GRADIENT,
     OPTIMIZER_STATE,
     OTHER_STATE,
@@ -133,7 +134,8 @@ def draw(estimate: MemoryEstimate, path: str) -> None:
     _draw_step(panels[0], estimate)
     if rows:
         _draw_bars(panels[1], rows[:_MOST_BARS], estimate)
-    save(figure, path, "gpuconf estimate: traced, not measured on a GPU")
+    where = "measured on this machine's GPU" if estimate.tier == GPU else "not measured on a GPU"
+    save(figure, path, f"gpuconf estimate: {where}")
 
 
 def _draw_step(axes: Axes, estimate: MemoryEstimate) -> None:

@@ -40,14 +40,12 @@ class Variable(NamedTuple):
     size_bytes: int
     kind: str
     layer: str | None = None
-    shape: tuple[int, ...] = ()
 
 
 class Operation(NamedTuple):
     """A point in time: an operation, its layer, and its part of the step."""
 
     name: str
-    kind: str
     part: str
     layer: str | None = None
 
@@ -59,8 +57,6 @@ class Piece(NamedTuple):
     first: int
     last: int
     kind: str
-    shape: tuple[int, ...] = ()
-    dtype: str = ""
 
 
 class Share(NamedTuple):
@@ -108,7 +104,6 @@ class StepMemory(NamedTuple):
     built_bytes: int
     first_step_bytes: int
     step_bytes: int
-    resident_bytes: int
     in_use_bytes: tuple[int, ...]
     peak: int
     live: tuple[int, ...]

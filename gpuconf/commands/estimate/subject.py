@@ -47,7 +47,7 @@ def check_backend(backend: str, command: str = "") -> None:
 class Subject:
     """A Keras model with the options of an estimate.
 
-    ``input_shape``, ``data``, ``arrays`` and the limit are those of :func:`gpuconf.estimate`.  The
+    ``input_shape``, ``data`` and ``arrays`` are those of :func:`gpuconf.estimate`.  The
     ``runner`` compiles TensorFlow's steps that Keras would pass to XLA, and runs the others.
     """
 

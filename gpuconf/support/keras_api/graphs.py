@@ -68,10 +68,16 @@ def as_on_a_gpu() -> Iterator[None]:
         tf.config.list_logical_devices = own
 
 
-def tensors_read(graph: Any) -> set[int]:
-    """The ids of a graph's tensors that one of its operations reads, or that it returns."""
-    read = (tensor for operation in graph.get_operations() for tensor in operation.inputs)
-    return {*map(id, read), *map(id, graph.outputs)}
+def batch_inputs(graph: Any, *, counts_unread: bool = False) -> list[Any]:
+    """The inputs of a traced step that are its batch.
+
+    Those that no operation reads and that are no result are left out unless ``counts_unread``.
+    """
+    read = {id(tensor) for operation in graph.get_operations() for tensor in operation.inputs}
+    read.update(map(id, graph.outputs))
+    captured = {id(tensor) for _, tensor in graph.captures}
+    inputs = [tensor for tensor in graph.inputs if id(tensor) not in captured]
+    return inputs if counts_unread else [tensor for tensor in inputs if id(tensor) in read]
 
 
 def function_graph(graph: Any, name: str) -> Any:

@@ -23,19 +23,19 @@ from gpuconf.commands.estimate.step import (
 
 PARTS = (FORWARD, BACKWARD, UPDATE)
 MOST_OPERATIONS = 8
-NO_MEMORY = StepMemory(0, 0, 0, 0, (), 0, ())
+NO_MEMORY = StepMemory(0, 0, 0, (), 0, ())
 
 
 def operations(count: int) -> tuple[Operation, ...]:
     """``count`` of them: a third each forward, backward and update, of two layers in turn."""
     return tuple(
-        Operation(f"op{number}", "MatMul", PARTS[number * 3 // count], f"layer{number % 2}")
+        Operation(f"op{number}", PARTS[number * 3 // count], f"layer{number % 2}")
         for number in range(count)
     )
 
 
 def piece(size: int, first: int, last: int, kind: str = ACTIVATION) -> Piece:
-    """A piece without a shape."""
+    """A piece."""
     return Piece(size, first, last, kind)
 
 
@@ -70,8 +70,7 @@ def ran(made: Step, *, built_bytes: int = 0) -> Step:
     peak = in_use.index(max(in_use))
     live = (n for n, each in enumerate(made.pieces) if each.first <= peak <= each.last)
     most = in_use[peak]
-    resident = made.resident_bytes
-    memory = StepMemory(built_bytes, most, most, resident, in_use, peak, tuple(live))
+    memory = StepMemory(built_bytes, most, most, in_use, peak, tuple(live))
     return made._replace(memory=memory)
 
 

@@ -91,11 +91,16 @@ def test_a_step_that_does_not_run_is_too_large() -> None:
     assert trace.largest(890, first=8) >= 44
 
 
-@pytest.mark.parametrize("most", [90, 70, 3])
-def test_a_step_that_fails_below_the_limit(most: int) -> None:
-    """Its memory is too fragmented: a few smaller batches are run, not half of them."""
-    trace = Tracer(lambda batch: 10 * batch, most_in_limit=most)
-    assert most * 0.95 - 1 <= trace.largest(1000, first=1) <= most
+@pytest.mark.parametrize(
+    ("most", "first", "limit_mib"),
+    [(90, 1, 1000), (70, 1, 1000), (3, 1, 1000), (45, 8, 800), (30, 64, 800), (390, 8, 10_000)],
+)
+def test_a_step_that_fails_below_the_limit(most: int, first: int, limit_mib: int) -> None:
+    """Its memory is too fragmented: a slightly smaller batch is run, and then one between."""
+    trace = Tracer(lambda batch: 100 + 10 * batch, most_in_limit=most)
+    found = trace.largest(limit_mib, first=first)
+    best = min(most, (limit_mib - 100) // 10)
+    assert best * 0.95 - 1 <= found <= best
     assert len(trace.asked) <= 10
 
 

@@ -62,7 +62,7 @@ def test_pieces_are_read_from_events() -> None:
         freed(2, of="c"),
     ]
     parts = {"a": FORWARD, "b": BACKWARD, "c": UPDATE}
-    operations = [Operation("", "", parts[str(each.stats["tf_op"])]) for each in events]
+    operations = [Operation("", parts[str(each.stats["tf_op"])]) for each in events]
     assert _pieces(events, operations, {_Weight(None, 30)}) == [
         piece(10, 0, 4),
         piece(20, 1, 1, WORKSPACE),
@@ -82,7 +82,7 @@ def test_pieces_are_read_from_events() -> None:
 )
 def test_the_purpose_of_a_piece(part: str, size: int, kind: str) -> None:
     """By its part of the step; a gradient has the size of a weight of its layer, here 8."""
-    by = Operation("op", "", part, "dense")
+    by = Operation("op", part, "dense")
     assert _kind(size, by, {_Weight("dense", 8), _Weight("other", 9)}) == kind
 
 
@@ -102,16 +102,18 @@ def test_operations_of_events() -> None:
 
 
 def test_what_a_run_cannot_show_is_noted() -> None:
-    """Sizes that depend on the data, loops, and convolutions without a workspace."""
+    """Sizes that depend on the data, loops, convolutions without a workspace; in functions too."""
 
     def notes(*kinds: str, workspace_bytes: int = 0) -> list[str]:
-        operations = [SimpleNamespace(name=f"the/{kind}", type=kind) for kind in kinds]
-        graph: Any = SimpleNamespace(get_operations=lambda: operations)
+        first, *others = [SimpleNamespace(name=f"the/{kind}", op=kind) for kind in kinds]
+        library = SimpleNamespace(function=[SimpleNamespace(node_def=others)])
+        definition = SimpleNamespace(node=[first], library=library)
+        graph: Any = SimpleNamespace(as_graph_def=lambda: definition)
         step_runner: Any = SimpleNamespace(workspace_bytes=workspace_bytes)
         return list(measured._notes(graph, step_runner))
 
     empty, loop, workspace = notes("Where", "StatelessWhile", "Conv2D", "Relu")
-    assert "such as the/Where, depends on the data: counted as empty" in empty
+    assert "such as the/Where, depends on the data: counted as for zeros" in empty
     assert "1 loops, such as the/StatelessWhile" in loop
     assert "without cuDNN workspace (--workspace-limit 256MiB" in workspace
     assert notes("Conv2D", workspace_bytes=1) == notes("MatMul") == []

@@ -64,7 +64,7 @@ def trace(
     return Step(
         batch_size,
         known.variables,
-        (Operation(f"jit({name})", "XLA", WHOLE),),
+        (Operation(f"jit({name})", WHOLE),),
         pieces,
         _memory(known.variables, pieces),
         {path: type(layer).__name__ for path, layer in calls.layers.items()},
@@ -76,7 +76,7 @@ def _memory(variables: Sequence[Variable], pieces: Sequence[Piece]) -> StepMemor
     """What is live at once, in the multiples of 256 bytes that JAX's allocator gives out."""
     resident = sum(_rounded(each.size_bytes) for each in variables)
     peak = resident + sum(_rounded(each.size_bytes) for each in pieces)
-    return StepMemory(resident, peak, peak, resident, (peak,), 0, tuple(range(len(pieces))))
+    return StepMemory(resident, peak, peak, (peak,), 0, tuple(range(len(pieces))))
 
 
 def _rounded(size_bytes: int) -> int:
@@ -93,6 +93,6 @@ def _pieces(batch: Batch, compiled: CompiledStep) -> Iterator[Piece]:
     """Yield the batches, the results, and the block with everything else, all live at once."""
     specs: list[Spec] = nests.leaves((batch.inputs, batch.targets, batch.weights))
     for spec in specs * _BATCHES:
-        yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)
+        yield Piece(bytes_of(spec), 0, 0, DATA)
     for size_bytes in (compiled.output_bytes, compiled.temp_bytes):
         yield Piece(size_bytes, 0, 0, COMPILED)

@@ -130,8 +130,7 @@ def _known(
 
 
 def _variable(variable: Any, kind: str, layer: str | None) -> Variable:
-    shape = tuple(size or 0 for size in variable.shape)
-    return Variable(path_of(variable), bytes_of(variable), kind, layer, shape)
+    return Variable(path_of(variable), bytes_of(variable), kind, layer)
 
 
 def _layer_by_name(name: str, paths: Mapping[str, str | None]) -> str | None:

@@ -66,13 +66,7 @@ def export(
     The process creates the variables in this order.  Inputs that no operation reads are left out
     unless ``counts_unread``.  If the step is not compiled, what values would decide is decided.
     """
-    inside = {id(tensor) for _, tensor in graph.captures}
-    read = graphs.tensors_read(graph)
-    data = [
-        _tensor(each)
-        for each in graph.inputs
-        if id(each) not in inside and (counts_unread or id(each) in read)
-    ]
+    data = [_tensor(each) for each in graphs.batch_inputs(graph, counts_unread=counts_unread)]
     constants = [
         _tensor(tensor)._replace(values=_values(outside))
         for outside, tensor in graph.captures

@@ -26,6 +26,7 @@ from gpuconf.commands.estimate.step import (
     StepMemory,
 )
 from gpuconf.commands.estimate.tensorflow.attribution import LayersByName, parts_by_name
+from gpuconf.errors import BackendError
 from gpuconf.support.keras_api import graphs
 from gpuconf.support.xplane import Event
 
@@ -49,13 +50,18 @@ def measured_step(
 ) -> Step:
     """Run a traced graph, and return the :class:`Step` with the memory it used."""
     run = runner.run(graph, captured, is_compiled=False)
+    if not run.events:
+        raise BackendError(
+            "the step allocated nothing on the GPU",
+            hint="run its operations on the GPU: without tf.device('CPU') around them",
+        )
     operations = tuple(_operations(run.events, layers, parts_by_name(graph)))
     variables = tuple(each.variable for each in captured)
     last = max(0, len(operations) - 1)
     data = [Piece(size_bytes, 0, last, DATA) for size_bytes in _data_bytes(graph)]
     weights = {_Weight(each.layer, each.size_bytes) for each in variables if each.kind == WEIGHTS}
     pieces = (*data, *_pieces(run.events, operations, weights))
-    memory = _memory(run, variables_bytes=sum(each.size_bytes for each in variables), pieces=pieces)
+    memory = _memory(run, pieces)
     notes = () if runner.is_here else tuple(_notes(graph, runner))
     tier = GPU if runner.is_here else SIMULATED_CARD
     return Step(batch_size, variables, operations, pieces, memory, notes=notes, tier=tier)
@@ -70,7 +76,7 @@ def _operations(
         name = str(event.stats.get("tf_op") or "")
         traced = _LAYOUT.sub("", name)
         part = parts.get(traced, part)
-        yield Operation(traced or "unknown", "", part, layers.of(traced))
+        yield Operation(traced or "unknown", part, layers.of(traced))
 
 
 def _pieces(
@@ -104,7 +110,7 @@ def _kind(size_bytes: int, by: Operation, weights: Container[_Weight]) -> str:
     return GRADIENT if is_gradient else TEMPORARY
 
 
-def _memory(run: MeasuredRun, *, variables_bytes: int, pieces: Sequence[Piece]) -> StepMemory:
+def _memory(run: MeasuredRun, pieces: Sequence[Piece]) -> StepMemory:
     in_use = tuple(int(event.stats.get("bytes_allocated", 0)) for event in run.events)
     peak = max(range(len(in_use)), key=in_use.__getitem__, default=0)
     first, *later = run.peaks.step_bytes
@@ -112,7 +118,6 @@ def _memory(run: MeasuredRun, *, variables_bytes: int, pieces: Sequence[Piece]) 
         built_bytes=run.peaks.built_bytes,
         first_step_bytes=first,
         step_bytes=max(later),
-        resident_bytes=variables_bytes,
         in_use_bytes=in_use,
         peak=peak,
         live=tuple(n for n, piece in enumerate(pieces) if piece.first <= peak <= piece.last),
@@ -122,27 +127,26 @@ def _memory(run: MeasuredRun, *, variables_bytes: int, pieces: Sequence[Piece]) 
 
 def _data_bytes(graph: Any) -> Iterable[int]:
     """The sizes of the batch's tensors that are on the GPU."""
-    inside = {id(tensor) for _, tensor in graph.captures}
-    read = graphs.tensors_read(graph)
-    for tensor in graph.inputs:
-        if id(tensor) not in inside and id(tensor) in read:
-            yield tensor.shape.num_elements() * tensor.dtype.size
+    for tensor in graphs.batch_inputs(graph):
+        yield tensor.shape.num_elements() * tensor.dtype.size
 
 
 def _notes(graph: Any, runner: StepRunner) -> Iterable[str]:
-    operations = graph.get_operations()
-    open_sizes = [each.name for each in operations if each.type in OPEN_SIZES]
+    definition = graph.as_graph_def()
+    lists = (definition.node, *(each.node_def for each in definition.library.function))
+    operations = [node for nodes in lists for node in nodes]
+    open_sizes = [each.name for each in operations if each.op in OPEN_SIZES]
     if open_sizes:
         yield (
             f"the size of {len(open_sizes)} results, such as {open_sizes[0]}, depends on the "
-            "data: counted as empty; gpuconf rehearse measures them"
+            "data: counted as for zeros, and so mostly empty; gpuconf rehearse measures them"
         )
-    if loops := [each.name for each in operations if each.type in LOOPS]:
+    if loops := [each.name for each in operations if each.op in LOOPS]:
         yield (
             f"there are {len(loops)} loops, such as {loops[0]}: if a computed value ends one, "
             "its iteration count is a guess; gpuconf rehearse measures it"
         )
-    if not runner.workspace_bytes and any("Conv" in each.type for each in operations):
+    if not runner.workspace_bytes and any("Conv" in each.op for each in operations):
         yield (
             "convolutions are counted without cuDNN workspace (--workspace-limit 256MiB adds that "
             "for each); on a GPU, the fastest algorithm decides it"

@@ -52,7 +52,8 @@ def main() -> None:
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         limit_bytes, folder = line.rstrip("\n").split(" ", 1)
-        results = _results(Path(folder), int(limit_bytes))
+        results = results_of(Path(folder), int(limit_bytes))
+        results.mkdir(exist_ok=True)
         # On a real GPU, TensorFlow may have started CUDA, which does not survive a fork.
         worker = 0 if ONCE in sys.argv else os.fork()
         if worker == 0:
@@ -65,7 +66,7 @@ def request(folder: Path, limit_bytes: int = 0) -> bytes:
     return f"{limit_bytes} {folder}\n".encode()
 
 
-def _results(folder: Path, limit_bytes: int) -> Path:
+def results_of(folder: Path, limit_bytes: int) -> Path:
     """Where the results are written; those under a limit are in a separate folder."""
     return folder / "limited" if limit_bytes else folder
 
@@ -113,7 +114,6 @@ def _work(tf: Any, folder: Path, limit_bytes: int, results: Path) -> None:
     """Run the step in ``folder``; never returns."""
     try:
         end_with_parent()
-        results.mkdir(exist_ok=True)
         if limit_bytes:
             limit = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes // MIB)
             (gpu,) = tf.config.list_physical_devices("GPU")

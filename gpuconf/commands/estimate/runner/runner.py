@@ -35,6 +35,7 @@ from gpuconf.commands.estimate.runner.program import (
     modules,
     read_peaks,
     request,
+    results_of,
 )
 from gpuconf.commands.estimate.step import Step
 from gpuconf.errors import BackendError, MissingDependencyError, UsageError
@@ -157,6 +158,8 @@ class StepRunner:
             return trace(False)
         try:
             made = trace(True)
+        except TooLargeError:
+            raise
         except (BackendError, MissingDependencyError) as error:
             if self._must_compile:
                 raise
@@ -203,7 +206,7 @@ class StepRunner:
             files = list((folder / PROFILE).rglob("*.xplane.pb"))
             events = [each for file in files for each in read_events(file.read_bytes(), _EVENTS)]
             of_gpu = (each for each in events if each.stats.get("allocator_name") == _ALLOCATOR)
-            texts = (assignments(folder)[-1], "\n".join(modules(folder))) if is_compiled else ()
+            texts = (_assignment(folder), "\n".join(modules(folder))) if is_compiled else ()
             peaks = read_peaks(folder)
             return MeasuredRun(peaks, tuple(of_gpu), self._runs_in_limit(folder, peaks), *texts)
 
@@ -213,7 +216,10 @@ class StepRunner:
         if limit is None or self._compiles or self.is_here or not limit // 2 < peak <= limit:
             return True
         self._report("running it again within the limit")
-        return self._ask(folder, limit) == b"done"
+        if self._ask(folder, limit) == b"done":
+            return True
+        file = results_of(folder, limit) / ERROR
+        return not file.is_file() or not _is_out_of_memory(file.read_text(encoding="utf-8"))
 
     @contextmanager
     def _done(
@@ -235,14 +241,16 @@ class StepRunner:
             )
         except OSError as error:
             raise _unwritten(self._folder, error.strerror) from error
-        answer = self._ask(folder)
-        is_done = (folder / PEAKS).is_file() if self.is_here else answer == b"done"
-        if not is_done:
-            raise self._refused(child, folder)
-        yield folder
-        shutil.rmtree(folder, ignore_errors=True)  # tens of MB for a deep network
-        if self.is_here:
-            self._end_child()
+        try:
+            answer = self._ask(folder)
+            is_done = (folder / PEAKS).is_file() if self.is_here else answer == b"done"
+            if not is_done:
+                raise self._refused(child, folder)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # tens of MB for a deep network
+            if self.is_here or child.poll() is not None:
+                self._end_child()
 
     def _ask(self, folder: Path, limit_bytes: int = 0) -> bytes:
         """Send a request to the child, and return its answer; empty if it has ended."""
@@ -276,7 +284,7 @@ class StepRunner:
         started_s = time.monotonic()
         poll = select.poll()
         poll.register(child.stdout, select.POLLIN)
-        doing, done = ("compiling", "compiled") if self._compiles else ("running", "run")
+        doing = "compiling or running" if self._compiles else "running"
         while (left_s := self._timeout_s - (time.monotonic() - started_s)) > 0:
             if poll.poll(1000 * min(left_s, _REPORT_S)):
                 return child.stdout.readline().strip()
@@ -284,7 +292,7 @@ class StepRunner:
         self._end_child()
         limit = short_duration(self._timeout_s)
         raise BackendError(
-            f"the step was not {done} within {limit}",
+            f"the step did not end within {limit}",
             hint=f"{TIMEOUT_VARIABLE}=1h waits longer; {self._way_out}",
         )
 
@@ -311,11 +319,14 @@ class StepRunner:
         major, minor = self.target.compute_capability
         # TensorFlow keeps 8 bytes for each 256 of a region, and a region has everything here if
         # memory does not grow.
-        total_bytes = _AMPLE_BYTES if self._allow_growth else self.target.total_bytes
+        least = max(self.target.total_bytes, 2 * (self._limit_bytes or 0))
+        total_bytes = _AMPLE_BYTES if self._allow_growth else least
         spec = CardSpec(total_bytes, compute_capability=f"{major}.{minor}")
         card = self._context.enter_context(simulated_card(spec))
         base = environ_for_simulation(self._environ)
         base["GPUCONF_SIMCARD_WORKSPACE"] = str(self.workspace_bytes)
+        # A smaller cap of the user's would leave no algorithm, nor does TensorFlow's 4 GiB.
+        base["TF_CUDNN_WORKSPACE_LIMIT_IN_MB"] = str(max(1, -(-self.workspace_bytes // MIB)))
         base["GPUCONF_SIMCARD_TOTAL"] = str(self.target.total_bytes)
         return card.environment(base, xla=self.support)
 
@@ -330,7 +341,7 @@ class StepRunner:
         return {**found, "CUDA_VISIBLE_DEVICES": visible.partition(",")[0]}
 
     def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        folder = tempfile.TemporaryDirectory(prefix="gpuconf-xla-")
+        folder = tempfile.TemporaryDirectory(prefix="gpuconf-estimate-")
         self._folder = Path(self._context.enter_context(folder))
         family = self._context.enter_context(AdoptingFamily())
         with open(self._folder / "stderr", "wb") as stderr:
@@ -351,7 +362,7 @@ class StepRunner:
             return _unwritten(self._folder, os.strerror(errno.ENOSPC))
         if self._compiles and (refusal := refused_by_xla(reason)) is not None:
             return BackendError(refusal, hint=f"{hint_of_refusal(refusal)}, as --no-jit does here")
-        if reason.startswith(_OUT_OF_MEMORY):
+        if _is_out_of_memory(reason):
             return TooLargeError(
                 f"the step needs more than the GPU's {sized(self.target.total_bytes)}",
                 hint="use a smaller --batch-size, or --card 80GiB for a larger GPU",
@@ -374,8 +385,20 @@ class StepRunner:
         return lines[-1] if lines else f"it exited with code {code}"
 
 
+def _assignment(folder: Path) -> str:
+    """XLA's account of the step that it compiled last."""
+    found = assignments(folder)
+    if not found:
+        raise BackendError("XLA wrote no account of the compiled step", hint=_WITHOUT_XLA)
+    return found[-1]
+
+
+def _is_out_of_memory(reason: str) -> bool:
+    return reason.startswith(_OUT_OF_MEMORY)
+
+
 def _timeout(environ: Mapping[str, str]) -> float:
-    """How long to wait for XLA, in seconds."""
+    """How long to wait for one step, in seconds."""
     text = environ.get(TIMEOUT_VARIABLE)
     if not text:
         return _TIMEOUT_S

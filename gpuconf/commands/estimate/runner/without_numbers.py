@@ -66,7 +66,8 @@ def _choose_branch(nodes: Any, node: Any, functions: dict[str, Any], output: str
 def _operations(name: str, functions: dict[str, Any]) -> int:
     """How many operations a function has, with those of the functions that it calls."""
     nodes = functions.get(name, ())
-    called = (value.func.name for node in nodes for value in node.attr.values())
+    values = [value for node in nodes for value in node.attr.values()]
+    called = [function.name for value in values for function in (value.func, *value.list.func)]
     return len(nodes) + sum(_operations(each, functions) for each in called if each)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuconf.basics.units import sized
-from gpuconf.commands.estimate.keras_models.data import Spec
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable
 from gpuconf.commands.estimate.runner.program import MeasuredPeaks
 from gpuconf.commands.estimate.runner.runner import StepRunner
@@ -21,12 +20,10 @@ from gpuconf.commands.estimate.step import (
     Share,
     Step,
     StepMemory,
-    Variable,
 )
 from gpuconf.commands.estimate.tensorflow.attribution import LayersByName
 from gpuconf.commands.estimate.xla.assignment import Assignment, read_assignment
 from gpuconf.support.keras_api import graphs
-from gpuconf.support.keras_api.variables import bytes_of
 
 _TAPE = "gradient_tape"
 
@@ -47,47 +44,35 @@ def compiled_step(
     reads are on the GPU too; they are included with ``counts_unread``.
     """
     run = runner.run(graph, captured, is_compiled=True, counts_unread=counts_unread)
-    found = read_assignment(run.assignment, run.module, workspace_bytes=runner.workspace_bytes)
-    pieces = tuple(_pieces(_data(graph, counts_unread=counts_unread), found))
+    # On this machine's GPU the workspaces are in the peaks.
+    workspace_bytes = 0 if runner.is_here else runner.workspace_bytes
+    found = read_assignment(run.assignment, run.module, workspace_bytes=workspace_bytes)
+    pieces = tuple(_pieces(graph, found, counts_unread=counts_unread))
     variables = tuple(each.variable for each in captured)
     name = f"jit({graph.name})"
     at = found.fullest
     return Step(
         batch_size,
         variables,
-        (Operation(f"{name}, fullest at {at}" if at else name, "XLA", WHOLE, layers.of(at)),),
+        (Operation(f"{name}, fullest at {at}" if at else name, WHOLE, layers.of(at)),),
         pieces,
-        _memory(run.peaks, found.workspace_bytes, variables, pieces),
+        _memory(run.peaks, found.workspace_bytes, pieces),
         notes=tuple(_notes(found, runner)),
         shares=tuple(_shares(found, layers)),
         tier=GPU if runner.is_here else SIMULATED_CARD,
     )
 
 
-def _memory(
-    peaks: MeasuredPeaks,
-    workspace_bytes: int,
-    variables: Sequence[Variable],
-    pieces: Sequence[Piece],
-) -> StepMemory:
+def _memory(peaks: MeasuredPeaks, workspace_bytes: int, pieces: Sequence[Piece]) -> StepMemory:
     first, *later = (each + workspace_bytes for each in peaks.step_bytes)
-    resident_bytes = sum(each.size_bytes for each in variables)
     everything = tuple(range(len(pieces)))
     in_use = (max(later),)
-    return StepMemory(peaks.built_bytes, first, max(later), resident_bytes, in_use, 0, everything)
+    return StepMemory(peaks.built_bytes, first, max(later), in_use, 0, everything)
 
 
-def _data(graph: Any, *, counts_unread: bool) -> Iterator[Spec]:
-    inside = {id(tensor) for _, tensor in graph.captures}
-    read = graphs.tensors_read(graph)
-    for tensor in graph.inputs:
-        if id(tensor) not in inside and (counts_unread or id(tensor) in read):
-            yield Spec(tuple(tensor.shape), tensor.dtype.name)
-
-
-def _pieces(data: Iterable[Spec], found: Assignment) -> Iterator[Piece]:
-    for spec in data:
-        yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)
+def _pieces(graph: Any, found: Assignment, *, counts_unread: bool) -> Iterator[Piece]:
+    for tensor in graphs.batch_inputs(graph, counts_unread=counts_unread):
+        yield Piece(tensor.shape.num_elements() * tensor.dtype.size, 0, 0, DATA)
     for size_bytes in (*found.output_bytes, found.temp_bytes):
         yield Piece(size_bytes, 0, 0, COMPILED)
 
@@ -107,7 +92,7 @@ def _notes(found: Assignment, runner: StepRunner) -> Iterator[str]:
             f"while XLA tries algorithms, the first step needs "
             f"{sized(found.first_step_bytes)} or more on top of resident memory"
         )
-    if found.has_convolutions:
+    if found.has_convolutions and not runner.is_here:
         size = runner.workspace_bytes
         counted = (
             f"with {sized(size)} of cuDNN workspace each"
