@@ -113,9 +113,9 @@ class MemoryEstimate(NamedTuple):
 
     ``peak_bytes`` is the peak during a step.  ``resident_bytes`` stays allocated between steps
     (weights, optimizer state, metrics).  ``largest_batch`` is the largest that fits
-    ``limit_bytes``; None without a limit, 0 if not even one sample fits.  ``tier`` is how the
-    number was determined: compiled (traced), or run on a simulated GPU or on this machine's.  Other
-    memory on the GPU, such as the CUDA context, is not included.  If the peak does not occur in every step,
+    ``limit_bytes``; None without a limit, 0 if not even one sample fits. ``tier`` is how the number
+    was determined: compiled (traced), or run on a simulated GPU or on this machine's. Other memory
+    on the GPU, such as the CUDA context, is not included. If the peak does not occur in every step,
     ``building_bytes`` is the additional memory in use while the model is built, or
     ``first_step_bytes`` that of the first step, in which algorithms are tried and optimizer state
     no longer shares its zeros.

@@ -19,6 +19,11 @@ OPEN_SIZES = {
     "RaggedRange": (1, "T"),
     **{f"NonMaxSuppressionV{version}": (1, "T") for version in (3, 4, 5)},
 }
+# Operations that fail where an index is out of range.
+_INDEXED = {
+    "ScatterNd": (0, "Tindices"),
+    **{f"TensorScatter{change}": (1, "Tindices") for change in ("Update", "Add", "Sub", "Max")},
+}
 _CPU = "/device:CPU:0"
 
 
@@ -43,7 +48,10 @@ def _decide(nodes: Any, functions: dict[str, Any], output: str) -> None:
         elif node.op in _UNIQUES:
             _make_different(nodes, node, output)
         elif node.op in OPEN_SIZES:
-            _make_zero(nodes, node, output)
+            _make_zero(nodes, node, output, *OPEN_SIZES[node.op])
+            node.device = _CPU
+        elif node.op in _INDEXED:
+            _make_zero(nodes, node, output, *_INDEXED[node.op])
         elif node.op in LOOPS:
             for each in functions[node.attr["cond"].func.name]:
                 each.device = _CPU
@@ -71,17 +79,15 @@ def _operations(name: str, functions: dict[str, Any]) -> int:
     return len(nodes) + sum(_operations(each, functions) for each in called if each)
 
 
-def _make_zero(nodes: Any, node: Any, output: str) -> None:
-    """Give one node zeros in place of its data, and let the CPU measure them."""
+def _make_zero(nodes: Any, node: Any, output: str, number: int, attribute: str) -> None:
+    """Give one node zeros in place of an input, whose type is an attribute, or int32."""
     import tensorflow as tf
 
-    number, attribute = OPEN_SIZES[node.op]
     name = f"{node.name}_gpuconf_zeros"
     zeros = nodes.add(name=name, op="ZerosLike", input=[node.input[number]], device=_CPU)
     dtype = node.attr[attribute].type if attribute else tf.int32.as_datatype_enum
     zeros.attr["T"].type = dtype
     node.input[number] = f"{name}{output.replace('output', 'y')}"
-    node.device = _CPU
 
 
 def _make_different(nodes: Any, node: Any, output: str) -> None:
