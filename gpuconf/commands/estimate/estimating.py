@@ -97,7 +97,7 @@ def estimate(
             hint="leave one of them out",
         )
     policy, target = policy_named(mixed_precision), compile_target(card)
-    choice = EstimateChoice(training, optimizer, loss, policy, jit, target)
+    choice = EstimateChoice(training, optimizer, loss, policy, jit)
     most_workspace = bytes_of("workspace_limit", workspace_limit)
     wanted = whole_number("batch_size", batch_size)
     whole = [whole_number("arrays", getattr(each, "nbytes", each), least=0) for each in arrays]

@@ -95,7 +95,7 @@ class Subject:
 
     def _tracer(self, *, is_compiled: bool) -> Callable[..., Step]:
         if self.family.backend == "jax":
-            return jax_tracing.trace
+            return partial(jax_tracing.trace, target=self.runner.target)
         return partial(
             tensorflow_tracing.trace,
             runner=self.runner,

@@ -108,7 +108,8 @@ def headline(estimate: MemoryEstimate) -> str:
     if largest is None or limit is None:
         return text
     if largest == 0:
-        return f"{text}: does not fit in {sized(limit)}, nor would a single sample"
+        alone = ", nor would a single sample" if estimate.phases else ""  # none: no other batch ran
+        return f"{text}: does not fit in {sized(limit)}{alone}"
     if not estimate.fits:
         return f"{text}: does not fit in {sized(limit)}; the largest batch that does is {largest}"
     more = " or more" if largest >= MOST_BATCH else ""

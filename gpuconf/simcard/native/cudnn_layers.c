@@ -47,6 +47,9 @@ REFUSE(cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize)
 REFUSE(cudnnGetBatchNormalizationBackwardExWorkspaceSize)
 REFUSE(cudnnGetBatchNormalizationTrainingExReserveSpaceSize)
 
+REFUSE(cudnnGetCTCLossWorkspaceSize)
+REFUSE(cudnnGetCTCLossWorkspaceSize_v8)
+
 REFUSE(cudnnSetDropoutDescriptor)
 REFUSE(cudnnSetCTCLossDescriptorEx)
 REFUSE(cudnnSetCTCLossDescriptor_v8)

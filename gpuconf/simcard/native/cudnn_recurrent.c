@@ -8,7 +8,6 @@
 enum { LSTM = 2, GRU = 3 };        /* cudnnRNNMode_t; the others have one gate */
 enum { FLOAT = 0, DOUBLE = 1 };    /* cudnnDataType_t; the others have two bytes */
 enum { BIDIRECTIONAL = 1, NO_BIAS = 0, TRAINING = 1 };
-enum { ALLOC_FAILED = 4001 };
 
 struct layers {
     int algorithm, mode, bias, direction, input_mode, element;
@@ -22,8 +21,8 @@ struct sequences {
 EXPORT int cudnnCreateRNNDescriptor(struct layers **made)
 {
     static _Atomic int said;
-    *made = calloc(1, sizeof **made);
-    return *made == NULL ? ALLOC_FAILED : (int)refuse("cudnnCreateRNNDescriptor", &said);
+    *made = work_is_skipped() ? calloc(1, sizeof **made) : NULL;
+    return *made != NULL ? 0 : (int)refuse("cudnnCreateRNNDescriptor", &said);
 }
 
 EXPORT int cudnnDestroyRNNDescriptor(struct layers *layers)
@@ -70,8 +69,9 @@ EXPORT int cudnnGetRNNDescriptor_v8(const struct layers *layers, int *algorithm,
 
 EXPORT int cudnnCreateRNNDataDescriptor(struct sequences **made)
 {
-    *made = calloc(1, sizeof **made);
-    return *made == NULL ? ALLOC_FAILED : 0;
+    static _Atomic int said;
+    *made = work_is_skipped() ? calloc(1, sizeof **made) : NULL;
+    return *made != NULL ? 0 : (int)refuse("cudnnCreateRNNDataDescriptor", &said);
 }
 
 EXPORT int cudnnDestroyRNNDataDescriptor(struct sequences *sequences)
@@ -103,7 +103,7 @@ static size_t element_bytes(const struct layers *layers)
     return layers->element == FLOAT ? 4 : layers->element == DOUBLE ? 8 : 2;
 }
 
-/* Each gate has a matrix for the inputs, one for the state, and two biases. */
+/* Each gate has a matrix for the inputs, one for the state, and two biases.  TensorFlow projects no state. */
 EXPORT int cudnnGetRNNWeightSpaceSize(void *handle, const struct layers *layers, size_t *bytes)
 {
     (void)handle;

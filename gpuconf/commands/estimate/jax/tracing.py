@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import gpuconf.machine.cards
-from gpuconf.commands.estimate.compile_target import described_capability, target_of
+from gpuconf.commands.estimate.compile_target import CompileTarget, described_capability
 from gpuconf.commands.estimate.jax.compiling import CompiledStep, compiled_step
 from gpuconf.commands.estimate.keras_models.data import Batch, Spec
 from gpuconf.commands.estimate.keras_models.layer_calls import LayerCalls, variables_of
@@ -37,7 +36,13 @@ _NEAREST = "compiled for compute capability {}.{}, the nearest that gpuconf know
 
 
 def trace(
-    model: Any, family: KerasFamily, batch: Batch, batch_size: int, choice: EstimateChoice
+    model: Any,
+    family: KerasFamily,
+    batch: Batch,
+    batch_size: int,
+    choice: EstimateChoice,
+    *,
+    target: CompileTarget,
 ) -> Step:
     """Compile ``train_step`` or ``predict_step`` for a batch of these specs into a :class:`Step`.
 
@@ -49,7 +54,6 @@ def trace(
             "step compiled by XLA",
             hint='compile(..., jit_compile="auto"), and not run_eagerly=True',
         )
-    target = choice.target or target_of(gpuconf.machine.cards.read_inventory(processes=False))
     calls = LayerCalls(model, family)
     with calls.noted(lambda: _NoGraph):
         compiled = compiled_step(model, batch, training=choice.training, target=target)

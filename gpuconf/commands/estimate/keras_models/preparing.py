@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.step import TraceSetting
 from gpuconf.commands.estimate.tensorflow.abstract_variables import abstract_variables
 from gpuconf.errors import UsageError
@@ -27,7 +26,7 @@ _PRECISIONS = {
 class EstimateChoice(NamedTuple):
     """Options for an estimate; None keeps the model's own setting.
 
-    ``jit`` sets whether XLA compiles the step, ``target`` for which GPU.
+    ``jit`` sets whether XLA compiles the step.
     """
 
     training: bool = True
@@ -35,7 +34,6 @@ class EstimateChoice(NamedTuple):
     loss: Any = None
     policy: str | None = None
     jit: bool | None = None
-    target: CompileTarget | None = None
 
 
 def policy_named(mixed_precision: Any) -> str | None:

@@ -14,9 +14,7 @@ from gpuconf.commands.estimate.step import (
     BACKWARD,
     DATA,
     FORWARD,
-    GPU,
     GRADIENT,
-    SIMULATED_CARD,
     TEMPORARY,
     WEIGHTS,
     WORKSPACE,
@@ -63,8 +61,7 @@ def measured_step(
     pieces = (*data, *_pieces(run.events, operations, weights))
     memory = _memory(run, pieces)
     notes = () if runner.is_here else tuple(_notes(graph, runner))
-    tier = GPU if runner.is_here else SIMULATED_CARD
-    return Step(batch_size, variables, operations, pieces, memory, notes=notes, tier=tier)
+    return Step(batch_size, variables, operations, pieces, memory, notes=notes)
 
 
 def _operations(

@@ -16,7 +16,14 @@ from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable
 from gpuconf.commands.estimate.runner.measured import measured_step
 from gpuconf.commands.estimate.runner.runner import StepRunner
-from gpuconf.commands.estimate.step import OPTIMIZER_STATE, OTHER_STATE, Step, Variable
+from gpuconf.commands.estimate.step import (
+    GPU,
+    OPTIMIZER_STATE,
+    OTHER_STATE,
+    SIMULATED_CARD,
+    Step,
+    Variable,
+)
 from gpuconf.commands.estimate.tensorflow.attribution import LayersByName
 from gpuconf.commands.estimate.xla.tracing import compiled_step
 from gpuconf.errors import GpuconfError, UsageError
@@ -77,7 +84,8 @@ def step_of(
     step = (
         compiled_step(*given, counts_unread=counts_unread) if is_compiled else measured_step(*given)
     )
-    return step._replace(layers=kinds, is_compiled=is_compiled)
+    tier = GPU if runner.is_here else SIMULATED_CARD
+    return step._replace(layers=kinds, is_compiled=is_compiled, tier=tier)
 
 
 def _captured(graph: Any, known: KnownVariables) -> list[CapturedVariable]:

@@ -12,8 +12,6 @@ from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
     COMPILED,
     DATA,
-    GPU,
-    SIMULATED_CARD,
     WHOLE,
     Operation,
     Piece,
@@ -59,7 +57,6 @@ def compiled_step(
         _memory(run.peaks, found.workspace_bytes, pieces),
         notes=tuple(_notes(found, runner)),
         shares=tuple(_shares(found, layers)),
-        tier=GPU if runner.is_here else SIMULATED_CARD,
     )
 
 
