@@ -216,7 +216,7 @@ def test_what_is_not_of_keras(everything: All) -> None:
         assert "--loss" in note
     for kind, message, hint in everything.of_saved("strange"):
         assert kind == "UsageError"
-        assert "holds 'Strange', which is not part of Keras" in message
+        assert "contains 'Strange', which is not part of Keras" in message
         assert hint.endswith("gpuconf estimate my_module:make_model")
 
 

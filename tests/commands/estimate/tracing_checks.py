@@ -118,7 +118,7 @@ def check_inference_keeps_nothing() -> None:
     step = traced(model, 1024, training=False)
     vector = 1024 * 512 * 4
     done = step.memory
-    assert 2 * vector <= max(done.in_use_bytes) - done.resident_bytes <= 3.5 * vector
+    assert 2 * vector <= max(done.in_use_bytes) - step.resident_bytes <= 3.5 * vector
 
 
 def check_models_and_own_layers_are_opened() -> None:
