@@ -55,7 +55,7 @@ _KERAS_ROW = "half-card: Keras runs on it"
 
 
 class Line(NamedTuple):
-    """What came of one version: its column of the table, and what to explain below."""
+    """The results of one version: its column of the table, and what to explain below."""
 
     cells: tuple[str, ...]
     remarks: tuple[str, ...] = ()
