@@ -344,10 +344,13 @@ class StepRunner:
         folder = tempfile.TemporaryDirectory(prefix="gpuconf-estimate-")
         self._folder = Path(self._context.enter_context(folder))
         family = self._context.enter_context(AdoptingFamily())
+        # A killed worker leaves temporary files.  Some kernels are compiled at their first use, in
+        # seconds, and each worker would compile them again.
+        files = {"TMPDIR": str(self._folder), "TF_JIT_CACHE_DIR": str(self._folder)}
         with open(self._folder / "stderr", "wb") as stderr:
             child = family.start(
                 [sys.executable, "-m", _PROGRAM, *([ONCE] if self.is_here else [])],
-                {**environ, "TMPDIR": str(self._folder)},  # a killed worker leaves its files
+                {**environ, **files},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
