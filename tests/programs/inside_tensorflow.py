@@ -63,7 +63,7 @@ def _run_checks(
     checks = [f"{file}::{name}" for file in files for name in _names_in(file) if name in names]
     code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
     command = [sys.executable, "-W", "error", "-c", code, *options, *checks]
-    done = run(command, folder, environ={**environ, warm.VARIABLE: "1"}, timeout_s=900)
+    done = run(command, folder, environ={warm.VARIABLE: "1", **environ}, timeout_s=900)
     outcomes: dict[str, str] = {}
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
         check = case.get("name", "").partition("[")[0]

@@ -3,7 +3,7 @@
 A program runs warm if its environment has ``WARM_TENSORFLOW``, which the fixtures of this folder
 set; if it is ``python [-W error] FILE``, ``python -c CODE`` or ``python -m MODULE`` of this
 interpreter; and if no test requested ``FRESH=1``.  It is the starting process's own child, with a
-pid of its own to wait for.
+pid of its own to wait for.  With the value `CHILDREN`, what the program starts runs warm too.
 
 A program whose variables change what TensorFlow's import does starts fresh anyway.  So must
 one that depends on the import in other ways: a profile that sets ``TF_USE_LEGACY_KERAS``, a finder
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
 import json
 import os
 import socket
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple
 from gpuconf.simcard import build_libraries
 
 VARIABLE = "WARM_TENSORFLOW"
+CHILDREN = "children"
 # What TensorFlow and Keras read when they are imported, and what the server's import finds.
 _AT_IMPORT = {
     "KERAS_BACKEND": "tensorflow",
@@ -63,14 +63,22 @@ def _program(command: Sequence[str]) -> _Program | None:
 
 
 class _Server:
-    """The process with TensorFlow in it, a child of this one."""
+    """The process with TensorFlow in it, at the other end of a socket."""
 
-    def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair()
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._answers = connection.makefile("rb")
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)
+
+    @classmethod
+    def started(cls) -> _Server:
+        """Start the process, as a child of this one."""
+        ours, theirs = socket.socketpair()
         path = os.pathsep.join([str(build_libraries()), os.environ.get("LD_LIBRARY_PATH", "")])
         environ = {**os.environ, **_AT_IMPORT}
         environ.pop(VARIABLE, None)
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("warm_server.py")), str(theirs.fileno())],
             env={**environ, "LD_LIBRARY_PATH": path, "TF_CPP_MIN_LOG_LEVEL": "0"},
             pass_fds=[theirs.fileno()],
@@ -79,9 +87,10 @@ class _Server:
             stderr=subprocess.DEVNULL,
         )
         theirs.close()
-        self._answers = self._socket.makefile("rb")
-        assert self._answers.readline() == b"ready\n", "the warm TensorFlow did not start"
-        atexit.register(self.close)
+        server = cls(ours)
+        server._process = process
+        assert server._answers.readline() == b"ready\n", "the warm TensorFlow did not start"
+        return server
 
     def start(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Return the pid of a program that is this process's own child."""
@@ -99,12 +108,24 @@ class _Server:
         """End the server; its programs go on."""
         self._answers.close()
         self._socket.close()
-        self._process.wait()
+        if self._process is not None:
+            self._process.wait()
 
 
-@functools.cache
+_servers: list[_Server] = []  # at most one
+
+
 def _server() -> _Server:
-    return _Server()
+    if not _servers:
+        _servers.append(_Server.started())
+    return _servers[0]
+
+
+def share_imports(connection: int) -> None:
+    """Let what this warm program starts run warm, by the server at the other end of the socket."""
+    _servers.append(_Server(socket.socket(fileno=connection)))
+    subprocess.Popen = Popen  # type: ignore[assignment, misc]
+    os.environ[VARIABLE] = "1"
 
 
 class Popen(subprocess.Popen[str]):
@@ -130,6 +151,7 @@ class Popen(subprocess.Popen[str]):
             "folder": os.fspath(folder or os.getcwd()),
             "parent": os.getpid(),
             "new_session": new_session,
+            "shares": environ[VARIABLE] == CHILDREN,
             "descriptors": [*own, *pass_fds],
         }
         try:

@@ -7,12 +7,14 @@ run; only the code of the package is not executed again: its modules, imported b
 put back.
 
 The program is a child of the process that asked: two forks, and the process between them ends while
-the asking one is a subreaper, prctl(2).
+the asking one is a subreaper, prctl(2).  A program whose own children shall run warm begins with
+one more fork, their server.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib.abc
 import importlib.machinery
@@ -31,6 +33,7 @@ from typing import Any
 _FAMILIES = ("tensorflow", "keras")
 _PLUGIN_VARIABLE = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 _MOST_DESCRIPTORS = 16
+_ABOVE_DESCRIPTORS = 200  # that a program is given, and those on their way there
 _imported: dict[str, dict[str, ModuleType]] = {}
 
 
@@ -94,6 +97,21 @@ def _serve(asker: socket.socket) -> tuple[dict[str, Any], list[int]]:
         asker.sendall(b".")  # from now on the program is the asking process's own child
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _serve_children(received: list[int]) -> int:
+    """Fork a server for what the program will start; return the socket to it in the program."""
+    ours, theirs = socket.socketpair()
+    if os.fork():
+        theirs.close()
+        return fcntl.fcntl(ours.detach(), fcntl.F_DUPFD_CLOEXEC, _ABOVE_DESCRIPTORS)
+    ours.close()
+    for each in received:
+        os.close(each)
+    for number in (0, 1, 2):
+        os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    _program(theirs)
+    sys.exit()
 
 
 def _become(request: dict[str, Any], received: list[int]) -> None:
@@ -173,8 +191,20 @@ def _run(request: dict[str, Any]) -> None:
         sys.exit(1 if not isinstance(error, KeyboardInterrupt) else 130)
 
 
+def _program(asker: socket.socket) -> None:
+    """Serve, and in a forked process become the program."""
+    request, descriptors = _serve(asker)
+    children = _serve_children(descriptors) if request["shares"] else None
+    _become(request, descriptors)
+    if children is not None:
+        from tests.programs import warm
+
+        warm.share_imports(children)
+    _run(request)
+
+
 def main() -> None:
-    """Import, serve, and in the forked process become the program."""
+    """Import, then serve."""
     del sys.path[0]  # this file's folder
     asker = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest; it closes the socket
@@ -188,9 +218,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     asker.sendall(b"ready\n")
-    request, descriptors = _serve(asker)
-    _become(request, descriptors)
-    _run(request)
+    _program(asker)
 
 
 main()

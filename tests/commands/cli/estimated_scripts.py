@@ -1,8 +1,4 @@
-"""Training scripts as tutorials write them, and a program that runs ``gpuconf estimate`` on each.
-
-The frameworks are imported once.  Each script then runs in a forked process of its own, in which
-nothing has been computed, and which the command ends.
-"""
+"""Training scripts as tutorials write them."""
 
 from __future__ import annotations
 
@@ -140,21 +136,3 @@ SCRIPTS = {
     "nothing.py": "def make_net(): ...\n",
     "broken.py": "open('nosuch.csv')\n",
 }
-
-PROGRAM = """
-import json, os, sys
-from gpuconf.commands.cli.main import main
-from gpuconf.commands.estimate.loading import import_tensorflow, stay_off_the_gpu
-stay_off_the_gpu()
-import_tensorflow()
-import keras
-done = []
-for number, arguments in enumerate(json.loads({commands!r})):
-    process = os.fork()
-    if not process:
-        for stream in (1, 2):
-            os.dup2(os.open(f"{{number}}.{{stream}}", os.O_CREAT | os.O_WRONLY), stream)
-        os._exit(main(arguments))
-    done.append(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-print(json.dumps(done))
-"""

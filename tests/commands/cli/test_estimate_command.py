@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,15 +10,17 @@ import pytest
 
 from gpuconf.basics.units import GIB
 from tests.commands.cli.commands import Done, gpuconf, run_commands
-from tests.commands.cli.estimated_scripts import PROGRAM, SCRIPTS
+from tests.commands.cli.estimated_scripts import SCRIPTS
 from tests.machine.cards import standin
-from tests.programs.processes import Nvml, run, run_python
+from tests.programs import warm
+from tests.programs.processes import Nvml, run
 from tests.programs.terminals import OnTerminal
 
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
 )
 
+WARM = {warm.VARIABLE: warm.CHILDREN}
 MODULE = """
 import atexit, os
 import tensorflow as tf
@@ -71,6 +72,7 @@ def test_reports(folder: Path) -> None:
                 "nets:plain --limit 2MiB --optimizer adam --loss mse -v",
             )
         ),
+        environ=WARM,
     )
     assert (free.code, held.code, small.code) == (0, 0, 1), free.err + held.err + small.err
     assert free.out.startswith("batch 32: ")
@@ -100,7 +102,7 @@ def test_a_card_of_this_machines_compute_capability(folder: Path, nvml: Nvml) ->
         folder,
         ["estimate", "nets:make", "--card", "4GiB"],
         ["estimate", "nets:make"],
-        environ=nvml(standin.Machine((gtx,))),
+        environ=nvml(standin.Machine((gtx,))),  # which a new process finds
     )
     assert "4096 MiB - 450 MiB context - 500 MiB reserve" in smaller.out, smaller.err
     assert "XLA for an assumed GPU, compute capability 6.1 with 4096 MiB" in smaller.out
@@ -119,6 +121,7 @@ def test_documents(folder: Path) -> None:
         ["estimate", "nets:open_shape", "--json"],
         ["estimate", "nets:bad", "--json"],
         ["estimate", "nets:nosuch", "--json"],
+        environ=WARM,
     )
     assert [each.code for each in done] == [0, 0, 0, 2, 1, 2], [each.err for each in done]
     training, inference, shaped, *errors = (each.document for each in done)
@@ -167,7 +170,7 @@ def test_a_terminal(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
-    """What became of ``estimate`` with these words, all of `SCRIPT_COMMANDS` run in one process."""
+    """What became of ``estimate`` with these words, one of `SCRIPT_COMMANDS`."""
     folder = tmp_path_factory.mktemp("scripts")
     for name, text in SCRIPTS.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -176,16 +179,17 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
         ["estimate", *(["--no-jit"] if number > 1 else []), *words.split()]
         for number, words in enumerate(SCRIPT_COMMANDS)
     ]
-    out = run_python(PROGRAM.format(commands=json.dumps(commands)), folder, timeout_s=300)
-    codes = json.loads(out.splitlines()[-1])
+    done = {
+        # What watches the losses of tf.keras waits for their import.
+        said: run(
+            gpuconf(*words), folder, environ={} if "tf_keras" in said else WARM, timeout_s=120
+        )
+        for said, words in zip(SCRIPT_COMMANDS, commands, strict=True)
+    }
     assert not list(folder.glob("saved*")), "nothing after the training's beginning was done"
-
-    def done(words: str) -> Done:
-        number = SCRIPT_COMMANDS.index(words)
-        out, err = ((folder / f"{number}.{each}").read_text(encoding="utf-8") for each in (1, 2))
-        return Done(codes[number], out, err, "estimate")
-
-    return done
+    return lambda said: Done(
+        done[said].returncode, done[said].stdout, done[said].stderr, "estimate"
+    )
 
 
 SCRIPT_COMMANDS = (

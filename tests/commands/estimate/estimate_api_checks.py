@@ -77,8 +77,7 @@ def _fails(model: Any) -> None:
 
 
 ESTIMATES: dict[str, Callable[[Any], object]] = {
-    "plain": lambda model: op_by_op(model, BATCH, phases=True, limit="1GiB"),
-    "advice": lambda model: op_by_op(model, BATCH, advise=True),
+    "advice": lambda model: op_by_op(model, BATCH, phases=True, advise=True),
     "inference": lambda model: op_by_op(model, BATCH, training=False),
     "others": lambda model: op_by_op(model, BATCH, optimizer="sgd", loss="mse"),
     "failing": _fails,
@@ -100,7 +99,7 @@ def _check_unchanged(of: Any) -> None:
             np.testing.assert_array_equal(one, variable.numpy())
         assert not getattr(model.optimizer, "built", False) or of is tf_keras
     assert trained(model) == right[0]
-    op_by_op(model, BATCH, advise=True)
+    op_by_op(model, BATCH, phases=True)
     assert trained(model) == right[1], "after an estimate between two trainings"
 
 
@@ -216,7 +215,7 @@ def check_the_largest_batch_is_one_that_fits() -> None:
     fitting, larger = (
         op_by_op(model, size, allow_growth=False).peak_bytes for size in (batch, batch * 11 // 10)
     )
-    assert 0.9 * 100 * MIB < fitting <= 0.96 * 100 * MIB < larger
+    assert 0.9 * 100 * MIB < fitting <= 0.97 * 100 * MIB < larger
 
 
 def check_what_is_no_model_is_refused() -> None:

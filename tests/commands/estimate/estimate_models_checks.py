@@ -59,7 +59,7 @@ def check_what_stays_is_what_a_training_leaves() -> None:
         model.train_on_batch(inputs, np.zeros(BATCH, "int32"))
         after = op_by_op(model, BATCH)
         assert before.resident_bytes == after.resident_bytes == state_of(model)
-        assert before.peak_bytes == pytest.approx(after.peak_bytes, rel=1e-3)
+        assert before.peak_bytes == pytest.approx(after.peak_bytes, rel=1e-3, abs=KIB)
         inference = op_by_op(model, BATCH, training=False)
         assert inference.resident_bytes == bytes_of([*model.variables, *_of_metrics(model)])
 
@@ -93,7 +93,7 @@ def check_more_samples_need_more() -> None:
         assert len({each.resident_bytes for each in made}) == 1
         (phase,) = made[1].phases
         of_a_step = made[1].peak_bytes - made[1].building_bytes - made[1].first_step_bytes
-        said = phase.base_bytes + phase.per_sample_bytes * 16
+        said = phase.base_bytes + phase.per_sample_bytes * 16 + made[1].rounding_bytes
         assert made[1].resident_bytes + said == pytest.approx(of_a_step, rel=0.1)
 
 

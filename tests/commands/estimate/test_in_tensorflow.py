@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
+from tests.programs import warm
+from tests.programs.inside_tensorflow import PLAIN, Outcomes, holds, names_in, outcomes_fixture
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ AT_NIGHT = (
     "check_limits",
     "check_an_eager_step_is_said_to_be_counted_as_a_graph",
 )
-outcomes = outcomes_fixture(*CHECKS)
+outcomes = outcomes_fixture(*CHECKS, environ={**PLAIN, warm.VARIABLE: warm.CHILDREN})
 
 
 @pytest.mark.parametrize(
