@@ -28,13 +28,13 @@ ENVIRONMENTS = {
     ".venv-tf220": ["tensorflow==2.20.0", "tf_keras==2.20.1"],
     ".venv-newest": ["tensorflow", "tf_keras"],
 }
-CONTRACT = ROOT / "tests" / "support" / "keras_api" / "contract_program.py"
+CONTRACT = "tests.support.keras_api.contract_program"
 HEAD = """# What holds on which TensorFlow
 
 Written by `make matrix`: every row is a check of `tests/acceptance/checks.py`, run by real
 TensorFlow on the simulated GPU. *Seen* is what the newest version showed. Below the table is what
 failed, and what another version showed. *Private names* are those of
-`gpuconf/support/keras_api/contract.py`.
+`tests/support/keras_api/contract.py`.
 """
 TICK, CROSS = "✓", "✗"
 _WIDEST = 80  # of what a check saw; the tests show it whole
@@ -161,7 +161,7 @@ def main() -> int:
     acceptance = [sys.executable, "-m", "tests.acceptance", "--json", "--python"]
     try:
         pythons = {name: str(python_of(name, given)) for name, given in ENVIRONMENTS.items()}
-        contracts = {n: contract_of(n, [python, str(CONTRACT)]) for n, python in pythons.items()}
+        contracts = {n: contract_of(n, [python, "-m", CONTRACT]) for n, python in pythons.items()}
         commands = {name: [*acceptance, python] for name, python in pythons.items()}
         return write_page(commands, WRITTEN, contracts)
     except MatrixError as error:

@@ -1,6 +1,6 @@
 """Holds the table of private names against the installed TensorFlow and Keras: each missing one.
 
-`python tests/support/keras_api/contract_program.py` needs no pytest, so that `make matrix` can run
+`python -m tests.support.keras_api.contract_program` needs no pytest, so that `make matrix` can run
 it in an environment that has nothing but TensorFlow and gpuconf.
 """
 
@@ -14,7 +14,7 @@ from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
-from gpuconf.support.keras_api.contract import ANY_KERAS, KERAS_2, KERAS_3, NAMES, TENSORFLOW, Name
+from tests.support.keras_api.contract import ANY_KERAS, KERAS_2, KERAS_3, NAMES, TENSORFLOW, Name
 
 
 def main() -> int:

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.support.keras_api import contract
 from tests.programs.inside_tensorflow import PLAIN
 from tests.programs.processes import run
+from tests.support.keras_api import contract
 
-PACKAGE = Path(contract.__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "gpuconf"
+# Programs that import this folder of the tests.
+ENVIRON = {**PLAIN, "PYTHONPATH": str(ROOT)}
 # Where private names may stand: here, and where the plan binds, which must load nothing more.
 HOMES = ("support/keras_api/", "backends/tensorflow/", "backends/keras_", "backends/wrapping.py")
 # The folders below which a row's users are.
@@ -79,8 +82,6 @@ SOURCES = {
 @pytest.mark.parametrize("file", [each for each in SOURCES if each.startswith(HOMES)])
 def test_what_is_used_is_listed(file: str) -> None:
     """Every private name in the rooms that may use them stands in the table."""
-    if file == "support/keras_api/contract.py":
-        return
     assert [use for use in uses(SOURCES[file]) if not is_listed(use)] == []
 
 
@@ -125,8 +126,8 @@ def test_the_check_can_fail() -> None:
 @pytest.mark.slow
 def test_the_installed_versions_have_all(tmp_path: Path) -> None:
     """A fresh process finds every name of the table; it prints each that is missing."""
-    program = Path(__file__).with_name("contract_program.py")
-    done = run([sys.executable, str(program)], tmp_path, environ=PLAIN, timeout_s=600)
+    command = [sys.executable, "-m", "tests.support.keras_api.contract_program"]
+    done = run(command, tmp_path, environ=ENVIRON, timeout_s=600)
     assert done.stdout == f"all {len(contract.NAMES)} names are there\n", done.stdout + done.stderr
 
 
@@ -135,14 +136,9 @@ def test_a_missing_name_is_reported(tmp_path: Path) -> None:
     """A name that no TensorFlow has is printed with what is lost, and the exit code is 1."""
     program = (
         "import tests.support.keras_api.contract_program as program\n"
-        "from gpuconf.support.keras_api.contract import Name\n"
+        "from tests.support.keras_api.contract import Name\n"
         "rows = [Name('tensorflow.python.eager.context', '_no', (), 'all is lost', 'tensorflow')]\n"
         "print(*program._missing(rows, 'here', {}))\n"
     )
-    root = str(Path(__file__).resolve().parents[3])
-    done = run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r})\n{program}"],
-        tmp_path,
-        environ=PLAIN,
-    )
+    done = run([sys.executable, "-c", program], tmp_path, environ=ENVIRON)
     assert done.stdout == "here has no tensorflow.python.eager.context _no: all is lost\n"
