@@ -103,6 +103,7 @@ def check_mistakes() -> None:
         ({net.x: X, net.y: Y[:9], net.keep: 1.0}, {}, "x:0 1001, y:0 9"),
         ({net.keep: 1.0}, {}, "nothing can be cut"),
         (net.feed(), {"reduce": "median"}, "median"),
+        (net.feed(), {"reduce": {net.x: "sum"}}, "keys among Mean:0"),
         (net.feed(), {"batch_size": 0}, "batch_size=0"),
         (net.feed(), {"max_retries": -1}, "max_retries=-1"),
     ):
