@@ -1,7 +1,7 @@
 """TensorFlow 1 sessions: a run that applies an optimizer is a training step.
 
-Every ``run`` goes through here, including those of ``MonitoredSession``, ``Estimator`` and Keras in
-graph mode.  The graph shows what a run does; it is read once for each set of fetches.
+Every ``run`` goes through here, including those of ``MonitoredSession`` and Keras in graph mode.
+The graph shows what a run does; it is read once for each set of fetches.
 """
 
 from __future__ import annotations

@@ -12,9 +12,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from gpuconf.commands.rehearse.agent import estimators
 from gpuconf.commands.rehearse.agent.cells import MODULE, Cells
-from gpuconf.commands.rehearse.agent.estimators import Estimators
 from gpuconf.commands.rehearse.agent.parts import assemble
 from gpuconf.commands.rehearse.agent.record import AgentRecord
 from gpuconf.commands.rehearse.agent.sessions import Sessions
@@ -75,8 +73,6 @@ def start(folder: str, orders: dict[str, Any]) -> None:
 
     cells = Cells(record, parts.memory, parts.ending, parts.files, folder)
     hooks.set(MODULE, cells.watch)
-    if parts.guards is not None:
-        hooks.set(estimators.MODULE, Estimators(parts.phases, parts.guards).watch)
 
     # A finder that the program or its sitecustomize puts in front of ours would bypass it.
     def keep_first(event: str, args: tuple[Any, ...]) -> None:

@@ -93,7 +93,7 @@ class Steps:
         """A step that is one call, such as a session's run; a failed one is not counted."""
         number = self._by_key.setdefault(key, next(self._next))
         phase = self._phases.inside((own_place(), number), TRAIN, what, batch=batch)
-        with nullcontext() if self._phases.is_open else phase:  # within fit() or an Estimator
+        with nullcontext() if self._phases.is_open else phase:  # within fit()
             self._memory.mark(f"step {self._phases.steps + 1}")
             yield
             self._made(number, 1)
