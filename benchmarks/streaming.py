@@ -86,14 +86,6 @@ def gpuconf_not_averaged(folder: Path) -> Iterator[Any]:
     return gpuconf_images(folder, antialias=False)
 
 
-def gpuconf_sequence(folder: Path) -> Iterator[Any]:
-    """Ours for other backends: Pillow in threads, no TensorFlow."""
-    from gpuconf.images import sequence
-
-    made = sequence(folder, size=(SIDE, SIDE), batch_size=BATCH, host_limit=HOST_LIMIT)
-    return (made[number] for number in range(len(made)))
-
-
 def keras_folder(folder: Path) -> Iterator[Any]:
     """Keras's own loader with its defaults."""
     import keras
@@ -153,7 +145,6 @@ def everything(folder: Path) -> Iterator[Any]:
 CONTESTANTS: dict[str, Callable[[Path], Iterator[Any]]] = {
     OURS: gpuconf_images,
     "gpuconf.images, antialias=False": gpuconf_not_averaged,
-    "gpuconf.images.sequence (Pillow)": gpuconf_sequence,
     KERAS: keras_folder,
     "cv2 generator, one thread": cv2_generator,
     HOLDS_ALL: everything,
@@ -201,8 +192,6 @@ def measure(name: str, folder: Path) -> dict[str, float]:
 def measure_in_child(name: str, folder: Path) -> dict[str, float]:
     """The same in a fresh process."""
     environ = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    if "sequence" in name:
-        environ |= {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, __file__, "--one", name, "--folder", str(folder)]
     done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True)
     if done.returncode:

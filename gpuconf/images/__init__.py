@@ -1,12 +1,10 @@
-"""Image files to batches, holding paths instead of images: `stream` and `sequence`.
+"""Image files to batches, holding paths instead of images: `stream`.
 
-`stream` returns a `tf.data.Dataset`, `sequence` a `keras.utils.PyDataset` that needs no TensorFlow.
-Importing this module imports neither; each function imports what it needs.
+It returns a `tf.data.Dataset`.  Importing this module does not import TensorFlow; `stream` does.
 """
 
 from gpuconf.images.failures import Failure, Failures, ImageError
 from gpuconf.images.memory_plan import MemoryPlan, plan_memory
-from gpuconf.images.sequences import sequence
 from gpuconf.images.streams import stream
 
 __all__ = [
@@ -15,6 +13,5 @@ __all__ = [
     "ImageError",
     "MemoryPlan",
     "plan_memory",
-    "sequence",
     "stream",
 ]

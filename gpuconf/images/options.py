@@ -1,4 +1,4 @@
-"""The options of `stream` and `sequence`, checked before any file is read."""
+"""The options of `stream`, checked before any file is read."""
 
 from __future__ import annotations
 

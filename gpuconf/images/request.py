@@ -1,4 +1,4 @@
-"""Shared by `stream` and `sequence`: the request, its parts, their memory plans."""
+"""What `stream` is requested to read: the arguments, its parts, their memory plans."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _FLAGS = (
 
 @dataclass(frozen=True, eq=False)
 class ImageRequest:
-    """The arguments of `stream` and `sequence`, as passed.
+    """The arguments of `stream`, as passed.
 
-    Both functions take their signature from here; docs/reference/images.md describes each.
+    The function takes its signature from here; docs/reference/images.md describes each.
     """
 
     paths: Any
@@ -230,7 +230,7 @@ def answering(
 ) -> Callable[[Callable[[Asked], Any]], Callable[P, Any]]:
     """Turn a function of a request into one of its arguments, for ``help`` and type checkers, too.
 
-    The parameters of `stream` and `sequence`, with their defaults, are therefore defined once.
+    The parameters of `stream`, with their defaults, are therefore defined once.
     """
     signature = inspect.signature(request)
 

@@ -269,6 +269,6 @@ def _tensorflow() -> Any:
     except ImportError:
         raise MissingDependencyError(
             "stream() needs TensorFlow, which is not installed",
-            hint="pip install 'gpuconf[tensorflow]', or gpuconf.images.sequence for other backends",
+            hint="pip install 'gpuconf[tensorflow]'",
         ) from None
     return tensorflow

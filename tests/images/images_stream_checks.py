@@ -15,7 +15,7 @@ import tensorflow as tf
 from PIL import Image
 
 from gpuconf.errors import UsageError
-from gpuconf.images import ImageError, sequence, stream
+from gpuconf.images import ImageError, stream
 from tests.images.image_files import (
     CORNERS,
     broken_files,
@@ -485,18 +485,6 @@ def check_a_cache_in_memory_or_on_disk(tmp_path: Path) -> None:
         second = [(round(255 * float(x[0, 0, 0])), int(y)) for x, y in dataset.unbatch()]
         assert first != second
         assert sorted(first) == sorted(second) == [(number, number) for number in range(20)]
-
-
-def check_a_cache_on_disk_keeps_what_decoders_make_apart(tmp_path: Path) -> None:
-    """`sequence` and `stream` may share the folder, and each has its own values."""
-    path = tmp_path / "a.jpg"
-    noise(500, 300).save(path, quality=90)
-    alone, cache = one(path, cache="memory"), tmp_path / "cache"
-    by_pillow = sequence([path], size=(48, 48), cache=cache)[0][0]
-    assert np.abs(by_pillow - alone).max() >= 1, "otherwise this check says nothing"
-    np.testing.assert_array_equal(one(path, cache=cache), alone)
-    np.testing.assert_array_equal(sequence([path], size=(48, 48), cache=cache)[0][0], by_pillow)
-    assert len([file for file in cache.rglob("*") if file.is_file()]) == 2
 
 
 def check_a_cache_that_cannot_be_written_is_said_and_loses_nothing(

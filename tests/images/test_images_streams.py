@@ -37,6 +37,22 @@ for policy in ("raise", "skip"):
         print("refused")
 """
 
+_ON_JAX = """
+from pathlib import Path
+import keras
+from tests.images.image_files import plains
+from gpuconf.images import stream
+
+assert keras.backend.backend() == "jax"
+augment = keras.Sequential([keras.layers.RandomFlip("horizontal"), keras.layers.RandomZoom(0.1)])
+options = {"size": (8, 8), "batch_size": 5, "scale": "0-1", "augment": augment}
+dataset = stream(plains(Path("images"), 12), [0.0] * 12, **options)
+layers = [keras.Input((8, 8, 3)), keras.layers.Flatten(), keras.layers.Dense(1)]
+model = keras.Sequential(layers)
+model.compile("sgd", "mse")
+print(len(model.fit(dataset, epochs=2, shuffle=False, verbose=0).history["loss"]))
+"""
+
 
 @pytest.mark.parametrize("check", names_in(CHECKS))
 def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
@@ -49,3 +65,9 @@ def test_without_pillow(tmp_path: Path) -> None:
     environ = {**PLAIN, warm.VARIABLE: "1"}
     output = run_python(_NO_PILLOW, tmp_path, environ=environ, timeout_s=300)
     assert output.split() == ["refused", "refused"]
+
+
+def test_keras_on_jax(tmp_path: Path) -> None:
+    """It takes a stream, and its layers, also those of a Sequential, augment inside."""
+    environ = {**PLAIN, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    assert run_python(_ON_JAX, tmp_path, environ=environ, timeout_s=300) == "2\n"

@@ -254,8 +254,6 @@ _OF_KERAS_3 = (
     Name("<variable>", "_value", ("keras_api.variables",), _NO_ESTIMATE, KERAS_3),
     Name("keras.src.backend.config", "backend", ("backends.keras_backend",),
          "TensorFlow takes a GPU next to Keras on JAX", KERAS_3),
-    Name("keras.src.trainers.epoch_iterator:EpochIterator", "reset", ("images.sequences",),
-         "an epoch counts as ended where Keras only begins", KERAS_3),
     Name("<keras>", "src.optimizers.multi_optimizer", ("keras_api.training",), _NO_STEPS, KERAS_3,
          since="3.13"),
     Name("keras._tf_keras.keras", "losses", ("keras_api.training",), _NO_LOSS, KERAS_3),
