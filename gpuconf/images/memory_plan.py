@@ -37,7 +37,6 @@ class Demand(NamedTuple):
     channels: int
     batch_size: int
     label_bytes: int = 0  # all labels, as an array and as a tensor
-    cached: bool = False  # in memory
 
     @property
     def index_bytes(self) -> int:
@@ -54,11 +53,6 @@ class Demand(NamedTuple):
         """One batch, in float32."""
         return self.batch_size * self.image_bytes
 
-    @property
-    def cache_bytes(self) -> int:
-        """All images at their final size with one byte per value, if they are cached."""
-        return self.images * (self.image_bytes // FLOAT_BYTES + 128) if self.cached else 0
-
 
 class MemoryPlan(NamedTuple):
     """The most that is held at once, in bytes; ``print(plan)`` shows the sum.
@@ -69,7 +63,6 @@ class MemoryPlan(NamedTuple):
 
     host_limit_bytes: int
     index_bytes: int
-    cache_bytes: int
     batch_bytes: int
     image_bytes: int
     batches_waiting: int
@@ -91,14 +84,12 @@ class MemoryPlan(NamedTuple):
     def held_bytes(self) -> int:
         """The sum: the maximum, if everything is as large as it may be."""
         decoding = self.workers * self.decoding_bytes + self.alone_bytes
-        lists = self.index_bytes + self.cache_bytes
-        return lists + self.batches_bytes + self.finished_bytes + decoding
+        return self.index_bytes + self.batches_bytes + self.finished_bytes + decoding
 
     def __str__(self) -> str:
         batches = f"{self.batches_waiting} waiting + {_BATCHES_IN_WORK} in work"
         rows = [
             (self.index_bytes, "paths, labels and the epoch's order"),
-            (self.cache_bytes, "cache: every picture, one byte per value"),
             (self.batches_bytes, f"batches: ({batches}) × {mib_figure(self.batch_bytes)} MiB"),
             (self.finished_bytes, f"images for the next batch: 2 × {self.workers} workers"),
             (
@@ -111,7 +102,7 @@ class MemoryPlan(NamedTuple):
         limit = sized(self.host_limit_bytes)
         lines = [f"host memory: {limit} on top of the interpreter's own"]
         figures = mib_figures([size for size, _ in rows])
-        shown = [(figure, what) for figure, (size, what) in zip(figures, rows, strict=True) if size]
+        shown = [(figure, what) for figure, (_, what) in zip(figures, rows, strict=True)]
         shown.append((mib_figure(self.held_bytes), "at most, together"))
         return "\n".join([*lines, *(f"  {figure:>7} MiB  {what}" for figure, what in shown)])
 
@@ -119,10 +110,10 @@ class MemoryPlan(NamedTuple):
 def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPlan:
     """Divide ``host_limit_bytes``; a UsageError shows the sum if it is too little.
 
-    The list, a cache and the batches come first, because they have a fixed size.  Half of the rest
+    The list and the batches come first, because they have a fixed size.  Half of the rest
     is reserved for one large image; the workers share the other half.
     """
-    left = host_limit_bytes - demand.index_bytes - demand.cache_bytes
+    left = host_limit_bytes - demand.index_bytes
     waiting = _batches_waiting(demand, left)
     decoding = left - (waiting + _BATCHES_IN_WORK) * demand.batch_bytes
     least = 2 * least_decoding_bytes(demand) + 2 * demand.image_bytes
@@ -134,7 +125,6 @@ def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPl
     return MemoryPlan(
         host_limit_bytes=host_limit_bytes,
         index_bytes=demand.index_bytes,
-        cache_bytes=demand.cache_bytes,
         batch_bytes=demand.batch_bytes,
         image_bytes=demand.image_bytes,
         batches_waiting=waiting,
@@ -161,17 +151,14 @@ def _batches_waiting(demand: Demand, left: int) -> int:
 
 def _too_little(demand: Demand, limit: int, least: int) -> UsageError:
     batches = (1 + _BATCHES_IN_WORK) * demand.batch_bytes
-    needed = demand.index_bytes + demand.cache_bytes + batches + least
+    needed = demand.index_bytes + batches + least
     shape = f"{demand.batch_size} × {demand.height} × {demand.width} × {demand.channels} × 4 B"
     lists = f"{sized(demand.index_bytes)} for {demand.images} paths"
-    cache = f" + {sized(demand.cache_bytes)} for the cache" if demand.cached else ""
     message = (
-        f"host_limit {sized(limit)} is too small: {lists}{cache}"
+        f"host_limit {sized(limit)} is too small: {lists}"
         f" + {1 + _BATCHES_IN_WORK} batches of {shape} = {sized(batches)}"
         f" + {sized(least)} to decode = {sized(needed)}"
     )
-    if demand.cached and needed - demand.cache_bytes <= limit:
-        return UsageError(message, hint='keep the cache on disk: cache="image-cache"')
     enough = exact_size(-(-needed // MIB) * MIB)
     return UsageError(message, hint=f'host_limit="{enough}", or a smaller batch_size or size')
 

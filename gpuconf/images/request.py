@@ -7,14 +7,13 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from sys import getsizeof
 from typing import Any, ParamSpec, TypeVar
 
 from gpuconf.basics.arguments import whole_number
 from gpuconf.basics.terminal import debug
 from gpuconf.errors import UsageError
-from gpuconf.images.caching import IN_MEMORY, Cache, make_cache
 from gpuconf.images.failures import Failures
 from gpuconf.images.listing import ImageList, ImageSource, check_files, list_images, split
 from gpuconf.images.memory_plan import Demand, MemoryPlan, plan_memory
@@ -57,7 +56,6 @@ class ImageRequest:
     augment: Any = None
     shuffle: bool = True
     seed: int | None = None
-    cache: Any = None
     host_limit: str | int = "2GiB"
     on_error: str = "raise"
     label_mode: str | None = "int"
@@ -123,37 +121,27 @@ class ImageRequest:
         """Whether unreadable files are skipped."""
         return self.on_error == "skip"
 
-    def make(self, one: Callable[[Part], Any], *, decoder: str) -> Any:
-        """Apply ``one`` to all images, to their subset, or to both subsets; add their attributes.
-
-        ``decoder`` distinguishes cached images that were made differently.
-        """
-        part = partial(self._part, decoder=decoder)
+    def make(self, one: Callable[[Part], Any]) -> Any:
+        """Apply ``one`` to all images, to a subset, or to both subsets; add their attributes."""
         images = list_images(self.source)
         if not self.skips:
             check_files(images.paths)
         seed = _drawn_seed() if self.seed is None else int(self.seed)
         if self.validation_split is None:
-            return part(images, seed).described(one)
+            return self._part(images, seed).described(one)
         training, validation = split(images, self.validation_split, seed)
         if self.subset == "training":
-            return part(training, seed).described(one)
+            return self._part(training, seed).described(one)
         if self.subset == "validation":
-            return part(validation, seed, training=False).described(one)
+            return self._part(validation, seed, training=False).described(one)
         # Both are open at once during fit().
         return (
-            part(training, seed, sharers=2).described(one),
-            part(validation, seed, training=False, sharers=2).described(one),
+            self._part(training, seed, sharers=2).described(one),
+            self._part(validation, seed, training=False, sharers=2).described(one),
         )
 
     def _part(
-        self,
-        images: ImageList,
-        seed: int,
-        *,
-        decoder: str,
-        training: bool = True,
-        sharers: int = 1,
+        self, images: ImageList, seed: int, *, training: bool = True, sharers: int = 1
     ) -> Part:
         file_paths = tuple(map(os.fsdecode, images.paths))
         demand = Demand(
@@ -164,7 +152,6 @@ class ImageRequest:
             width=self.picture.width,
             channels=self.picture.channels,
             batch_size=self.batch_size,
-            cached=isinstance(self.cache, str) and self.cache == IN_MEMORY,
         )
         limit_bytes = check_host_limit(self.host_limit) // sharers
         plan = plan_memory(demand, host_limit_bytes=limit_bytes, cpus=_cpus())
@@ -178,7 +165,6 @@ class ImageRequest:
             seed=seed,
             shuffle=self.shuffle and training,
             failures=Failures(len(images.paths)),
-            cache=make_cache(self.cache, images.paths, self.picture, decoder),
             transforms=tuple(step for step in steps if step is not None),
         )
 
@@ -197,7 +183,6 @@ class Part:
     seed: int
     shuffle: bool
     failures: Failures
-    cache: Cache | None
     transforms: tuple[Transform, ...]
 
     def described(self, make: Callable[[Part], Any]) -> Any:

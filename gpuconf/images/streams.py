@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconf.errors import MissingDependencyError
-from gpuconf.images.caching import kept_or_made
 from gpuconf.images.decoding import make_decode
 from gpuconf.images.failures import SKIP_HINT, ImageError, out_of_memory
 from gpuconf.images.pillow_reading import examine
@@ -48,8 +47,8 @@ def stream(request: ImageRequest) -> Any:
     from the ImageError.
     """
     request.check()
-    decoder = f"tensorflow {_tensorflow().__version__}"
-    return request.make(lambda part: Pipeline(part).build(), decoder=decoder)
+    _check_tensorflow()
+    return request.make(lambda part: Pipeline(part).build())
 
 
 class Pipeline:
@@ -107,10 +106,10 @@ class Pipeline:
         import tensorflow as tf
 
         paths, labels = tf.constant(self._paths, tf.string), self._labels()
-        decode = self._decode()
+        decode = make_decode(self._picture, self._part.plan, self._slow)
 
         def one(epoch: Any, position: Any, place: Any) -> Any:
-            return epoch, position, decode(tf.gather(paths, place), place), labels(place)
+            return epoch, position, decode(tf.gather(paths, place)), labels(place)
 
         loaded = self._positions().map(
             _plain_graph(one), num_parallel_calls=self._part.plan.workers, deterministic=True
@@ -133,15 +132,6 @@ class Pipeline:
             self._labels()(tf.zeros([0], tf.int64)),
         )
         return self._loaded().batch(size).concatenate(tf.data.Dataset.from_tensors(end))
-
-    def _decode(self) -> Callable[[Any, Any], Any]:
-        """Return a function from a path and its index to the image."""
-        decode = make_decode(self._picture, self._part.plan, self._slow)
-        cache = self._part.cache
-        if cache is None:
-            return lambda path, _: decode(path)
-        shape = self._picture.shape
-        return lambda path, place: kept_or_made(cache, place, lambda: decode(path), shape)
 
     def _labels(self) -> Callable[[Any], Any]:
         """Return a function from indices to labels; without labels it returns the indices."""
@@ -263,12 +253,11 @@ def _options() -> Any:
     return options
 
 
-def _tensorflow() -> Any:
+def _check_tensorflow() -> None:
     try:
-        import tensorflow
+        import tensorflow  # noqa: F401
     except ImportError:
         raise MissingDependencyError(
             "stream() needs TensorFlow, which is not installed",
             hint="pip install 'gpuconf[tensorflow]'",
         ) from None
-    return tensorflow

@@ -470,54 +470,6 @@ def check_two_subsets_share_no_image(tmp_path: Path) -> None:
         stream(paths[:1], subset="both", **options)
 
 
-def check_a_cache_in_memory_or_on_disk(tmp_path: Path) -> None:
-    """The second epoch reads no file, in another order, with labels; rounded to whole numbers."""
-    for cache in ("memory", tmp_path / "cache"):
-        paths = plains(tmp_path / "images", 20)
-        dataset = stream(
-            paths, range(20), size=(8, 8), batch_size=6, cache=cache, scale="0-1", seed=1
-        )
-        first = [(round(255 * float(x[0, 0, 0])), int(y)) for x, y in dataset.unbatch()]
-        for path in paths:
-            stat = path.stat()
-            path.write_bytes(b"x" * stat.st_size)
-            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        second = [(round(255 * float(x[0, 0, 0])), int(y)) for x, y in dataset.unbatch()]
-        assert first != second
-        assert sorted(first) == sorted(second) == [(number, number) for number in range(20)]
-
-
-def check_a_cache_that_cannot_be_written_is_said_and_loses_nothing(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A folder that has become a file, as a full disk would be: one line, and every picture."""
-    dataset = stream(plains(tmp_path / "images", 9), size=(8, 8), cache=tmp_path / "cache")
-    (tmp_path / "cache").rmdir()
-    (tmp_path / "cache").write_text("in the way", encoding="utf-8")
-    for _ in range(2):
-        assert sorted(greys(dataset)) == list(range(9))
-    assert capfd.readouterr().err.count("accepts no more images") == 1
-
-
-def check_a_cache_on_disk_is_never_stale(tmp_path: Path) -> None:
-    """A changed image, another size and half a cache file are each decoded anew."""
-    path = plain(tmp_path / "a.png", 10)
-    options: dict[str, Any] = {"cache": str(tmp_path / "cache")}
-    assert one(path, 8, **options).max() == 10
-    assert one(path, 16, **options).shape == (16, 16, 3)
-    plain(path, 20)
-    os.utime(path, ns=(1, 1))
-    assert one(path, 8, **options).max() == 20
-    for file in (tmp_path / "cache").rglob("*"):
-        if file.is_file():
-            file.write_bytes(file.read_bytes()[:5])
-    assert one(path, 8, **options).max() == 20
-    assert not list((tmp_path / "cache").rglob("*.part"))
-    path.write_bytes(b"broken")
-    assert len(list(stream([path, plain(tmp_path / "b.png", 1)], size=(8, 8), on_error="skip",
-                           **options))) == 1  # fmt: skip
-
-
 def check_an_image_beyond_the_limit_is_refused_by_name(tmp_path: Path) -> None:
     """What one worker may not decode is decoded alone; what no limit allows is an ImageError."""
     noise(900, 700).save(tmp_path / "large.jpg")

@@ -79,7 +79,7 @@ image, colors, kinds = None, None, list(kinds)
 found = {}
 for name in kinds:
     request = ImageRequest([name], size=(64, 64), host_limit="8GiB")
-    decoder = request.make(lambda part: SlowDecoder(request.picture, part.plan), decoder="")
+    decoder = request.make(lambda part: SlowDecoder(request.picture, part.plan))
     decoder.decode(b"small")  # which loads and traces what is needed
     plan = decoding_bytes(SIDE * SIDE, os.path.getsize(name), PILLOW_BYTES_PER_PIXEL)
     before = held_bytes()

@@ -65,8 +65,6 @@ def test_the_plan_shows_its_sum() -> None:
     assert lines[0] == "host memory: 2048 MiB on top of the interpreter's own"
     assert "(4 waiting + 3 in work) × 18.4 MiB" in str(lines)
     assert lines[-1].split() == ["2048.0", "MiB", "at", "most,", "together"]
-    assert "cache" not in str(lines)
-    assert "cache" in str(plan("4GiB", images=1000, cached=True))
 
 
 def test_a_limit_that_is_too_small_shows_the_sum() -> None:
@@ -79,15 +77,6 @@ def test_a_limit_that_is_too_small_shows_the_sum() -> None:
     assert plan(enough).workers == 1
 
 
-def test_a_cache_that_does_not_fit_is_refused_with_another_way() -> None:
-    """20,000 pictures of 147 KiB are 2.8 GiB: on disk they may be kept."""
-    with pytest.raises(UsageError, match=r"2874 MiB for the cache") as caught:
-        plan("2GiB", cached=True)
-    assert caught.value.hint is not None
-    assert 'cache="image-cache"' in caught.value.hint
-    assert plan("4GiB", cached=True).cache_bytes > 2.8 * GIB
-
-
 @given(
     images=st.integers(1, 10**7),
     side=st.integers(1, 2048),
@@ -95,10 +84,9 @@ def test_a_cache_that_does_not_fit_is_refused_with_another_way() -> None:
     batch_size=st.integers(1, 1024),
     limit=st.integers(MIB, 64 * GIB),
     cpus=st.integers(1, 256),
-    cached=st.booleans(),
 )
 def test_no_plan_is_larger_than_its_limit(
-    *, images: int, side: int, channels: int, batch_size: int, limit: int, cpus: int, cached: bool
+    *, images: int, side: int, channels: int, batch_size: int, limit: int, cpus: int
 ) -> None:
     """Either a UsageError, or a plan within the limit in which an image can be decoded."""
     demand = Demand(
@@ -108,7 +96,6 @@ def test_no_plan_is_larger_than_its_limit(
         width=side,
         channels=channels,
         batch_size=batch_size,
-        cached=cached,
     )
     try:
         made = plan_memory(demand, host_limit_bytes=limit, cpus=cpus)

@@ -32,7 +32,6 @@ dataset = stream(
     batch_size=4,
     on_error="skip",
     label_mode="categorical",
-    cache="memory",
     scale="-1-1",
     augment=lambda images: tf.image.random_flip_left_right(images),
 )
@@ -47,7 +46,7 @@ assert tf.config.experimental.get_memory_info("GPU:0")["peak"] > 0, "the figure 
 
 
 def test_nothing_is_put_on_the_card(bridge: Path, tmp_path: Path) -> None:
-    """Decoding, labels, the cache, augmentation, skipping: not one byte of the GPU's memory."""
+    """Decoding, labels, augmentation, skipping: not one byte of the GPU's memory."""
     (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
     with simulated_card(STORY) as card:
         environ = card.environment(clean_environment(tmp_path), bridge=bridge)

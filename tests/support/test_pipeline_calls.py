@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 import gpuconf.images
 Image.fromarray(np.zeros((64, 64, 3), "uint8")).save("a.png")
-batches = iter(gpuconf.images.stream(["a.png"] * 5000, size=(8, 8), batch_size=4, cache="kept"))
+batches = iter(gpuconf.images.stream(["a.png"] * 5000, size=(8, 8), batch_size=4))
 next(batches)
 sys.exit("in the middle")
 """
