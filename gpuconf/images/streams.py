@@ -33,8 +33,8 @@ _BEFORE_FIRST = -2
 def stream(request: ImageRequest) -> Any:
     """Batches of images from files, for ``fit``, ``evaluate`` and ``predict``.
 
-    ``paths`` is a folder, with or without a folder for each class; a ``.csv``, ``.tsv`` or
-    ``.parquet`` list; a DataFrame; or a sequence of paths.  ``size`` is (height, width).  Each
+    ``paths`` is a folder, with or without a folder for each class; a ``.csv`` or ``.tsv`` list; a
+    DataFrame; or a sequence of paths.  ``size`` is (height, width).  Each
     batch is float32 of shape (batch_size, height, width, channels), with values 0 to 255 before
     ``augment`` and ``scale``, plus the labels, if there are any. docs/reference/images.md
     describes the other arguments.
