@@ -20,20 +20,18 @@ class Labels(NamedTuple):
 
     values: Any  # numpy, int32, int64 or float32
     class_names: tuple[str, ...] | None
-    class_count: int | None  # for one-hot vectors; None if they are not class numbers
 
 
 def make_labels(
     given: Any,
     count: int,
-    mode: str,
     class_names: Sequence[str] | None = None,
     where: Where = _IN_A_LIST.named,
 ) -> Labels:
     """Convert ``given`` to numbers; text becomes the index in ``class_names`` or in sorted order.
 
-    Raises UsageError, with names from ``where``, for images whose label is missing, unknown, or
-    wrong for the mode, and for a number of labels other than ``count``.
+    Raises UsageError, with names from ``where``, for images whose label is missing or unknown, and
+    for a number of labels other than ``count``.
     """
     import numpy as np
 
@@ -48,11 +46,10 @@ def make_labels(
     if values.dtype.kind == "f":
         finite = np.isfinite(values.reshape(count, -1)).all(axis=1)
         _refuse(~finite, "are NaN or infinite", where)
-        if values.ndim == 1 and mode != "int":
-            values = _whole(values, mode, where)
-    count_of_classes = _class_count(values, mode, class_names, where)
-    names = None if class_names is None else tuple(class_names)
-    return Labels(_narrowed(values), names, count_of_classes)
+    elif values.ndim == 1 and class_names is not None:
+        outside = (values < 0) | (values >= len(class_names))
+        _refuse(outside, f"are not among the classes 0 to {len(class_names) - 1}", where)
+    return Labels(_narrowed(values), None if class_names is None else tuple(class_names))
 
 
 def _as_array(given: Any, count: int) -> Any:
@@ -137,40 +134,6 @@ def _refuse(
     places = np.flatnonzero(bad).tolist()
     if places:
         raise UsageError(f"{len(places)} labels {what}: {where(places)}", hint=hint)
-
-
-def _whole(values: Any, mode: str, where: Where) -> Any:
-    import numpy as np
-
-    _refuse(values != np.floor(values), f"are not integers, which {mode!r} needs", where)
-    return values.astype(np.int64)
-
-
-def _class_count(
-    values: Any, mode: str, class_names: Sequence[str] | None, where: Where
-) -> int | None:
-    if values.ndim != 1 or values.dtype.kind == "f":
-        if mode != "int":
-            raise UsageError(
-                f"label_mode={mode!r} makes vectors out of class numbers; these labels have the "
-                f"shape {values.shape} and the type {values.dtype}",
-                hint='label_mode="int" leaves labels as they are',
-            )
-        return None
-    if mode == "binary" and class_names is not None and len(class_names) != 2:
-        raise UsageError(
-            f'label_mode="binary" needs two classes; there are {len(class_names)}: '
-            f"{', '.join(class_names)}",
-            hint='label_mode="int" or "categorical"',
-        )
-    largest = int(values.max())
-    count = largest + 1 if class_names is None else len(class_names)
-    if mode == "binary":
-        count = 2
-    if mode != "int" or class_names is not None:
-        outside = (values < 0) | (values >= count)
-        _refuse(outside, f"are not among the classes 0 to {count - 1}", where)
-    return count
 
 
 def _narrowed(values: Any) -> Any:

@@ -64,28 +64,21 @@ def list_images(source: ImageSource) -> ImageList:
     if labels is None or source.label_mode is None:
         return ImageList(paths, None)
     where = partial(origin.named, paths=paths)
-    made = make_labels(labels, len(paths), source.label_mode, class_names, where)
-    return ImageList(paths, made)
+    return ImageList(paths, make_labels(labels, len(paths), class_names, where))
 
 
 def _find(source: ImageSource) -> _Found:
     given = source.paths
-    inferred = isinstance(source.labels, str) and source.labels == "inferred"
     if isinstance(given, (str, bytes, os.PathLike)):
         name = os.path.expanduser(os.fsencode(given))
         if os.path.isdir(name):
-            return _find_in_folder(name, source, inferred)
+            return _find_in_folder(name, source)
         table: ImageTable | None = _read_list(name, source)
     else:
         table = take_table(given, path_column=source.path_column, label_column=source.label_column)
     if table is not None:
-        labels = table.labels if inferred or source.labels is None else source.labels
+        labels = table.labels if source.labels is None else source.labels
         return _Found(encode(table.paths, table.origin), labels, source.class_names, table.origin)
-    if inferred:
-        raise UsageError(
-            'labels="inferred" are those of a folder\'s class folders; paths is a list',
-            hint="labels=[…], one for each path",
-        )
     origin = Origin()
     return _Found(encode(given, origin), source.labels, source.class_names, origin)
 
@@ -106,18 +99,13 @@ def _read_list(name: bytes, source: ImageSource) -> ImageTable:
     return read_table(text, path_column=source.path_column, label_column=source.label_column)
 
 
-def _find_in_folder(name: bytes, source: ImageSource, inferred: bool) -> _Found:
-    own = source.labels is None or inferred
+def _find_in_folder(name: bytes, source: ImageSource) -> _Found:
+    own = source.labels is None
     folder = list_folder(
         name, source.class_names if own else None, follow_links=source.follow_links
     )
     if not own:
         return _Found(folder.paths, source.labels, source.class_names, Origin())
-    if inferred and folder.class_names is None:
-        raise UsageError(
-            f'labels="inferred" needs class folders in {os.fsdecode(name)}; it has none',
-            hint="labels=None, or one folder for each class",
-        )
     return _Found(folder.paths, folder.labels, folder.class_names, Origin())
 
 

@@ -15,7 +15,7 @@ INTERPOLATIONS = (
     *("lanczos3", "lanczos5", "gaussian", "mitchellcubic"),
 )
 POLICIES = ("raise", "skip")
-LABEL_MODES = ("int", "categorical", "binary", None)
+LABEL_MODES = ("int", None)
 SUBSETS = ("training", "validation", "both")
 
 

@@ -19,7 +19,6 @@ from gpuconf.images.failures import SKIP_HINT, ImageError, out_of_memory
 from gpuconf.images.pillow_reading import examine
 from gpuconf.images.request import ImageRequest, Part, answering
 from gpuconf.images.slow_decoding import SlowDecoder
-from gpuconf.images.transforms import label_vectors
 from gpuconf.support.pipeline_calls import ending_early
 
 # Less than any epoch number.
@@ -69,7 +68,7 @@ class Pipeline:
         # Constants would be placed on a GPU, and every image with them.
         with tf.device("CPU:0"):
             dataset = self._checked(self._batched())
-            if self._changes_batches():
+            if self._part.transforms or self._part.images.labels is None:
                 dataset = dataset.map(_plain_graph(self._transformed))
             if not self._request.skips:
                 dataset = dataset.apply(tf.data.experimental.assert_cardinality(self._batches()))
@@ -215,20 +214,10 @@ class Pipeline:
                 raise ImageError(error.message, hint=error.hint or SKIP_HINT, path=error.path)
             self._part.failures.note(place, os.fsdecode(path), error.reason)
 
-    def _changes_batches(self) -> bool:
-        """Whether images are transformed, or labels are dropped or become vectors."""
-        known, mode = self._part.images.labels, self._request.label_mode
-        vectors = known is None or label_vectors(mode, known.class_count) is not None
-        return vectors or bool(self._part.transforms)
-
     def _transformed(self, images: Any, labels: Any) -> Any:
         for transform in self._part.transforms:
             images = transform(images)
-        known = self._part.images.labels
-        if known is None:
-            return images
-        vectors = label_vectors(self._request.label_mode, known.class_count)
-        return images, labels if vectors is None else vectors(labels)
+        return images if self._part.images.labels is None else (images, labels)
 
 
 def _plain_graph(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Transforms of whole batches: augmentation of values 0 to 255, then scaling; label vectors."""
+"""Transforms of whole batches: augmentation of values 0 to 255, then scaling."""
 
 from __future__ import annotations
 
@@ -73,21 +73,3 @@ def _one_step(part: Any, *, training: bool) -> Transform:
         parameters = {}  # type: ignore[assignment]
     takes = "training" in parameters
     return lambda images: part(images, training=training) if takes else part(images)
-
-
-def label_vectors(mode: str | None, class_count: int | None) -> Transform | None:
-    """Return the conversion of class numbers to ``label_mode``; None leaves them unchanged.
-
-    It converts one batch at a time: one-hot vectors of all images could be larger than the images.
-    """
-    if mode == "categorical":
-        return lambda labels: _tensorflow().one_hot(labels, class_count)
-    if mode == "binary":
-        return lambda labels: _tensorflow().cast(labels, "float32")[:, None]
-    return None
-
-
-def _tensorflow() -> Any:
-    import tensorflow as tf
-
-    return tf

@@ -78,14 +78,12 @@ def test_class_names_choose_and_order(classes: Path) -> None:
 
 
 def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
-    """In the order of the names; asking for inferred labels is an error, giving some is not."""
+    """In the order of the names; labels may be given."""
     for name in ("b.png", "a.jpg", "c.webp"):
         plain(tmp_path / name, 1)
     images = listed(tmp_path)
     assert (names(images), images.labels) == (["a.jpg", "b.png", "c.webp"], None)
     assert values(listed(str(tmp_path), [5, 6, 7])) == [5, 6, 7]
-    with pytest.raises(UsageError, match="needs class folders"):
-        listed(tmp_path, "inferred")
 
 
 def test_linked_folders_are_followed_only_if_asked(tmp_path: Path) -> None:
@@ -225,7 +223,6 @@ FAULTS: list[tuple[Any, Any, dict[str, Any], str]] = [
     (["a.png", ""], None, {}, "not a file name: .*: image 1, counted from 0"),
     (7, None, {}, "paths=7"),
     ([], None, {}, "no image in the list"),
-    (["a.png"], "inferred", {}, "class folders"),
     ("no/such/folder", None, {}, "there is no file or folder no/such/folder"),
     (__file__, None, {}, "neither a folder nor a list"),
     ("no/such.csv", None, {}, "there is no file"),
@@ -245,11 +242,7 @@ FAULTS: list[tuple[Any, Any, dict[str, Any], str]] = [
     (THREE, ["a", "b", 3], {},
      r"several types.*'a', 3: image 0 \(a.png\), image 2 \(c.png\)"),
     (THREE, ["a", "b", "c"], {"class_names": ["a", "b"]}, r"\('c'\): image 2 \(c.png\)"),
-    (THREE, [0, 1, 2], {"label_mode": "binary"}, "not among the classes 0 to 1"),
-    (THREE, ["a", "b", "c"], {"label_mode": "binary"}, "needs two classes"),
-    (THREE, [0, -1, 2], {"label_mode": "categorical"}, "not among the classes"),
-    (THREE, [0.5, 1, 2], {"label_mode": "categorical"}, "not integers"),
-    (THREE, [[0], [1], [2]], {"label_mode": "categorical"}, "the shape"),
+    (THREE, [0, -1, 1], {"class_names": ["a", "b"]}, "not among the classes 0 to 1"),
     (THREE, [1, 2, 3], {"class_names": ["a", "b"]}, "not among the classes 0 to 1"),
     (THREE, [[1], [1, 2], [3]], {}, "not an array"),
     (THREE, [1 + 1j, 2, 3], {}, "neither numbers nor names"),
@@ -257,7 +250,7 @@ FAULTS: list[tuple[Any, Any, dict[str, Any], str]] = [
 
 
 def test_paths_and_labels_at_fault() -> None:
-    """What is no path, and labels that no mode can take; each is named by its place, from 0."""
+    """What is no path, and labels that are none; each is named by its place, from 0."""
     for paths, labels, options, words in FAULTS:
         with pytest.raises(UsageError) as caught:
             listed(paths, labels, **options)
@@ -275,7 +268,7 @@ def test_labels_keep_the_types_of_keras() -> None:
         (np.array([0, 1], dtype=object), np.int32),
         (pandas.Series([1, 2], dtype="Int64"), np.int32),
     ):
-        assert make_labels(given, 2, "int").values.dtype == kind
+        assert make_labels(given, 2).values.dtype == kind
 
 
 def test_files_that_the_disk_knows_to_be_wrong(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ dataset = stream(
     size=(32, 32),
     batch_size=4,
     on_error="skip",
-    label_mode="categorical",
     scale="-1-1",
     augment=lambda images: tf.image.random_flip_left_right(images),
 )

@@ -40,7 +40,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"host_limit": 1.5}, "host_limit=1.5"),
     ({"host_limit": "10kB"}, "less than 1MiB"),
     ({"on_error": "ignore"}, "on_error='ignore'"),
-    ({"label_mode": "one-hot"}, "label_mode='one-hot'"),
+    ({"label_mode": "categorical"}, "label_mode='categorical' is not one of 'int', None"),
     ({"interpolation": "cubic"}, "interpolation='cubic'"),
     ({"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True}, "cannot both be used"),
     ({"validation_split": 0.2}, "give both or none"),
