@@ -21,7 +21,10 @@ SUBSETS = ("training", "validation", "both")
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """How a file becomes an array: its final shape, and how it is resized."""
+    """How a file becomes an array: its final shape, and how it is resized.
+
+    Raises UsageError for invalid options.
+    """
 
     height: int
     width: int
@@ -30,6 +33,19 @@ class Picture:
     antialias: bool = True
     crop_to_aspect_ratio: bool = False
     pad_to_aspect_ratio: bool = False
+
+    def __post_init__(self) -> None:
+        if self.channels not in (1, 3, 4) or isinstance(self.channels, bool):
+            raise UsageError(
+                f"channels={self.channels!r} is not one of 3 (RGB), 1 (gray), and 4 (RGBA)",
+                hint="channels=3",
+            )
+        check_choice("interpolation", self.interpolation, INTERPOLATIONS)
+        if self.crop_to_aspect_ratio and self.pad_to_aspect_ratio:
+            raise UsageError(
+                "crop_to_aspect_ratio and pad_to_aspect_ratio cannot both be used",
+                hint="crop_to_aspect_ratio=True cuts edges off, pad_to_aspect_ratio adds black",
+            )
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -47,40 +63,7 @@ class Picture:
         return REDUCED_BYTES_PER_PIXEL if self.averages else WHOLE_BYTES_PER_PIXEL
 
 
-def check_picture(
-    size: Any,
-    channels: int,
-    *,
-    interpolation: str,
-    antialias: bool,
-    crop_to_aspect_ratio: bool,
-    pad_to_aspect_ratio: bool,
-) -> Picture:
-    """Return the requested picture, or raise a UsageError."""
-    height, width = _check_size(size)
-    if channels not in (1, 3, 4) or isinstance(channels, bool):
-        raise UsageError(
-            f"channels={channels!r} is not one of 3 (RGB), 1 (gray), and 4 (RGBA)",
-            hint="channels=3",
-        )
-    check_choice("interpolation", interpolation, INTERPOLATIONS)
-    if crop_to_aspect_ratio and pad_to_aspect_ratio:
-        raise UsageError(
-            "crop_to_aspect_ratio and pad_to_aspect_ratio cannot both be used",
-            hint="crop_to_aspect_ratio=True cuts edges off, pad_to_aspect_ratio=True adds black",
-        )
-    return Picture(
-        height=height,
-        width=width,
-        channels=channels,
-        interpolation=interpolation,
-        antialias=antialias,
-        crop_to_aspect_ratio=crop_to_aspect_ratio,
-        pad_to_aspect_ratio=pad_to_aspect_ratio,
-    )
-
-
-def _check_size(size: Any) -> tuple[int, int]:
+def check_size(size: Any) -> tuple[int, int]:
     """``(height, width)``; one number means a square, as in Keras."""
     pair = size if isinstance(size, (tuple, list)) else (size, size)
     try:

@@ -24,8 +24,8 @@ from gpuconf.images.options import (
     check_choice,
     check_flag,
     check_host_limit,
-    check_picture,
     check_seed,
+    check_size,
     check_split,
 )
 from gpuconf.images.transforms import Transform, make_augment, make_scale
@@ -74,9 +74,11 @@ class ImageRequest:
     @cached_property
     def picture(self) -> Picture:
         """How a file becomes an array; raises UsageError for invalid options."""
-        return check_picture(
-            self.size,
-            self.channels,
+        height, width = check_size(self.size)
+        return Picture(
+            height=height,
+            width=width,
+            channels=self.channels,
             interpolation=self.interpolation,
             antialias=self.antialias,
             crop_to_aspect_ratio=self.crop_to_aspect_ratio,
