@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuconf.basics.terminal import say
@@ -34,17 +34,19 @@ def list_folder(
     classes = _choose(folder, found, class_names)
     left_out: Counter[str] = Counter()
     if not classes:
-        return Folder(_keep_images(folder, beside, left_out), None, None)
+        kept = _keep_images(beside, left_out)
+        _report(folder, left_out, beside=0)
+        return Folder(kept, None, None)
     paths: list[bytes] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
         files = _files_below(os.path.join(folder, os.fsencode(name)), follow_links)
-        kept = _keep_images(folder, files, left_out, reported=False)
+        kept = _keep_images(files, left_out)
         if not kept:
             say(f"images: the class folder {name!r} of {os.fsdecode(folder)} holds no image")
         paths += kept
         labels += [label] * len(kept)
-    _report(folder, left_out, sum(_is_image(file) for file in beside))
+    _report(folder, left_out, beside=sum(map(_is_image, beside)))
     return Folder(paths, labels, tuple(classes))
 
 
@@ -90,13 +92,8 @@ def _is_image(path: bytes) -> bool:
     return path.lower().endswith(EXTENSIONS)
 
 
-def _keep_images(
-    folder: bytes,
-    files: Iterator[bytes] | list[bytes],
-    left_out: Counter[str],
-    *,
-    reported: bool = True,
-) -> list[bytes]:
+def _keep_images(files: Iterable[bytes], left_out: Counter[str]) -> list[bytes]:
+    """The images among the files; the others are counted in ``left_out`` by their extension."""
     kept = []
     for file in files:
         if _is_image(file):
@@ -104,12 +101,10 @@ def _keep_images(
         else:
             extension = os.path.splitext(os.fsdecode(file))[1].lower()
             left_out[extension or "without extension"] += 1
-    if reported:
-        _report(folder, left_out, 0)
     return kept
 
 
-def _report(folder: bytes, left_out: Counter[str], beside: int) -> None:
+def _report(folder: bytes, left_out: Counter[str], *, beside: int) -> None:
     """Report the skipped files: never skip a file silently."""
     name = os.fsdecode(folder)
     if left_out:
