@@ -32,59 +32,47 @@ class ImageList(NamedTuple):
         return ImageList(paths, labels)
 
 
-class ImageSource(NamedTuple):
-    """The caller's arguments that select the images and their labels."""
+def list_images(
+    given: Any,
+    labels: Any = None,
+    *,
+    with_labels: bool = True,
+    class_names: Sequence[str] | None = None,
+    path_column: str = "path",
+    label_column: str | None = None,
+    follow_links: bool = False,
+) -> ImageList:
+    """Return all files and labels of a folder, a list in a file, a table, or a sequence.
 
-    paths: Any
-    labels: Any
-    label_mode: str | None
-    class_names: Sequence[str] | None
-    path_column: str
-    label_column: str | None
-    follow_links: bool
-
-
-class _Found(NamedTuple):
-    """Paths, labels as passed or found, class names, and the source of the entries."""
-
-    paths: list[bytes]
-    labels: Any
-    class_names: Sequence[str] | None
-    origin: Origin
-
-
-def list_images(source: ImageSource) -> ImageList:
-    """Return all files and labels of a folder, a list in a file, a table, or a sequence."""
-    paths, labels, class_names, origin = _find(source)
+    Without ``labels``, they are those of the class folders, or of the list or table, if any.
+    """
+    is_name = isinstance(given, (str, bytes, os.PathLike))
+    name = os.path.expanduser(os.fsencode(given)) if is_name else b""
+    columns: dict[str, Any] = {"path_column": path_column, "label_column": label_column}
+    if is_name and os.path.isdir(name):
+        classes = class_names if labels is None else None
+        folder = list_folder(name, classes, follow_links=follow_links)
+        table = ImageTable(folder.paths, folder.labels, Origin())
+        class_names = folder.class_names if labels is None else class_names
+    elif is_name:
+        table = read_table(_existing_list(name), **columns)
+    else:
+        table = take_table(given, **columns) or ImageTable(given, None, Origin())
+    paths = encode(table.paths, table.origin)
     if not paths:
         raise UsageError(
-            f"no image in {_described(source.paths, origin)}",
+            f"no image in {os.fsdecode(name) or table.origin.source or 'the list of paths'}",
             hint=f"files are recognized by their extensions: {b' '.join(EXTENSIONS).decode()}",
         )
-    if labels is None or source.label_mode is None:
+    labels = table.labels if labels is None else labels
+    if labels is None or not with_labels:
         return ImageList(paths, None)
-    where = partial(origin.named, paths=paths)
+    where = partial(table.origin.named, paths=paths)
     return ImageList(paths, make_labels(labels, len(paths), class_names, where))
 
 
-def _find(source: ImageSource) -> _Found:
-    given = source.paths
-    if isinstance(given, (str, bytes, os.PathLike)):
-        name = os.path.expanduser(os.fsencode(given))
-        if os.path.isdir(name):
-            return _find_in_folder(name, source)
-        table: ImageTable | None = _read_list(name, source)
-    else:
-        table = take_table(given, path_column=source.path_column, label_column=source.label_column)
-    if table is not None:
-        labels = table.labels if source.labels is None else source.labels
-        return _Found(encode(table.paths, table.origin), labels, source.class_names, table.origin)
-    origin = Origin()
-    return _Found(encode(given, origin), source.labels, source.class_names, origin)
-
-
-def _read_list(name: bytes, source: ImageSource) -> ImageTable:
-    """Read the entries of a file, which must exist and have a format that lists images."""
+def _existing_list(name: bytes) -> str:
+    """The name of a file, which must exist and have a format that lists images."""
     text = os.fsdecode(name)
     if not os.path.exists(name):
         kind = "file" if text.lower().endswith(TABLE_EXTENSIONS) else "file or folder"
@@ -96,17 +84,7 @@ def _read_list(name: bytes, source: ImageSource) -> ImageTable:
             f"{text} is neither a folder nor a list ({', '.join(TABLE_EXTENSIONS)})",
             hint=f"for a single image: [{text!r}]",
         )
-    return read_table(text, path_column=source.path_column, label_column=source.label_column)
-
-
-def _find_in_folder(name: bytes, source: ImageSource) -> _Found:
-    own = source.labels is None
-    folder = list_folder(
-        name, source.class_names if own else None, follow_links=source.follow_links
-    )
-    if not own:
-        return _Found(folder.paths, source.labels, source.class_names, Origin())
-    return _Found(folder.paths, folder.labels, folder.class_names, Origin())
+    return text
 
 
 def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
@@ -170,8 +148,3 @@ def split(images: ImageList, share: float, seed: int) -> tuple[ImageList, ImageL
             hint="give two lists of paths",
         )
     return images.take(sorted(places[count:])), images.take(sorted(places[:count]))
-
-
-def _described(paths: Any, origin: Origin) -> str:
-    named = isinstance(paths, (str, bytes, os.PathLike))
-    return os.fsdecode(paths) if named else origin.source or "the list of paths"

@@ -15,7 +15,7 @@ from gpuconf.basics.arguments import whole_number
 from gpuconf.basics.terminal import debug
 from gpuconf.errors import UsageError
 from gpuconf.images.failures import Failures
-from gpuconf.images.listing import ImageList, ImageSource, check_files, list_images, split
+from gpuconf.images.listing import ImageList, check_files, list_images, split
 from gpuconf.images.memory_plan import Demand, MemoryPlan, plan_memory
 from gpuconf.images.options import (
     LABEL_MODES,
@@ -85,19 +85,6 @@ class ImageRequest:
             pad_to_aspect_ratio=self.pad_to_aspect_ratio,
         )
 
-    @property
-    def source(self) -> ImageSource:
-        """The arguments that select the images and their labels."""
-        return ImageSource(
-            self.paths,
-            self.labels,
-            self.label_mode,
-            self.class_names,
-            self.path_column,
-            self.label_column,
-            self.follow_links,
-        )
-
     def check(self) -> None:
         """Raise a UsageError for invalid options, before any file is read."""
         self.picture  # noqa: B018  # it is checked where it is made
@@ -125,7 +112,15 @@ class ImageRequest:
 
     def make(self, one: Callable[[Part], Any]) -> Any:
         """Apply ``one`` to all images, to a subset, or to both subsets; add their attributes."""
-        images = list_images(self.source)
+        images = list_images(
+            self.paths,
+            self.labels,
+            with_labels=self.label_mode is not None,
+            class_names=self.class_names,
+            path_column=self.path_column,
+            label_column=self.label_column,
+            follow_links=self.follow_links,
+        )
         if not self.skips:
             check_files(images.paths)
         seed = _drawn_seed() if self.seed is None else int(self.seed)

@@ -14,20 +14,8 @@ import pytest
 from gpuconf.errors import UsageError
 from gpuconf.images import ImageError
 from gpuconf.images.labels import make_labels
-from gpuconf.images.listing import ImageList, ImageSource, check_files, list_images
+from gpuconf.images.listing import ImageList, check_files, list_images
 from tests.images.image_files import plain
-
-
-def listed(paths: Any, labels: Any = None, **changes: Any) -> ImageList:
-    """`list_images` with the defaults of ``stream``."""
-    defaults: dict[str, Any] = {
-        "label_mode": "int",
-        "class_names": None,
-        "path_column": "path",
-        "label_column": None,
-        "follow_links": False,
-    }
-    return list_images(ImageSource(paths, labels, **{**defaults, **changes}))
 
 
 def names(images: ImageList) -> list[str]:
@@ -56,7 +44,7 @@ def classes(tmp_path: Path) -> Path:
 
 def test_a_folder_of_classes(classes: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Classes in the order of their names, files below them; what is left out is said."""
-    images = listed(classes)
+    images = list_images(classes)
     assert names(images) == ["3.jpeg", "1.png", "2.PNG"]
     assert values(images) == [0, 1, 1]
     assert images.labels is not None
@@ -70,20 +58,20 @@ def test_a_folder_of_classes(classes: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_class_names_choose_and_order(classes: Path) -> None:
     """Only these, in this order; one that is not a folder is refused with those that are."""
-    images = listed(classes, class_names=["dog", "cat"])
+    images = list_images(classes, class_names=["dog", "cat"])
     assert values(images) == [0, 0, 1]
-    assert names(listed(classes, class_names=["dog"])) == ["1.png", "2.PNG"]
+    assert names(list_images(classes, class_names=["dog"])) == ["1.png", "2.PNG"]
     with pytest.raises(UsageError, match="cat, dog, eel"):
-        listed(classes, class_names=["dog", "cow"])
+        list_images(classes, class_names=["dog", "cow"])
 
 
 def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
     """In the order of the names; labels may be given."""
     for name in ("b.png", "a.jpg", "c.webp"):
         plain(tmp_path / name, 1)
-    images = listed(tmp_path)
+    images = list_images(tmp_path)
     assert (names(images), images.labels) == (["a.jpg", "b.png", "c.webp"], None)
-    assert values(listed(str(tmp_path), [5, 6, 7])) == [5, 6, 7]
+    assert values(list_images(str(tmp_path), [5, 6, 7])) == [5, 6, 7]
 
 
 def test_linked_folders_are_followed_only_if_asked(tmp_path: Path) -> None:
@@ -91,23 +79,23 @@ def test_linked_folders_are_followed_only_if_asked(tmp_path: Path) -> None:
     plain(tmp_path / "elsewhere" / "1.png", 1)
     plain(tmp_path / "data" / "a" / "2.png", 1)
     (tmp_path / "data" / "b").symlink_to(tmp_path / "elsewhere")
-    assert names(listed(tmp_path / "data")) == ["2.png"]
-    assert names(listed(tmp_path / "data", follow_links=True)) == ["2.png", "1.png"]
+    assert names(list_images(tmp_path / "data")) == ["2.png"]
+    assert names(list_images(tmp_path / "data", follow_links=True)) == ["2.png", "1.png"]
 
 
 def test_a_csv_list(tmp_path: Path) -> None:
     """Paths relative to the list itself; numbers are numbers, names are classes, or no labels."""
     file = tmp_path / "list.csv"
     file.write_text('\ufeffpath,label,n\n"a, b.png",dog,1\n/x/c.png,cat,2\n', encoding="utf-8")
-    images = listed(file)
+    images = list_images(file)
     assert images.paths == [os.fsencode(tmp_path / "a, b.png"), b"/x/c.png"]
     assert values(images) == [1, 0]
-    assert values(listed(str(file), label_column="n")) == [1, 2]
-    assert values(listed(file, [8, 9])) == [8, 9]
+    assert values(list_images(str(file), label_column="n")) == [1, 2]
+    assert values(list_images(file, [8, 9])) == [8, 9]
     file.write_text("path\na.png\n", encoding="utf-8")
-    assert listed(file).labels is None
+    assert list_images(file).labels is None
     file.write_text("path,label\n001,1\n002,2\n", encoding="utf-8")
-    assert names(listed(file)) == ["001", "002"]
+    assert names(list_images(file)) == ["001", "002"]
 
 
 CSV_FAULTS: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -137,7 +125,7 @@ def test_a_csv_list_at_fault(tmp_path: Path) -> None:
     for text, words, hint, options in CSV_FAULTS:
         file.write_text(text, encoding="utf-8")
         with pytest.raises(UsageError) as caught:
-            listed(file, **options)
+            list_images(file, **options)
         assert words in caught.value.message, text
         assert hint in str(caught.value.hint), text
 
@@ -148,10 +136,12 @@ def test_a_csv_list_with_semicolons_or_tabs(tmp_path: Path) -> None:
         lines = (["path", "label"], ['"a, b.png"', "dog"], ["c_d.png", "cat"])
         text = "".join(separator.join(line) + "\n" for line in lines)
         (tmp_path / name).write_text(text, encoding="utf-8")
-        images = listed(tmp_path / name)
+        images = list_images(tmp_path / name)
         assert (names(images), values(images)) == (["a, b.png", "c_d.png"], [1, 0]), name
     (tmp_path / "e.csv").write_text("file;class\na.png;0.5\n", encoding="utf-8")
-    assert values(listed(tmp_path / "e.csv", path_column="file", label_column="class")) == [0.5]
+    assert values(list_images(tmp_path / "e.csv", path_column="file", label_column="class")) == [
+        0.5
+    ]
 
 
 def test_a_list_in_another_encoding(tmp_path: Path) -> None:
@@ -160,7 +150,7 @@ def test_a_list_in_another_encoding(tmp_path: Path) -> None:
     for encoding in ("cp1252", "utf-16"):
         file.write_text("path,label\ngröße.png,1\n", encoding=encoding)
         with pytest.raises(UsageError, match="not a CSV file in UTF-8") as caught:
-            listed(file)
+            list_images(file)
         assert caught.value.hint
 
 
@@ -175,7 +165,7 @@ def test_labels_of_a_list_at_fault_are_found_in_it(tmp_path: Path) -> None:
         (frame, "", "row 1", "row 5"),
     ):
         with pytest.raises(UsageError, match=r"7 labels are not in .*\('dug'\)") as caught:
-            listed(given, class_names=["cat", "dog"])
+            list_images(given, class_names=["cat", "dog"])
         assert f"{first} ({folder}1.png), " in caught.value.message
         assert f"{fifth} ({folder}5.png) and 2 more of " in caught.value.message
         assert "6.png" not in caught.value.message
@@ -186,12 +176,12 @@ def test_a_table_in_memory() -> None:
     columns = {"file": ["b.png", "ü.png"], "path": ["a.png", "ü.png"], "label": ["x", "w"]}
     frame = pandas.DataFrame(columns, index=[7, 3])
     for table in (frame, columns):
-        images = listed(table)
+        images = list_images(table)
         assert images.paths == [b"a.png", "ü.png".encode()]
         assert values(images) == [1, 0]
-        assert listed(table, path_column="file").paths[0] == b"b.png"
-        assert values(listed(table, [4, 5])) == [4, 5]
-    assert listed(frame[["path"]]).labels is None
+        assert list_images(table, path_column="file").paths[0] == b"b.png"
+        assert values(list_images(table, [4, 5])) == [4, 5]
+    assert list_images(frame[["path"]]).labels is None
 
 
 def test_sequences_of_paths() -> None:
@@ -205,9 +195,9 @@ def test_sequences_of_paths() -> None:
         wanted,
         (name for name in ("a.png", "ü.png")),
     ):
-        assert listed(given).paths == wanted
+        assert list_images(given).paths == wanted
     labels = pandas.Series(["x", "w"], index=[9, 1], dtype="category")
-    assert values(listed(["a.png", "b.png"], labels)) == [1, 0]
+    assert values(list_images(["a.png", "b.png"], labels)) == [1, 0]
 
 
 def table(columns: dict[str, Any]) -> Any:
@@ -253,7 +243,7 @@ def test_paths_and_labels_at_fault() -> None:
     """What is no path, and labels that are none; each is named by its place, from 0."""
     for paths, labels, options, words in FAULTS:
         with pytest.raises(UsageError) as caught:
-            listed(paths, labels, **options)
+            list_images(paths, labels, **options)
         assert re.search(words, str(caught.value)), (words, str(caught.value))
         assert caught.value.hint, words
 
