@@ -51,7 +51,7 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
     a backend other than TensorFlow, PyTorch and JAX, and Keras's own errors.
     """
     family = family_on_any_backend(model)
-    check_strategy(model)
+    check_strategy(model, "evaluate")
     engine = engine_of(model)
     given = host_data(
         *(x, y, sample_weight),

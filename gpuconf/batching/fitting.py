@@ -54,7 +54,7 @@ def fit(  # noqa: PLR0917  # Keras's signature
     training depends on the batch size.
     """
     family = family_on_any_backend(model)
-    check_strategy(model)
+    check_strategy(model, "fit")
     engine = engine_of(model)
     most = _checked(batch_size, card_batch_size)
     apart_size = batch_size if validation_batch_size is None else validation_batch_size

@@ -46,7 +46,7 @@ def predict(  # noqa: PLR0917  # Keras's signature
     Raises the errors of `evaluate`, and UsageError if ``out`` does not have the outputs' shape.
     """
     family = family_on_any_backend(model)
-    check_strategy(model)
+    check_strategy(model, "predict")
     engine = engine_of(model)
     floatx, backend = family.keras.backend.floatx(), family.backend
     given = host_data(x, batch_size=batch_size, floatx=floatx, backend=backend, steps=steps)

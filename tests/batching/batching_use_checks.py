@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -484,3 +485,13 @@ def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
     assert_same(weights_of(model), before)
     for name in ("make_train_function", "make_test_function"):
         assert name not in vars(model)
+
+
+def check_many_replicas_are_refused(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint is Keras's own method of that name."""
+    strategy = SimpleNamespace(num_replicas_in_sync=2)
+    monkeypatch.setattr(type(model), "distribute_strategy", strategy)
+    for name, values in (("fit", (X, Y)), ("evaluate", (X, Y)), ("predict", (X,))):
+        with pytest.raises(UsageError, match="a strategy of 2 replicas") as caught:
+            getattr(batching, name)(model, *values)
+        assert caught.value.hint == f"model.{name}(...), with Keras's own loop"

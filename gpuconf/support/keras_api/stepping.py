@@ -146,14 +146,18 @@ def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def check_strategy(model: Any) -> None:
-    """Raise UsageError for a model that is distributed over several devices."""
+def check_strategy(model: Any, method: str) -> None:
+    """Raise UsageError for a model that is distributed over several devices.
+
+    ``method`` is Keras's own, which can do it: ``fit``, ``evaluate`` or ``predict``.
+    """
+    hint = f"model.{method}(...), with Keras's own loop"
     keras = family_on_any_backend(model).keras
     if getattr(getattr(keras, "distribution", None), "distribution", lambda: None)() is not None:
         raise UsageError(
             "Keras distributes the model over devices (keras.distribution), and batches are "
             "halved for one device only",
-            hint="model.evaluate(...), with Keras's own loop",
+            hint=hint,
         )
     strategy = getattr(model, "distribute_strategy", None)
     replicas = getattr(strategy, "num_replicas_in_sync", 1)
@@ -161,5 +165,5 @@ def check_strategy(model: Any) -> None:
         raise UsageError(
             f"the model was created under a strategy of {replicas} replicas, and batches are "
             "halved for one device only",
-            hint="model.evaluate(...), with Keras's own loop",
+            hint=hint,
         )
