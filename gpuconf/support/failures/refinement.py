@@ -31,7 +31,8 @@ def refined_causes(
         refined.update(dict.fromkeys(_TENSOR_RULES, "fragmentation"))
     if _are_near(found, "array-converted", "dst-tensor"):
         refined["dst-tensor"] = "whole-array-copied"
-    if dump is not None and _is_a_small_part(dump):
+    of_weights = _are_near(found, "weights-assigned", "array-copied")
+    if of_weights or (dump is not None and _is_a_small_part(dump)):
         refined["array-copied"] = "oom-device-tensor"
     if _is_jax(found, outcome):
         refined.update(dict.fromkeys((*_TENSOR_RULES, _XLA, "region-refused"), "jax-oom"))

@@ -35,7 +35,10 @@ _FREE_BYTES = re.compile(r"^\W{0,9}Free memory: (\d{1,16})$")
 _REPORTED = re.compile(r"total memory reported: (\d{6,17})\b")
 # Since TensorFlow 2.16, printed after a cuDNN handle could not be created.
 _USAGE = re.compile(r"Memory usage: (\d{1,16}) bytes free, (\d{1,16}) bytes total")
-_SMI_MEMORY = re.compile(r"\|\s{0,20}(\d{1,9})MiB\s{0,20}/\s{0,20}(\d{1,9})MiB\s{0,20}\|")
+# Used and total, in nvidia-smi's table and in gpustat's.
+TABLE_MEMORY = re.compile(
+    r"\|\s{0,20}(\d{1,9})(?:MiB)?\s{0,20}/\s{0,20}(\d{1,9}) ?(?:MiB|MB)\s{0,20}\|"
+)
 _SMI_PROCESS = re.compile(
     r"\|\s{1,9}\d{1,3}\s{1,9}(?:\S{1,9}\s{1,9}\S{1,9}\s{1,9})?(\d{1,10})\s{1,9}[CG+M]{1,3}\s{1,9}(\S.{0,50}?)\s{1,50}(\d{1,9})MiB\s{0,9}\|"
 )
@@ -86,7 +89,7 @@ class CardReader:
         "with MB memory", "compute capability", "computeCapability", "deviceMemorySize",
         "of cuda capability", "capability sm",
         "streamexecutor device", "total capacity", "total capacty", "total memory reported",
-        "MiB MiB", "MiB", "memory in use", "driver version", "kernel reported version",
+        "MiB MiB", "MiB", "MB", "memory in use", "driver version", "kernel reported version",
         "kernel module", "memory limit", "memory usage bytes free",
     )  # fmt: skip
 
@@ -130,7 +133,7 @@ class CardReader:
             self._sizes.setdefault("total", int(reported[1]))
 
     def _see_holders(self, text: str) -> None:
-        memory, process = _SMI_MEMORY.search(text), _SMI_PROCESS.search(text)
+        memory, process = TABLE_MEMORY.search(text), _SMI_PROCESS.search(text)
         if process is not None:
             pid, name, used = process.groups()
             self._holders[int(pid)] = LoggedProcess(int(pid), name, int(used) * MIB)

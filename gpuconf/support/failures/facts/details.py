@@ -62,6 +62,8 @@ class Details(TypedDict, total=False):
     """PyTorch's phrase about a file that was saved on a GPU."""
     signal: str
     """The signal that ended a data loader worker."""
+    free_for_handle: str
+    """What was free on the GPU when cuDNN's handle could not be created."""
     driver_too_old: str
     """The driver version, which may be too old."""
     versions_differ: str
@@ -91,7 +93,7 @@ class Details(TypedDict, total=False):
     still_free: str
     """What was free on the GPU when that limit refused memory."""
     gpuconf_hint: str
-    """What gpuconf's own shortage error proposed, from what it saw on the GPU."""
+    """The hint of gpuconf's own shortage error."""
     fft: str
     """cuFFT, where it is the library that found no memory."""
     outdated_library: str
@@ -172,6 +174,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"dynamic library '[^']{1,60}'; dlerror: (lib[\w.-]{1,60}?\.so[.\d]{0,12}): cannot open")),
     ("map_location", re.compile(r"(deserialize object on a CUDA device)")),
     ("signal", re.compile(r"killed by signal: (\w{1,20})")),
+    ("free_for_handle", re.compile(r"Memory usage: (\d{1,16} bytes) free")),
     ("driver_too_old", re.compile(r"insufficient driver version: ?(\d[\d.]{0,20}\d)")),
     ("versions_differ", re.compile(
         r"((?:[Dd]river/library version mismatch|API mismatch|does not match DSO version))")),
@@ -191,8 +194,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"limit of this process on .{1,160} is \d{1,9} MiB \(profile ([^)\s]{1,80})\)")),
     ("still_free", re.compile(
         r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU(?: are|'s memory is) free")),
-    ("gpuconf_hint", re.compile(
-        r"hint: (.{0,200}(?:would start now, limited|runs without gpuconf: restart).{0,120})")),
+    ("gpuconf_hint", re.compile(r"\n  hint: (.{1,320})")),
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
     ("undefined_symbol", re.compile(

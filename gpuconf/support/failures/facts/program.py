@@ -6,17 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from gpuconf.support.failures.facts.card import TABLE_MEMORY
 from gpuconf.support.failures.log.watchers import LogLine
 
 Sign = Literal[
-    "trains", "infers", "without-gradients", "loads-a-model",
-    "keras", "session", "diffusion", "vllm", "transformers",
-    "xgboost", "lightgbm", "cupy", "rapids",
-    "worker-crashed", "hides-cards", "word-vectors", "collects-data",
-    "numpy", "limit-set", "growth-set", "segments-set", "split-set", "preallocation-off",
-    "ranks", "trials", "pins-memory", "driver-out-of-memory",
+    "trains", "infers", "without-gradients", "loads-a-model", "reads-checkpoint", "validates",
+    "keras", "session", "diffusion", "vllm", "transformers", "xgboost", "lightgbm", "cupy",
+    "hides-cards", "numpy", "limit-set", "growth-set", "segments-set", "split-set",
+    "preallocation-off", "ranks", "trials", "pins-memory", "driver-out-of-memory",
     "amd", "node", "onnxruntime", "optimizer-state", "semaphore", "shuffle-buffer",
     "data-pipeline", "managed-memory", "malloc-async", "directml",
+    "keeps-predictions", "ray", "idle-gpu", "new-gpu", "cuda-10",
 ]  # fmt: skip
 
 # The signs of a program, anywhere in the log.
@@ -26,7 +26,7 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
         r"|training_step|apply_gradients|\.minimize\(|[\w/\\]train\w{0,30}\.py|[Ee]poch\W{0,3}\d"
         r"|\btrainer?\.train\(|finetune|GradientTape|in train\w{0,30}\b")),
     ("infers", re.compile(
-        r"\.generate\(|\binfer\w{0,20}\b|\bpredict\w{0,20}\b|\bdemo\w{0,20}\.py|[/\\]test\.py"
+        r"\.generate\(|\binfer\w{0,20}\b|\bpredict\w{0,20}\b|\bdemo\w{0,20}\.py|\btest\.py"
         r"|\btest_step|\bsample\w{0,20}\.py|\bgenerat(?:e|ing|ion)\b|\bdecode\(|txt2img|img2img",
         re.IGNORECASE)),
     ("without-gradients", re.compile(
@@ -45,17 +45,9 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("xgboost", re.compile(r"\bxgboost\b|\bxgb\b|\bcatboost\b", re.IGNORECASE)),
     ("lightgbm", re.compile(r"\blightgbm\b", re.IGNORECASE)),
     ("cupy", re.compile(r"\bcupy\b", re.IGNORECASE)),
-    ("rapids", re.compile(r"\bcudf\b|\brmm\b|\bcuml\b", re.IGNORECASE)),
-    ("worker-crashed", re.compile(
-        r"[Ww]orker .{0,200}killed by signal: (?:Aborted|Segmentation|Floating|Illegal)")),
     ("hides-cards", re.compile(
         r"CUDA_VISIBLE_DEVICES=(?:-1\b|\"\"|''|\$\S|\s|NoDevFiles|none\b)"
         r"|CUDA_VISIBLE_DEVICES[\"']\]\s{0,9}=\s{0,9}[\"'](?:-1|)[\"']")),
-    ("word-vectors", re.compile(
-        r"word2vec|\bglove\b|\bfasttext\b|torchtext|KeyedVectors|Skipping token", re.IGNORECASE)),
-    ("collects-data", re.compile(
-        r"\bto\w{0,9}\[?\w{0,20} for \w{1,20} in \w{0,20}loader|list\(\w{0,20}loader"
-        r"|\[\w{1,20} for \w{1,20} in \w{0,20}loader")),
     ("numpy", re.compile(r"\bnp\.[a-z]|\bnumpy\b|\bMemoryError\b")),
     ("limit-set", re.compile(
         r"\bmemory_limit\s{0,9}=\s{0,9}\d|per_process_gpu_memory_fraction\s{0,9}=\s{0,9}0?\.\d"
@@ -71,7 +63,10 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("ranks", re.compile(
         r"^(?:\[\d{1,4},[1-9]\d{0,4}\]<std(?:err|out)>|\[rank[1-9]\d{0,4}\]):.{0,2000}?"
         r"(?:\bGPU 0\b|-> device: 0,)")),
-    ("trials", re.compile(r"\bTrial (?:[3-9]|\d{2,5}) (?:finished|Complete)\b")),
+    # Of Keras Tuner and Optuna; or names that TensorFlow has numbered, as it does in a loop.
+    ("trials", re.compile(
+        r"\b[Tt]rial[ #][1-9]\d{0,4} (?:finished|Complete|failed|as TrialState)\b"
+        r"|\b(?:training|sequential|functional|Adam)_(?:[5-9]|\d{2,4})/|\bVariable_\d{3,5}/")),
     ("pins-memory", re.compile(r"\bdata\.pin_memory\(")),
     ("driver-out-of-memory", re.compile(r"\bNV_ERR_NO_MEMORY\b")),
     ("amd", re.compile(
@@ -86,6 +81,13 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("directml", re.compile(r"\bdml_device_")),
     ("malloc-async", re.compile(r"\bcudaMallocAsync\b")),
     ("shuffle-buffer", re.compile(r"(?i)shuffle buffer")),
+    ("keeps-predictions", re.compile(r"\bin (?:evaluation_loop|prediction_loop|nested_concat)\b")),
+    ("ray", re.compile(r"^\W{0,9}\((?:[\w:.]{1,60} )?pid=\d{1,9}(?:, ip=[\d.]{1,40})?\)")),
+    ("new-gpu", re.compile(r"\bRTX ?[345]0\d0|\b[AH]100\b|\bRTX A\d000")),
+    ("cuda-10", re.compile(
+        r"(?i)\bcuda(?:toolkit)?[ =:]{0,3}(?:v|version )?(?:[89]|10)\.\d"
+        r"|lib(?:cudart|cublas)\.so\.(?:[89]|10)\b"
+        r"|(?:cublas64_(?:80|9\d|100?)|cudart64_(?:80|9\d|10\d))\.dll")),
 )  # fmt: skip
 # PyTorch's own message names the setting that it suggests; that does not mean that it is set.
 _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
@@ -93,9 +95,23 @@ _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
 _LOADS = re.compile(
     r"\bin (?:from_pretrained|load_\w{1,60}|_load_\w{1,60}|_apply|convert|restore\w{0,30}|cuda)\b"
     r"|from_pretrained\(|load_state_dict|load_checkpoint|\bmodel\.(?:to|cuda)\(|\bload_model"
-    r"|failed to load|initialize_model|\bload_weights"
+    r"|failed to load|initialize_model|\bload_weights|\bin (?:init|create)\w{0,10}_state\b"
+    r"|\bin (?:build|_load_pretrained_model)\b"
+    r"|nn[/\\]modules[/\\]\w{1,40}\.py\", line \d{1,6}, in (?:__init__|reset_parameters)\b"
+)
+# Frames that read a file of tensors which were saved on a GPU.
+_READS = re.compile(
+    r"\bin (?:default_restore_location|restore_location|_cuda_deserialize|persistent_load)\b"
+)
+# Frames of an evaluation, or what a progress bar calls it.
+_VALIDATES = re.compile(
+    r"\bin (?!train)(?:\w{1,20}_)?(?:eval|evaluate|evaluation|val|valid|validate|validation|test)"
+    r"(?:_(?:epoch|step|loop|model|one_epoch))?\b|\bin prediction_loop\b|\((?:valid|val)\):"
 )
 _NEAR = 60
+_NEARBY: tuple[tuple[Sign, re.Pattern[str]], ...] = (
+    ("loads-a-model", _LOADS), ("reads-checkpoint", _READS), ("validates", _VALIDATES),
+)  # fmt: skip
 
 
 class ProgramReader:
@@ -112,9 +128,7 @@ class ProgramReader:
         "tf slim", "estimator", "tfutil", "stable", "diffusers", "comfy", "comfyui", "k diffusion",
         "ldm", "fooocus", "sdxl", "invokeai", "vae", "vllm", "gpu memory utilization", "sglang",
         "transformers", "from pretrained", "accelerate", "exllama", "xgboost", "xgb", "lightgbm",
-        "catboost", "cupy", "cudf", "rmm", "cuml", "cuda visible devices", "torchtext",
-        "skipping token", "word2vec", "glove", "fasttext", "keyedvectors", "allow growth",
-        "set memory growth",
+        "catboost", "cupy", "cuda visible devices", "allow growth", "set memory growth",
         "tf force gpu allow growth", "alloc conf", "xla python client preallocate",
         "np", "numpy", "memoryerror", "memory limit",
         "per process gpu memory fraction", "xla python client mem fraction",
@@ -127,11 +141,18 @@ class ProgramReader:
         "exp avg", "exp avg sq", "init group", "momentum buffer", "low level optim", "semlock",
         "synchronize py", "ctx lock", "shuffle buffer", "iteratorgetnext", "pyfunc",
         "csrc pythoninterface c", "paged adamw", "cudamallocasync",
+        "in default restore location", "in restore location", "in cuda deserialize",
+        "in persistent load", "in build", "in reset parameters", "modules", "in nested concat",
+        "evaluation", "eval", "val", "valid", "validate", "validation", "in test",
+        "in init train state", "in create train state", "variable read", "sequential",
+        "functional", "adam", "pid", "mib mib", "mb", "rtx", "nvidia a", "nvidia h", "cuda",
+        "cudatoolkit", "libcudart so", "libcublas so", "dll",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._signs: dict[Sign, None] = {}
-        self._loads: list[int] = []
+        self._nearby: dict[Sign, list[int]] = {sign: [] for sign, _ in _NEARBY}
+        self._saw_full_gpu = False
 
     def see(self, line: LogLine) -> None:
         """Note the signs in a line."""
@@ -139,10 +160,20 @@ class ProgramReader:
         for sign, pattern in _SIGNS:
             if sign not in self._signs and pattern.search(text):
                 self._signs[sign] = None
-        if _LOADS.search(text):
-            self._loads.append(line.number)
+        for used, total in TABLE_MEMORY.findall(text):
+            if int(used) > 0.75 * int(total):
+                self._saw_full_gpu = True
+            elif self._saw_full_gpu and int(used) < 0.05 * int(total):
+                self._signs["idle-gpu"] = None
+        for sign, pattern in _NEARBY:
+            if pattern.search(text):
+                self._nearby[sign].append(line.number)
 
     def signs(self, failed_at: Sequence[int]) -> tuple[Sign, ...]:
-        """The signs seen, plus loads-a-model if such frames are near one of these lines."""
-        near = any(abs(one - other) <= _NEAR for one in self._loads for other in failed_at)
-        return (*self._signs, *(("loads-a-model",) if near else ()))
+        """The signs seen, and of frames those that are near one of these lines."""
+        near = [
+            sign
+            for sign, seen in self._nearby.items()
+            if any(abs(one - other) <= _NEAR for one in seen for other in failed_at)
+        ]
+        return (*self._signs, *near)

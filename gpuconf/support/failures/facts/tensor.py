@@ -43,7 +43,7 @@ _NODES = (
 _ROUNDED = re.compile(r"rounded to (\d{1,19})\)")
 _BYTES = re.compile(
     r"(?:trying to allocate|Out of memory allocating|Allocation of|tried to allocate"
-    r"|allocation_bytes|Requested memory:|failed to alloc(?:ate)?|memory of size:?)"
+    r"|allocation_bytes|Requested memory:|[Ff]ailed to alloc(?:ate)?|memory of size:?)"
     r" (\d{1,3}(?:,\d{3}){1,6}|\d{3,19})(?: bytes|B\b|(?![\d.,])\b)"
     r"|[( ](\d{3,19}) ?(?:bytes|B)\)"
 )
@@ -53,7 +53,7 @@ _SIZED = re.compile(
 )  # fmt: skip
 # Tensors that belong to the model: weights, their gradients and the optimizer's slots.
 _OF_WEIGHTS = re.compile(
-    r"Initializer|[Aa]dam|Momentum|RMSProp|/kernel|embeddings|BackpropFilter|_grad/.{0,300}[Ff]ilter"
+    r"Initializer|(?:[Aa]dam|Momentum|RMSProp)(?!\w{0,20}/gradients/)|/kernel|embeddings|BackpropFilter|_grad/.{0,300}[Ff]ilter"
     r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|[Aa]ssign|VarHandle|^random$"
 )
 # Operations whose result has a row per sample; other matrices may be weights.

@@ -59,8 +59,10 @@ def fitting_batch(facts: LogFacts) -> Fit | None:
 def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | None:
     needed = max(asked + (in_use or 0), 1)
     fits = batch * room // needed
-    if not 1 <= fits < batch:
+    if fits < 1:
         return None
+    if fits >= batch:
+        return Fit(batch, batch // 2, "half of it: what is free is in pieces")
     needs = f"({sized(in_use)} in use + {sized(asked)} asked)" if in_use else sized(asked)
     return Fit(
         batch,

@@ -184,7 +184,8 @@ def _jax_needs(facts: LogFacts) -> str:
 
 
 def _array_call(facts: LogFacts) -> str:
-    return calls.keras_call(facts) or "fit"
+    only_infers = "infers" in facts.signs and "trains" not in facts.signs
+    return calls.keras_call(facts) or ("predict" if only_infers else "fit")
 
 
 def _array_names(facts: LogFacts) -> tuple[str, ...]:

@@ -11,14 +11,14 @@ _LARGE_WEIGHTS = 64 * MIB
 # The least sides of a matrix that does not depend on the batch: inputs or words, by units.
 _LEAST_UNITS, _LEAST_ROWS = 100, 20_000
 _HUGE = 2 * GIB
-# TensorFlow does not use GPUs with less; a smaller limit means that other processes were there.
-_TINY_LIMIT = GIB
-# No program requests less on purpose.
-_MINUTE_LIMIT = 256 * MIB
 # A limit below this share of a GPU is low, if no other process uses the GPU.
 _LOW_SHARE = 0.35
 # No GPU has more, so that is the bound if the total is unknown.
 _LARGEST_CARD = 288 * 10**9
+# A cuDNN handle and its first workspace fit into this much.
+_ROOM_FOR_A_HANDLE = 1536 * MIB
+# JAX's own share leaves more than this part of a GPU, so with less, others hold it too.
+_NEARLY_NONE = 0.05
 # Every GPU has this much for JAX, unless something else fills it.
 _LITTLE_FOR_JAX = 128 * MIB
 
@@ -63,10 +63,16 @@ def little_is_free(facts: LogFacts) -> bool:
     return total is not None and free is not None and max(free, own) < total // 4
 
 
-def nearly_all_was_free(facts: LogFacts) -> bool:
-    """Whether the GPU had room for any handle, so that memory is not what was missing."""
+def handle_had_room(facts: LogFacts) -> bool:
+    """Whether the GPU had room for the handle that failed, so that memory was not missing."""
+    free = facts.details.get("free_for_handle", "0 bytes")
+    return int(free.removesuffix(" bytes")) >= _ROOM_FOR_A_HANDLE
+
+
+def nearly_none_is_free(facts: LogFacts) -> bool:
+    """Whether the GPU is as full as only other processes make it."""
     total, free = card_total(facts), card_free(facts)
-    return total is not None and free is not None and free > 0.9 * total
+    return total is not None and free is not None and free < _NEARLY_NONE * total
 
 
 def others_hold_much(facts: LogFacts) -> bool:
@@ -103,16 +109,10 @@ def limit_is_low(facts: LogFacts) -> bool:
     return limit < _LOW_SHARE * total
 
 
-def limit_is_tiny(facts: LogFacts) -> bool:
-    """Whether others must have held the GPU when TensorFlow took its limit."""
+def limit_is_below(least_bytes: int, facts: LogFacts) -> bool:
+    """Whether TensorFlow's limit is known and lower."""
     limit = limit_of(facts)
-    return limit is not None and limit < _TINY_LIMIT
-
-
-def limit_is_minute(facts: LogFacts) -> bool:
-    """Whether so little was left for TensorFlow that no batch is small enough."""
-    limit = limit_of(facts)
-    return limit is not None and limit < _MINUTE_LIMIT
+    return limit is not None and limit < least_bytes
 
 
 def asked_less_than(most_bytes: int, facts: LogFacts) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from gpuconf.basics.units import MIB
+from gpuconf.basics.units import GIB, MIB
 from gpuconf.support.failures.facts.tensor import MemoryRequest, is_of_boxes
 from gpuconf.support.failures.proposals import calls, memory, stack
 from gpuconf.support.failures.proposals.batches import (
-    WHOLE_DATA_SET,
     batch_of,
     fitting_batch,
     is_of_a_batch,
@@ -39,6 +38,10 @@ _SAVES = re.compile(r"(?<!\bnp)(?<!\bnumpy)\.(?:save|export)|Checkpoint|Backup")
 _ARRAYS = re.compile(r"\bnp\.|numpy|\.toarray\(|\barray\(|imread|load_img")
 # Requests this small fail only on a full GPU.
 _VERY_LITTLE, _LITTLE = 4 * MIB, 32 * MIB
+# TensorFlow does not use GPUs with less than 1 GiB; no program takes less than this on purpose.
+_MINUTE_LIMIT = 256 * MIB
+# More than most GPUs have.
+_MUCH = 40 * GIB
 # An array so small fails only where the host's RAM is full of other things.
 _SMALL_ARRAY = 64 * MIB
 # If a program of PyTorch holds less of the GPU than this, its batch is not the problem.
@@ -49,7 +52,7 @@ _NEW_CAPABILITY = 7
 VALUES: dict[str, Callable[[LogFacts], Collection[str | None] | str]] = {
     "detail": lambda facts: facts.details,
     "sign": lambda facts: facts.signs,
-    "framework": lambda facts: (facts.framework,),
+    "framework": lambda facts: (facts.framework or "none",),
     "code": stack.code_of,
     "keras-call": lambda facts: (calls.keras_call(facts),),
     "our-call": lambda facts: (calls.our_call(facts),),
@@ -79,13 +82,6 @@ def _has_smaller_dtype(facts: LogFacts) -> bool:
     tensor = facts.request.tensor
     dtype = tensor.dtype if tensor is not None else None
     return dtype in SMALLER_DTYPES and not (dtype == "float32" and _is_no_picture(facts))
-
-
-def _is_computed_on_host(facts: LogFacts) -> bool:
-    """Whether the failed tensor is a batch computed by TensorFlow, not an array of all data."""
-    batch = facts.request.likely_batch
-    on_host = (facts.request.device or "").startswith("CPU")
-    return on_host and batch is not None and batch < WHOLE_DATA_SET
 
 
 def _is_in_a_notebook(facts: LogFacts) -> bool:
@@ -161,13 +157,6 @@ QUESTIONS: dict[str, _Question] = {
     "before-2.5": _is_before_2_5,
     "old-build": stack.is_old_build,
     "torch-2.1": stack.is_torch_since_2_1,
-    "other-program": lambda facts: (
-        facts.framework is None
-        and bool({"xgboost", "lightgbm", "cupy", "rapids"} & set(facts.signs))
-    ),
-    "of-cupy": lambda facts: facts.framework is None and "cupy" in facts.signs,
-    "of-lightgbm": lambda facts: facts.framework is None and "lightgbm" in facts.signs,
-    "of-xgboost": lambda facts: facts.framework is None and "xgboost" in facts.signs,
     "slurm": lambda facts: "slurm_step" in facts.details or _says("slurm")(facts),
     "saves-a-model": lambda facts: (
         facts.details.get("unwritten") == "checkpoint"
@@ -190,23 +179,25 @@ QUESTIONS: dict[str, _Question] = {
     "array": _is_array,
     "no-picture": _is_no_picture,
     "smaller-dtype": _has_smaller_dtype,
-    "computed-on-the-host": _is_computed_on_host,
     # The GPU, and who holds it.
     "little-is-free": memory.little_is_free,
-    "nearly-all-was-free": memory.nearly_all_was_free,
+    "nearly-none-is-free": memory.nearly_none_is_free,
+    "handle-had-room": memory.handle_had_room,
     "others-hold-much": memory.others_hold_much,
     "was-free": memory.was_free,
     "larger-than-the-card": memory.is_larger_than_the_card,
     "our-limit-refused": memory.our_limit_refused,
     "limit-is-low": memory.limit_is_low,
     "limit-is-the-wall": memory.limit_is_the_wall,
-    "limit-is-tiny": memory.limit_is_tiny,
-    "limit-is-minute": memory.limit_is_minute,
+    # Others must have held the GPU when TensorFlow took its limit; below the second, no batch fits.
+    "limit-is-tiny": lambda facts: memory.limit_is_below(GIB, facts),
+    "limit-is-minute": lambda facts: memory.limit_is_below(_MINUTE_LIMIT, facts),
     "very-little-asked": lambda facts: memory.asked_less_than(_VERY_LITTLE, facts),
     "array-is-small": lambda facts: (facts.request.size_bytes or _SMALL_ARRAY) < _SMALL_ARRAY,
     "little-asked": lambda facts: memory.asked_less_than(_LITTLE, facts),
     "copy-refused": _says("dst tensor"),
     "little-for-jax": memory.little_was_asked_for_jax,
+    "array-is-huge": lambda facts: (facts.request.size_bytes or 0) > _MUCH,
     # If CUDA refused, the request was JAX's preallocation, its share of the GPU.
     "preallocation-refused": lambda facts: (
         facts.details.get("status") == "CUDA_ERROR_OUT_OF_MEMORY"
