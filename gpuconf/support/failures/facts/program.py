@@ -66,7 +66,8 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     # Of Keras Tuner and Optuna; or names that TensorFlow has numbered, as it does in a loop.
     ("trials", re.compile(
         r"\b[Tt]rial[ #][1-9]\d{0,4} (?:finished|Complete|failed|as TrialState)\b"
-        r"|\b(?:training|sequential|functional|Adam)_(?:[5-9]|\d{2,4})/|\bVariable_\d{3,5}/")),
+        r"|(?<![/\w])(?:training|sequential|functional|Adam)_(?:[5-9]|\d{2,4})/"
+        r"|\bVariable_(?:[5-9]\d\d|\d{4,5})/")),
     ("pins-memory", re.compile(r"\bdata\.pin_memory\(")),
     ("driver-out-of-memory", re.compile(r"\bNV_ERR_NO_MEMORY\b")),
     ("amd", re.compile(
@@ -83,7 +84,7 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("shuffle-buffer", re.compile(r"(?i)shuffle buffer")),
     ("keeps-predictions", re.compile(r"\bin (?:evaluation_loop|prediction_loop|nested_concat)\b")),
     ("ray", re.compile(r"^\W{0,9}\((?:[\w:.]{1,60} )?pid=\d{1,9}(?:, ip=[\d.]{1,40})?\)")),
-    ("new-gpu", re.compile(r"\bRTX ?[345]0\d0|\b[AH]100\b|\bRTX A\d000")),
+    ("new-gpu", re.compile(r"\bRTX ?[345]0[5-9]0|\b[AH]100\b|\bRTX A\d000")),
     ("cuda-10", re.compile(
         r"(?i)\bcuda(?:toolkit)?[ =:]{0,3}(?:v|version )?(?:[89]|10)\.\d"
         r"|lib(?:cudart|cublas)\.so\.(?:[89]|10)\b"
