@@ -14,6 +14,7 @@ _TRIES = 10
 _LEAP = 8  # to the next batch, where the peak does not grow
 _CLOSE = 25  # the result may be too small by this part of it
 _SMALLER = 20  # by this part, after a batch whose memory was too fragmented
+_INFORMED = 2  # guesses after the first batch that failed, before the search halves what is left
 
 
 class Limit(NamedTuple):
@@ -64,7 +65,7 @@ class _Search:
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
         self._peaks: dict[int, int] = {}
-        self._halves = True
+        self._guesses = 0
         self.good, self.bad = 0, MOST_BATCH + 1
 
     def add(self, step: Step) -> None:
@@ -86,9 +87,9 @@ class _Search:
 
         While none has failed, it is where the line through the two largest meets the limit, or a
         leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
-        in turn where the line through the best and the first that failed meets it, and the middle
-        between these: a peak need not follow a line.  If that failed below the limit because
-        memory is fragmented, it is in turn a slightly smaller batch and the middle.
+        where the line through the best and the first that failed meets it, or a slightly smaller
+        batch if that one failed below the limit because memory is fragmented.  After two of these,
+        it is the middle: a peak need not follow a line.
         """
         tried = sorted(self._peaks)
         if self.bad > MOST_BATCH:
@@ -96,8 +97,8 @@ class _Search:
         else:
             middle = (self.good + self.bad) // 2
             is_fragmented = self._peaks.get(self.bad, sys.maxsize) <= self._limit.usable_bytes
-            self._halves = not self._halves and (self.good > 0 or is_fragmented)
-            if self._halves:
+            self._guesses += 1
+            if self._guesses > _INFORMED and (self.good > 0 or is_fragmented):
                 guess = middle
             elif is_fragmented:
                 guess = self.bad - max(1, self.bad // _SMALLER)
