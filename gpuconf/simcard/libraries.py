@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuconf.simcard import old_cuda
 from gpuconf.simcard.compiling import (
     build_once,
     cache_folder,
@@ -23,11 +22,13 @@ from gpuconf.simcard.compiling import (
 )
 
 NATIVE = Path(__file__).parent / "native"
+_VERSION_SCRIPT = "sonames.versions"
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"),
     *("-Wall", "-Wextra", "-Werror=implicit-function-declaration"),
     # Bind our calls to our functions: TensorFlow also defines every cu… name, perhaps globally.
     "-Wl,-Bsymbolic",
+    f"-Wl,--version-script={_VERSION_SCRIPT}",
 )
 
 _CARD = ("card.c", "process.c")
@@ -52,7 +53,6 @@ _DRIVER = (
     "cuda_driver_streams.c",
     "cuda_driver_lookup.c",
     "cuda_driver_refused.c",
-    "export_tables.c",
 )
 _RUNTIME = (
     "cuda_runtime.c",
@@ -68,7 +68,8 @@ _CUDNN_AT_WORK = (*_CUDNN, "cudnn_convolutions.c", "cudnn_layers.c", "cudnn_recu
 class Library(NamedTuple):
     """A shared library: its file name, which is its soname, its sources and its flags.
 
-    ``links`` are the libraries of this package that it calls.
+    Sources are file names in ``native/``, or absolute paths.  ``links`` are the other stand-in
+    libraries that it calls.
     """
 
     soname: str
@@ -77,10 +78,9 @@ class Library(NamedTuple):
     links: tuple[str, ...] = ()
 
 
-_DRIVER_NAME, _RUNTIME_NAME = "libcuda.so.1", "libcudart.so.12"
+_DRIVER_NAME = "libcuda.so.1"
 # JAX sees a GPU only if there is a device file (native/device_files.c).
 DEVICE_FILES = "libgpuconf_device_files.so"
-_OLD = (f"-Wl,--version-script={old_cuda.VERSION_SCRIPT}",)
 # The math libraries of CUDA 12 and 13, with the number in their sonames.
 _MATH = {
     12: {"cublas": 12, "cublasLt": 12, "cufft": 11, "cusolver": 11, "cusparse": 12, "cupti": 12},
@@ -100,45 +100,33 @@ def _math_sources(soname: str) -> tuple[str, ...]:
 
 # Libraries that JAX loads by name, and that NVIDIA's wheels may also contain.
 SONAMES_OF_JAX = (*_MATH_SONAMES, "libcudnn.so.9")
-_NEW_SONAMES = ("libcudart.so.12", "libcudart.so.13", "libcudnn.so.8", "libcudnn.so.9")
 
 # The sonames that the dynamic linker needs for the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN
 # 8), of 2.16 to 2.21 (CUDA 12.3 to 12.5, cuDNN 8 or 9), of PyTorch 2.4 to 2.15 and of JAX 0.4.30 to
 # 0.10 (CUDA 12 and 13).
 LIBRARIES = (
     Library(_DRIVER_NAME, (*_CARD, *_ENGINE, *_DRIVER)),
-    Library(_RUNTIME_NAME, _RUNTIME, ("-DCUDA_MAJOR=12", *_OLD), links=(_DRIVER_NAME,)),
-    Library("libcudart.so.13", _RUNTIME, ("-DCUDA_MAJOR=13", *_OLD), (_DRIVER_NAME,)),
+    Library("libcudart.so.12", _RUNTIME, ("-DCUDA_MAJOR=12",), (_DRIVER_NAME,)),
+    Library("libcudart.so.13", _RUNTIME, ("-DCUDA_MAJOR=13",), (_DRIVER_NAME,)),
     Library(DEVICE_FILES, ("device_files.c",)),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
     Library("libgpuconf_card.so", _CARD),
-    Library("libcudnn.so.8", _CUDNN_AT_WORK, ("-DCUDNN_VERSION=8907", *_OLD)),
-    Library("libcudnn.so.9", _CUDNN_AT_WORK, ("-DCUDNN_VERSION=92000", *_OLD)),
+    Library("libcudnn.so.8", _CUDNN_AT_WORK, ("-DCUDNN_VERSION=8907",)),
+    Library("libcudnn.so.9", _CUDNN_AT_WORK, ("-DCUDNN_VERSION=92000",)),
     *(
-        Library(soname, _math_sources(soname), (f"-DCUDA_MAJOR={cuda}", *_OLD))
+        Library(soname, _math_sources(soname), (f"-DCUDA_MAJOR={cuda}",))
         for soname, cuda in _MATH_SONAMES.items()
     ),
-    *(
-        Library(
-            release.soname,
-            ("old_cuda/runtime.c",),
-            (f"-DRUNTIME_VERSION={release.number}", *_OLD),
-            (_DRIVER_NAME, _RUNTIME_NAME),
-        )
-        for release in old_cuda.RELEASES
-    ),
-    *(
-        Library(soname, _CUDNN, (f"-DCUDNN_VERSION={version}", *_OLD))
-        for soname, version in old_cuda.CUDNN_VERSIONS.items()
-    ),
-    Library(old_cuda.REFUSALS, ("old_cuda/refusals.c",), ("-I.", "-O0", *_OLD)),
 )
 
-SONAMES = (*(each.soname for each in LIBRARIES), *old_cuda.ALIASES)
 
-
-def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path = NATIVE) -> Path:
-    """Return the folder of built libraries; build it if it is not in the cache.
+def build_libraries(
+    *,
+    environ: Mapping[str, str] | None = None,
+    sources: Path = NATIVE,
+    libraries: Sequence[Library] = LIBRARIES,
+) -> Path:
+    """Return the folder of built ``libraries``; build it if it is not in the cache.
 
     Its name is a hash of the sources, the compiler and its flags.  Raises MissingDependencyError
     without a C compiler.  Raises BackendError on systems other than Linux, if the cache cannot be
@@ -147,30 +135,38 @@ def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path =
     environ = os.environ if environ is None else environ
     check_platform()
     compiler = find_compiler(environ)
-    folder = cache_folder(environ) / _fingerprint(compiler, sources)
-    return build_once(folder, SONAMES, lambda made: _build(compiler, sources, made))
+    folder = cache_folder(environ) / _fingerprint(compiler, sources, libraries)
+    names = [each.soname for each in libraries]
+    return build_once(folder, names, lambda made: _build(compiler, sources, libraries, made))
 
 
-def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:
+def _fingerprint(compiler: tuple[str, ...], sources: Path, libraries: Sequence[Library]) -> str:
     """Return a name for the build, derived from the sources, names, compiler and flags."""
-    parts = (compiler, compiler_version(compiler), _FLAGS, LIBRARIES, SONAMES)
+    parts = (compiler, compiler_version(compiler), _FLAGS, libraries)
     digest = hashlib.sha256(repr(parts).encode())
-    for source in sorted([*sources.glob("*.[ch]"), *sources.glob("old_cuda/*")]):
+    named = {sources / name for each in libraries for name in each.sources}
+    for source in sorted(named.union(sources.glob("*.h"))):
         digest.update(f"\0{source.name}\0".encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _build(compiler: tuple[str, ...], sources: Path, made: Path) -> None:
-    """Compile the libraries in the order of their links: those with none first."""
-    inputs = old_cuda.write_inputs(sources, made, (*_NEW_SONAMES, *_MATH_SONAMES))
-    commands = [(each, _command(each, compiler, sources)) for each in LIBRARIES]
-    for count in (0, 1, 2):
-        compile_all((words for each, words in commands if len(each.links) == count), made)
-    for written in inputs:
-        written.unlink()
-    for alias in old_cuda.ALIASES:
-        (made / alias).symlink_to(old_cuda.REFUSALS)
+def _build(
+    compiler: tuple[str, ...], sources: Path, libraries: Sequence[Library], made: Path
+) -> None:
+    """Compile the libraries in the order of their links: those with none first.
+
+    Each declares the sonames as symbol versions.  NVIDIA's libraries have them, and a program
+    linked to those requires them when it loads; symbols without a version satisfy any.
+    """
+    script = made / _VERSION_SCRIPT
+    # A version has no hyphen, and nothing is linked to libnvidia-ml.so.1.
+    versions = [each.soname for each in libraries if "-" not in each.soname]
+    script.write_text("".join(f"{version} {{ }};\n" for version in versions), encoding="utf-8")
+    for links in range(3):
+        these = [each for each in libraries if len(each.links) == links]
+        compile_all((_command(each, compiler, sources) for each in these), made)
+    script.unlink()
 
 
 def _command(library: Library, compiler: tuple[str, ...], sources: Path) -> tuple[str, ...]:

@@ -65,14 +65,13 @@ def _fingerprint(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...
 
 def _build(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...], made: Path) -> None:
     imports = read_imports(libraries)
-    # The GPU's libcurand.so.10 belongs to CUDA 10, but CUDA 12's has the same name.
     usable = {each.soname for each in LIBRARIES}
     on_card = [soname for soname in imports.sonames if soname in usable]
     there = {name for soname in on_card for name in defined_names(card / soname)}
     calls = (f"REFUSE({name})\n" for name in imports.names if name not in there)
     source, script = made / "refusals.c", made / "refusals.versions"
     source.write_text(f'#include "{_HEADER.name}"\n{"".join(calls)}', encoding="utf-8")
-    # PyTorch requires these versions; symbols without one satisfy any (see old_cuda.py).
+    # PyTorch requires these versions; symbols without one satisfy any.
     versions = sorted({*imports.versions, *imports.sonames})
     script.write_text("".join(f"{version} {{ }};\n" for version in versions), encoding="utf-8")
     output = ("-o", LIBRARY, f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={script.name}")

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuconf.basics.units import GIB
-from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.simcard import CardSpec
+from tests.simcard.old_cuda import old_card
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "tests/acceptance/programs/keras_2018.py"
@@ -170,7 +171,7 @@ class Step(NamedTuple):
 
 def run_on_card(command: Sequence[str]) -> Step:
     """Run ``command`` on a fresh GPU, from the root of the project."""
-    with simulated_card(CARD) as card:
+    with old_card(CARD) as card:
         environ = {
             name: value
             for name, value in card.environment(os.environ).items()

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuconf.basics.units import GIB
-from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.simcard import CardSpec
 from tests.injected.injected_runs import UUID, pythons, run_environment, variable
+from tests.simcard.old_cuda import old_card
 
 PROGRAM = Path(__file__).with_name("any_program.py")
 _OLD = ("numpy<1.17", "h5py<3", "protobuf<3.18")
@@ -74,7 +75,7 @@ def limits(python: str, way: str) -> tuple[list[Any], str]:
     """What the program saw and TensorFlow's log said of the limit in MiB; and all of its output."""
     with tempfile.NamedTemporaryFile() as lease:
         text = variable(leases={UUID.format(0): lease.name})
-        with simulated_card(CardSpec(total_bytes=8 * GIB, used_bytes=1 * GIB)) as card:
+        with old_card(CardSpec(total_bytes=8 * GIB, used_bytes=1 * GIB)) as card:
             environ = card.environment(run_environment(None))
             done = subprocess.run(
                 [python, "-W", "ignore", str(PROGRAM), way],

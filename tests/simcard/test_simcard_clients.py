@@ -10,10 +10,15 @@ import yaml
 
 from gpuconf.simcard import simulated_card
 from tests.programs.card_clients import STORY, RunClient
+from tests.simcard.old_cuda import old_card
 
 GROUPS = yaml.safe_load(Path(__file__).with_name("clients.yaml").read_text(encoding="utf-8"))
 PROGRAMS: dict[str, dict[str, Any]] = {
-    f"{group}: {name}": {**row, "code": rows.get("begin", "") + row["code"]}
+    f"{group}: {name}": {
+        **row,
+        "code": rows.get("begin", "") + row["code"],
+        "card": old_card if rows.get("is_old") else simulated_card,
+    }
     for group, rows in GROUPS.items()
     for name, row in rows["programs"].items()
 }
@@ -25,7 +30,7 @@ PROGRAMS: dict[str, dict[str, Any]] = {
 def test_what_a_client_sees(name: str, run_client: RunClient) -> None:
     """It prints these lines, says each of these words once on stderr, and ends so."""
     row = PROGRAMS[name]
-    with simulated_card(STORY._replace(count=row.get("count", 1))) as card:
+    with row["card"](STORY._replace(count=row.get("count", 1))) as card:
         done = run_client(card, row["code"], **row.get("environ", {}))
     assert (done.returncode, done.stdout.strip("\n")) == (
         row.get("exit", 0),

@@ -6,27 +6,20 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.simcard import Card
-from gpuconf.simcard.libraries import NATIVE
-from gpuconf.simcard.old_cuda import (
-    ALIASES,
-    CUDNN_VERSIONS,
-    REFUSALS,
-    RELEASES,
-    VERSION_SCRIPT,
-    Release,
-    refused_names,
-)
 from tests.programs.card_clients import STORY, RunClient
 from tests.programs.processes import Start, run_with
+from tests.simcard import old_cuda
+from tests.simcard.old_cuda import CUDNN_VERSIONS, MATH, RELEASES, Release, old_card
+from tests.simcard.old_cuda.names import refused_names
 
-PROGRAM = Path(__file__).with_name("old_runtime.c")
+PROGRAM = Path(old_cuda.__file__).with_name("program.c")
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None, reason="there is no C compiler named cc"
 )
@@ -39,6 +32,13 @@ PROPERTIES = {
     "10.1": (288, 360, 616, 620, 640, 712),
     "11.0": (288, 360, 616, 624, 640, 728),
 }
+
+
+@pytest.fixture
+def card(libraries: Path) -> Iterator[Card]:  # noqa: ARG001  # for its skip
+    """The issue's GPU, with the libraries of old CUDA releases."""
+    with old_card(STORY) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -90,23 +90,20 @@ def test_an_old_launch_is_never_silent(card: Card, old_program: Path, mode: str)
     assert (done.returncode, done.stdout) == expected
 
 
-def test_every_soname_is_there(libraries: Path) -> None:
-    """Runtimes and cuDNNs are libraries of their own; the rest is one, by all its names."""
-    sonames: Sequence[str] = (*(each.soname for each in RELEASES), *CUDNN_VERSIONS)
-    for name in (*sonames, REFUSALS):
-        assert name.encode() + b"\0" in (libraries / name).read_bytes()
-    assert {(libraries / alias).resolve() for alias in ALIASES} == {libraries / REFUSALS}
+def test_every_soname_is_there(card: Card) -> None:
+    """Runtimes, cuDNNs and math libraries are there under their own names."""
+    for name in (*(each.soname for each in RELEASES), *CUDNN_VERSIONS, *MATH):
+        assert name.encode() + b"\0" in (card.libraries / name).read_bytes()
     for needed in ("libcublas.so.9.0", "libcusolver.so.10.0", "libcurand.so.10"):
-        assert needed in ALIASES
-    assert not (libraries / VERSION_SCRIPT).exists()
+        assert needed in MATH
 
 
 def test_every_name_of_the_list_refuses(card: Card, run_client: RunClient) -> None:
-    """All functions of names.txt exist, none returns success, and each says its name once."""
-    names = refused_names(NATIVE)
+    """All these functions exist, none returns success, and each says its name once."""
+    names = refused_names()
     assert len(names) > 300
     code = f"""
-library = ctypes.CDLL({REFUSALS!r})
+library = ctypes.CDLL({MATH[0]!r})
 answers = {{name: [library[name](), library[name]()] for name in {names!r}}}
 print(all(first == second != 0 for first, second in answers.values()))
 print(sorted({{(name[:5], first) for name, (first, _) in answers.items()}}))

@@ -138,15 +138,6 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
     return status;
 }
 
-/* struct CUdevprop is the first 14 attributes in their order.  For TensorFlow 1. */
-EXPORT int cuDeviceGetProperties(int properties[14], int device)
-{
-    int status = check_device(device);
-    for (int i = 0; status == CUDA_OK && i < 14; i++)
-        properties[i] = gpuconf_device_attribute(i + 1, device);
-    return status;
-}
-
 EXPORT int cuDeviceComputeCapability(int *major, int *minor, int device)
 {
     int status = check_device(device);

@@ -67,9 +67,8 @@ static const char *advice(const char *name)
                "result would be wrong: run that operation under tf.device('CPU').";
     return "A simulated GPU without the kernel bridge has memory but computes nothing:\n"
            "the result would be wrong. Constants, variables, copies, tf.zeros, tf.ones\n"
-           "and tf.fill work. TensorFlow 2.15 and newer compute with the bridge, which\n"
-           "python -m gpuconf.simcard run adds; for an older one, put the operation\n"
-           "under tf.device('/cpu:0').";
+           "and tf.fill work. TensorFlow computes with the bridge, which\n"
+           "python -m gpuconf.simcard run adds.";
 }
 
 /* The kernel bridge lets XLA run for its memory alone, and computes the numbers itself. */

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../engine.h"
+#include "engine.h"
 
 #ifndef RUNTIME_VERSION
 #error "build with -DRUNTIME_VERSION=…, for example 9000 for CUDA 9.0"

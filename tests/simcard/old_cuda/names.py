@@ -1,6 +1,6 @@
-"""Write ``native/old_cuda/names.txt`` from the wheels that need it.
+"""Write ``refusals.c`` from the wheels that need it.
 
-``python -m tests.simcard.old_cuda_names FOLDER…``, each the folder of an installed
+``python -m tests.simcard.old_cuda.names FOLDER…``, each the folder of an installed
 ``tensorflow-gpu`` (1.4 to 1.13; later ones load CUDA's libraries by themselves, and do without
 what is missing).  Needs ``nm``.
 """
@@ -14,14 +14,23 @@ import textwrap
 from pathlib import Path
 
 from gpuconf.simcard.libraries import NATIVE
+from tests.simcard.old_cuda import REFUSALS
 
-NAMES = NATIVE / "old_cuda" / "names.txt"
 _WANTED = re.compile(r"(?:cublas|cudnn|cufft|curand|cusolver)\w+")
 _DEFINED = re.compile(r"^EXPORT [\w *]+?\b(\w+)\(", re.MULTILINE)
+_REFUSED = re.compile(r"REFUSE\((\w+)\)")
 _HEAD = """\
-# Functions of CUDA's math libraries and cuDNN that TensorFlow 1.4 to 1.13 cannot be loaded
-# without, and that our own sources do not define.  Written by tests/simcard/old_cuda_names.py.
+/* The math libraries of CUDA 8 to 11 and cuDNN 6 and 7: every function that TensorFlow 1.4 to 1.13
+ * must find before it can be loaded, and that our own sources do not define.  None computes: each
+ * says its name when first called.  Written by names.py. */
+#include "refusals.h"
+
 """
+
+
+def refused_names() -> list[str]:
+    """The functions that ``refusals.c`` defines."""
+    return _REFUSED.findall(REFUSALS.read_text(encoding="utf-8"))
 
 
 def undefined_names(tensorflow: Path) -> set[str]:
@@ -37,11 +46,16 @@ def defined_names() -> set[str]:
     return set(_DEFINED.findall((NATIVE / "cudnn.c").read_text(encoding="utf-8")))
 
 
+def write(names: set[str]) -> None:
+    """Write the file with these names."""
+    listed = textwrap.fill(" ".join(f"REFUSE({name})" for name in sorted(names)), 100)
+    REFUSALS.write_text(f"{_HEAD}{listed}\n", encoding="utf-8")
+
+
 def main(folders: list[str]) -> None:
-    """Write the file; what several wheels request stands there once."""
+    """Write the file; what several wheels request is in it once."""
     names = {name for folder in folders for name in undefined_names(Path(folder))}
-    listed = textwrap.fill(" ".join(sorted(names - defined_names())), 100)
-    NAMES.write_text(f"{_HEAD}{listed}\n", encoding="utf-8")
+    write(names - defined_names())
 
 
 if __name__ == "__main__":

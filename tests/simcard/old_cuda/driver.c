@@ -1,9 +1,10 @@
-/* libcuda.so.1: the tables of functions that NVIDIA's own CUDA runtime asks the driver for.
+/* libcuda.so.1: what only TensorFlow below 2.15 asks the driver for.
  *
- * TensorFlow 1.13 to 2.2 has that runtime built in.  Without the tables it does not start, and
- * nobody looks: launches fail in silence, and zeros are read as results.  With them it calls the
- * driver as any program does, and its launches are refused by name (kernels.c).  NVIDIA documents
- * none of it.  What is here is what those TensorFlows call; the rest is refused. */
+ * TensorFlow 1.13 to 2.2 has NVIDIA's own CUDA runtime built in, which asks for tables of functions.
+ * Without them it does not start, and nobody looks: launches fail in silence, and zeros are read as
+ * results.  With them it calls the driver as any program does, and its launches are refused by name
+ * (kernels.c).  NVIDIA documents none of it.  What is here is what those TensorFlows call; the rest
+ * is refused. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stddef.h>
@@ -137,4 +138,16 @@ EXPORT int cuGetExportTable(entry **table, const unsigned char id[16])
         if (memcmp(tables[i].id, id, sizeof tables[i].id) == 0)
             *table = tables[i].table;
     return *table == NULL ? CUDA_INVALID_VALUE : CUDA_OK;
+}
+
+/* ---- devices ---- */
+
+/* struct CUdevprop is the first 14 attributes in their order. */
+EXPORT int cuDeviceGetProperties(int properties[14], int device)
+{
+    if (device < 0 || device >= gpuconf_device_count())
+        return CUDA_INVALID_DEVICE;
+    for (int i = 0; i < 14; i++)
+        properties[i] = gpuconf_device_attribute(i + 1, device);
+    return engine_ready();
 }
