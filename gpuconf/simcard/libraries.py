@@ -25,7 +25,7 @@ NATIVE = Path(__file__).parent / "native"
 _VERSION_SCRIPT = "sonames.versions"
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"),
-    *("-Wall", "-Wextra", "-Werror=implicit-function-declaration"),
+    *("-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror=implicit-function-declaration"),
     # Bind our calls to our functions: TensorFlow also defines every cu… name, perhaps globally.
     "-Wl,-Bsymbolic",
     f"-Wl,--version-script={_VERSION_SCRIPT}",

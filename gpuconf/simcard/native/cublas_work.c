@@ -2,16 +2,7 @@
  * given, and products are left undone where kernels are skipped and refused, by name, elsewhere. */
 #include "refusals.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 /* ---- settings of a handle ---- */
-
-/* Arguments are not looked at. */
-#define ACCEPT(name)      \
-    EXPORT int name(void) \
-    {                     \
-        return 0;         \
-    }
 
 ACCEPT(cublasDestroy_v2)
 ACCEPT(cublasSetStream_v2)
@@ -25,7 +16,6 @@ ACCEPT(cublasLtDestroy)
 #define ANSWER_DEFAULT(name)                \
     EXPORT int name(void *handle, int *set) \
     {                                       \
-        (void)handle;                       \
         *set = 0;                           \
         return 0;                           \
     }
@@ -70,21 +60,21 @@ static int make_descriptor(struct descriptor **made)
     return *made == NULL ? CUBLAS_ALLOC_FAILED : 0;
 }
 
-#define DESCRIPTOR(kind)                                                                    \
-    EXPORT int cublasLt##kind##SetAttribute(struct descriptor *descriptor, int name,        \
-                                            const void *value, size_t bytes)                \
-    {                                                                                       \
-        return set_attribute(descriptor, name, value, bytes);                               \
-    }                                                                                       \
-    EXPORT int cublasLt##kind##GetAttribute(struct descriptor *descriptor, int name,        \
-                                            void *value, size_t bytes, size_t *written)     \
-    {                                                                                       \
-        return get_attribute(descriptor, name, value, bytes, written);                      \
-    }                                                                                       \
-    EXPORT int cublasLt##kind##Destroy(struct descriptor *descriptor)                       \
-    {                                                                                       \
-        free(descriptor);                                                                   \
-        return 0;                                                                           \
+#define DESCRIPTOR(kind)                                                                \
+    EXPORT int cublasLt##kind##SetAttribute(struct descriptor *descriptor, int name,    \
+                                            const void *value, size_t bytes)            \
+    {                                                                                   \
+        return set_attribute(descriptor, name, value, bytes);                           \
+    }                                                                                   \
+    EXPORT int cublasLt##kind##GetAttribute(struct descriptor *descriptor, int name,    \
+                                            void *value, size_t bytes, size_t *written) \
+    {                                                                                   \
+        return get_attribute(descriptor, name, value, bytes, written);                  \
+    }                                                                                   \
+    EXPORT int cublasLt##kind##Destroy(struct descriptor *descriptor)                   \
+    {                                                                                   \
+        free(descriptor);                                                               \
+        return 0;                                                                       \
     }
 
 DESCRIPTOR(MatmulDesc)

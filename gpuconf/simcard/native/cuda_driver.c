@@ -31,49 +31,54 @@ EXPORT int cuDriverGetVersion(int *version)
     return CUDA_OK;
 }
 
-static const struct {
-    int error;
-    const char *name, *text;
-} errors[] = {
-    {CUDA_OK, "CUDA_SUCCESS", "no error"},
-    {CUDA_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {CUDA_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {CUDA_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-    {CUDA_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
-    {CUDA_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-    {CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+static const struct gpuconf_error errors[] = {
+    {CUDA_OK, "CUDA_SUCCESS", "cudaSuccess", "no error"},
+    {CUDA_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "cudaErrorInvalidValue", "invalid argument"},
+    {CUDA_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "out of memory"},
+    {CUDA_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "cudaErrorInitializationError",
+     "initialization error"},
+    {CUDA_INSUFFICIENT_DRIVER, NULL, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {CUDA_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice",
+     "no CUDA-capable device is detected"},
+    {CUDA_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "cudaErrorInvalidDevice",
+     "invalid device ordinal"},
+    {CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "cudaErrorDeviceUninitialized",
+     "invalid device context"},
     {CUDA_PEER_ACCESS_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
-     "peer access is not supported between these two devices"},
-    {CUDA_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-    {CUDA_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+     "cudaErrorPeerAccessUnsupported", "peer access is not supported between these two devices"},
+    {CUDA_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "cudaErrorInvalidResourceHandle",
+     "invalid resource handle"},
+    {CUDA_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "cudaErrorSymbolNotFound", "named symbol not found"},
     {CUDA_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+     "cudaErrorHostMemoryAlreadyRegistered",
      "part or all of the requested memory range is already mapped"},
-    {CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED",
+    {CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorLaunchFailure",
      "unspecified launch failure (a simulated GPU runs no kernels)"},
-    {CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED",
+    {CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "cudaErrorNotSupported",
      "operation not supported (by a simulated GPU)"},
 };
 
-static int find_error(int error)
+const struct gpuconf_error *gpuconf_find_error(int error)
 {
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i].error == error)
-            return (int)i;
-    return -1;
+            return &errors[i];
+    static const struct gpuconf_error unknown = {0, NULL, "cudaErrorUnknown", "unknown error"};
+    return &unknown;
 }
 
 EXPORT int cuGetErrorName(int error, const char **name)
 {
-    int found = find_error(error);
-    *name = found < 0 ? NULL : errors[found].name;
-    return found < 0 ? CUDA_INVALID_VALUE : CUDA_OK;
+    *name = gpuconf_find_error(error)->driver_name;
+    return *name == NULL ? CUDA_INVALID_VALUE : CUDA_OK;
 }
 
 EXPORT int cuGetErrorString(int error, const char **text)
 {
-    int found = find_error(error);
-    *text = found < 0 ? NULL : errors[found].text;
-    return found < 0 ? CUDA_INVALID_VALUE : CUDA_OK;
+    const struct gpuconf_error *found = gpuconf_find_error(error);
+    *text = found->driver_name == NULL ? NULL : found->text;
+    return *text == NULL ? CUDA_INVALID_VALUE : CUDA_OK;
 }
 
 /* ---- devices ---- */
@@ -113,11 +118,7 @@ EXPORT int cuDeviceGetUuid(unsigned char uuid[16], int device)
         gpuconf_device_uuid(device, uuid);
     return status;
 }
-
-EXPORT int cuDeviceGetUuid_v2(unsigned char uuid[16], int device)
-{
-    return cuDeviceGetUuid(uuid, device);
-}
+SAME(cuDeviceGetUuid_v2, cuDeviceGetUuid)
 
 EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
@@ -182,8 +183,6 @@ EXPORT int cuDeviceCanAccessPeer(int *can, int device, int peer)
 
 EXPORT int cuCtxEnablePeerAccess(struct context *peer, unsigned flags)
 {
-    (void)peer;
-    (void)flags;
     return CUDA_PEER_ACCESS_UNSUPPORTED;
 }
 
@@ -200,11 +199,7 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
     int status = check_device(device);
     return status == CUDA_OK ? engine_release_primary(device) : status;
 }
-
-EXPORT int cuDevicePrimaryCtxRelease(int device)
-{
-    return cuDevicePrimaryCtxRelease_v2(device);
-}
+SAME(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)
 
 EXPORT int cuDevicePrimaryCtxReset_v2(int device)
 {
@@ -225,11 +220,7 @@ EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
     int status = check_device(device);
     return status == CUDA_OK ? engine_set_primary_flags(device, flags) : status;
 }
-
-EXPORT int cuDevicePrimaryCtxSetFlags(int device, unsigned flags)
-{
-    return cuDevicePrimaryCtxSetFlags_v2(device, flags);
-}
+SAME(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2)
 
 EXPORT int cuCtxGetCurrent(struct context **context)
 {
@@ -277,7 +268,6 @@ EXPORT int cuCtxGetFlags(unsigned *flags)
 
 EXPORT int cuCtxGetApiVersion(struct context *context, unsigned *version)
 {
-    (void)context;
     *version = 3020; /* the version of the context API since CUDA 4 */
     return engine_ready();
 }
@@ -297,6 +287,5 @@ EXPORT int cuCtxGetSharedMemConfig(int *config)
 
 EXPORT int cuCtxSetSharedMemConfig(int config)
 {
-    (void)config;
     return engine_ready();
 }

@@ -28,8 +28,6 @@ void *gpuconf_driver_function(const char *name)
 EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version,
                                unsigned long long flags, int *result)
 {
-    (void)version;
-    (void)flags;
     *function = gpuconf_driver_function(name);
     if (result != NULL)
         *result = *function == NULL ? SYMBOL_NOT_FOUND : SYMBOL_FOUND;

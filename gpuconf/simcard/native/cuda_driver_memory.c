@@ -33,23 +33,16 @@ EXPORT int cuMemFree_v2(device_pointer address)
 
 EXPORT int cuMemAllocManaged(device_pointer *address, size_t bytes, unsigned flags)
 {
-    (void)bytes;
-    (void)flags;
     *address = 0;
     return CUDA_NOT_SUPPORTED;
 }
 
 EXPORT int cuMemHostAlloc(void **where, size_t bytes, unsigned flags)
 {
-    (void)flags;
     int status = engine_ready();
     return status == CUDA_OK ? gpuconf_allocate_host(bytes, where) : status;
 }
-
-EXPORT int cuMemAllocHost_v2(void **where, size_t bytes)
-{
-    return cuMemHostAlloc(where, bytes, 0);
-}
+SAME(cuMemAllocHost_v2, cuMemHostAlloc)
 
 EXPORT int cuMemFreeHost(void *where)
 {
@@ -58,7 +51,6 @@ EXPORT int cuMemFreeHost(void *where)
 
 EXPORT int cuMemHostRegister_v2(void *where, size_t bytes, unsigned flags)
 {
-    (void)flags;
     return engine_register_host(where, bytes);
 }
 
@@ -69,7 +61,6 @@ EXPORT int cuMemHostUnregister(void *where)
 
 EXPORT int cuMemHostGetDevicePointer_v2(device_pointer *address, void *where, unsigned flags)
 {
-    (void)flags;
     *address = (uintptr_t)where;
     return engine_ready();
 }

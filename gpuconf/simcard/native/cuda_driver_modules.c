@@ -54,20 +54,8 @@ EXPORT int cuModuleLoadData(struct module **module, const void *image)
         (*module)->text = copy_of_text(image);
     return status;
 }
-
-EXPORT int cuModuleLoadDataEx(struct module **module, const void *image, unsigned count,
-                              int *options, void **values)
-{
-    (void)count;
-    (void)options;
-    (void)values;
-    return cuModuleLoadData(module, image);
-}
-
-EXPORT int cuModuleLoadFatBinary(struct module **module, const void *image)
-{
-    return cuModuleLoadData(module, image);
-}
+SAME(cuModuleLoadDataEx, cuModuleLoadData)
+SAME(cuModuleLoadFatBinary, cuModuleLoadData)
 
 EXPORT int cuModuleUnload(struct module *module)
 {
@@ -176,32 +164,19 @@ EXPORT int cuModuleGetGlobal_v2(device_pointer *address, size_t *bytes, struct m
 /* CU_FUNC_ATTRIBUTE_…: threads per block is 0, registers 4; the rest is 0. */
 EXPORT int cuFuncGetAttribute(int *value, int attribute, struct function *function)
 {
-    (void)function;
     *value = attribute == 0 ? 1024 : attribute == 4 ? 32 : 0;
     return engine_ready();
 }
 
 EXPORT int cuFuncSetAttribute(struct function *function, int attribute, int value)
 {
-    (void)function;
-    (void)attribute;
-    (void)value;
     return engine_ready();
 }
-
-EXPORT int cuFuncSetCacheConfig(struct function *function, int config)
-{
-    (void)function;
-    (void)config;
-    return engine_ready();
-}
+SAME(cuFuncSetCacheConfig, cuFuncSetAttribute)
 
 EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, struct function *function,
                                                        int block_size, size_t shared_bytes)
 {
-    (void)function;
-    (void)block_size;
-    (void)shared_bytes;
     *blocks = 1;
     return engine_ready();
 }
@@ -217,15 +192,12 @@ EXPORT int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned g
                           unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, void *stream, void **parameters, void **extra)
 {
-    (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
-    (void)shared_bytes, (void)stream, (void)extra;
     return gpuconf_launch_kernel(function->name, parameters, function->caller_checks);
 }
 
 EXPORT int cuLaunchKernelEx(const void *configuration, struct function *function,
                             void **parameters, void **extra)
 {
-    (void)configuration, (void)parameters, (void)extra;
     return gpuconf_launch_kernel(function->name, NULL, function->caller_checks);
 }
 

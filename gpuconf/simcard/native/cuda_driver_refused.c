@@ -1,24 +1,6 @@
 /* libcuda.so.1: what JAX and PyTorch may ask for and a simulated GPU does not have.  Each function
  * says its name when first called and returns CUDA_NOT_SUPPORTED. */
-#include <stdatomic.h>
-#include <stdio.h>
-
-#include "engine.h"
-
-static int refuse(const char *name, _Atomic int *said)
-{
-    if (!atomic_exchange(said, 1))
-        fprintf(stderr, "gpuconf simulated GPU: %s is not supported and returns an error\n", name);
-    return CUDA_NOT_SUPPORTED;
-}
-
-/* Arguments are not looked at. */
-#define REFUSE(name)                 \
-    EXPORT int name(void)            \
-    {                                \
-        static _Atomic int said;     \
-        return refuse(#name, &said); \
-    }
+#include "refusals.h"
 
 /* Memory that the driver pools (cudaMallocAsync, JAX's cuda_async allocator). */
 REFUSE(cuMemAllocAsync)

@@ -28,30 +28,21 @@ EXPORT int cuStreamDestroy_v2(void *stream)
     gpuconf_handle_free(stream);
     return CUDA_OK;
 }
+SAME(cuEventDestroy_v2, cuStreamDestroy_v2)
 
 EXPORT int cuStreamSynchronize(void *stream)
 {
-    (void)stream;
     return gpuconf_fault();
 }
 
 EXPORT int cuStreamQuery(void *stream)
 {
-    (void)stream;
     return engine_ready();
 }
-
-EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
-{
-    (void)stream;
-    (void)event;
-    (void)flags;
-    return engine_ready();
-}
+SAME(cuStreamWaitEvent, cuStreamQuery)
 
 EXPORT int cuStreamIsCapturing(void *stream, int *status)
 {
-    (void)stream;
     *status = 0;
     return engine_ready();
 }
@@ -62,23 +53,17 @@ EXPORT int cuStreamGetCaptureInfo(void *stream, int *status, unsigned long long 
         *id = 0;
     return cuStreamIsCapturing(stream, status);
 }
-
 /* What is left out of the outputs may be: they are told only of a stream that captures. */
-EXPORT int cuStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id)
-{
-    return cuStreamGetCaptureInfo(stream, status, id);
-}
+SAME(cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo)
 
 EXPORT int cuStreamAddCallback(void *stream, stream_callback callback, void *data, unsigned flags)
 {
-    (void)flags;
     callback(stream, engine_ready(), data);
     return engine_ready();
 }
 
 EXPORT int cuLaunchHostFunc(void *stream, host_function function, void *data)
 {
-    (void)stream;
     int status = engine_ready();
     if (status == CUDA_OK)
         function(data);
@@ -88,8 +73,6 @@ EXPORT int cuLaunchHostFunc(void *stream, host_function function, void *data)
 EXPORT int cuStreamWriteValue32(void *stream, device_pointer address, unsigned value,
                                 unsigned flags)
 {
-    (void)stream;
-    (void)flags;
     void *to = (void *)(uintptr_t)address;
     return gpuconf_copy(to, &value, sizeof value, DESTINATION_ON_DEVICE);
 }
@@ -97,27 +80,17 @@ EXPORT int cuStreamWriteValue32(void *stream, device_pointer address, unsigned v
 EXPORT int cuStreamWriteValue64(void *stream, device_pointer address, unsigned long long value,
                                 unsigned flags)
 {
-    (void)stream;
-    (void)flags;
     void *to = (void *)(uintptr_t)address;
     return gpuconf_copy(to, &value, sizeof value, DESTINATION_ON_DEVICE);
 }
 
 EXPORT int cuEventCreate(void **event, unsigned flags)
 {
-    (void)flags;
     return gpuconf_event_create(event);
-}
-
-EXPORT int cuEventDestroy_v2(void *event)
-{
-    gpuconf_handle_free(event);
-    return CUDA_OK;
 }
 
 EXPORT int cuEventRecord(void *event, void *stream)
 {
-    (void)stream;
     return gpuconf_event_record(event);
 }
 
@@ -125,18 +98,10 @@ EXPORT int cuEventQuery(void *event)
 {
     return event == NULL ? CUDA_INVALID_HANDLE : engine_ready();
 }
-
-EXPORT int cuEventSynchronize(void *event)
-{
-    return cuEventQuery(event);
-}
+SAME(cuEventSynchronize, cuEventQuery)
 
 EXPORT int cuEventElapsedTime(float *milliseconds, void *start, void *end)
 {
     return gpuconf_event_elapsed(milliseconds, start, end);
 }
-
-EXPORT int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end)
-{
-    return gpuconf_event_elapsed(milliseconds, start, end);
-}
+SAME(cuEventElapsedTime_v2, cuEventElapsedTime)

@@ -37,7 +37,6 @@ static int check_properties(const struct properties *properties)
 EXPORT int cuMemGetAllocationGranularity(size_t *bytes, const struct properties *properties,
                                          int option)
 {
-    (void)option;
     *bytes = VIRTUAL_MEMORY_GRANULARITY;
     return check_properties(properties);
 }
@@ -46,7 +45,6 @@ EXPORT int cuMemCreate(physical_handle *handle, size_t bytes, const struct prope
                        unsigned long long flags)
 {
     struct physical *made = NULL;
-    (void)flags;
     int status = check_properties(properties);
     if (status == CUDA_OK)
         status = engine_physical_create(properties->location.id, bytes, &made);
@@ -80,8 +78,6 @@ EXPORT int cuMemAddressReserve(device_pointer *address, size_t bytes, size_t ali
                                device_pointer wish, unsigned long long flags)
 {
     void *where = NULL;
-    (void)wish;
-    (void)flags;
     int status = engine_ready();
     if (status == CUDA_OK)
         status = engine_reserve_addresses(bytes, alignment, &where);
@@ -97,7 +93,6 @@ EXPORT int cuMemAddressFree(device_pointer address, size_t bytes)
 EXPORT int cuMemMap(device_pointer address, size_t bytes, size_t offset, physical_handle handle,
                     unsigned long long flags)
 {
-    (void)flags;
     return engine_map(TO_POINTER(address), bytes, offset, TO_POINTER(handle));
 }
 
@@ -110,8 +105,6 @@ EXPORT int cuMemUnmap(device_pointer address, size_t bytes)
 EXPORT int cuMemSetAccess(device_pointer address, size_t bytes, const void *access, size_t count)
 {
     struct allocation found;
-    (void)access;
-    (void)count;
     return gpuconf_find(TO_POINTER(address), bytes, &found);
 }
 

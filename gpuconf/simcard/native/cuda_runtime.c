@@ -56,48 +56,12 @@ EXPORT int cudaPeekAtLastError(void)
 
 EXPORT const char *cudaGetErrorName(int error)
 {
-    switch (error) {
-    case CUDA_OK:
-        return "cudaSuccess";
-    case CUDA_INVALID_VALUE:
-        return "cudaErrorInvalidValue";
-    case CUDA_OUT_OF_MEMORY:
-        return "cudaErrorMemoryAllocation";
-    case CUDA_NOT_INITIALIZED:
-        return "cudaErrorInitializationError";
-    case CUDA_INSUFFICIENT_DRIVER:
-        return "cudaErrorInsufficientDriver";
-    case CUDA_NO_DEVICE:
-        return "cudaErrorNoDevice";
-    case CUDA_INVALID_DEVICE:
-        return "cudaErrorInvalidDevice";
-    case CUDA_LAUNCH_FAILED:
-        return "cudaErrorLaunchFailure";
-    case CUDA_NOT_SUPPORTED:
-        return "cudaErrorNotSupported";
-    default:
-        return "cudaErrorUnknown";
-    }
+    return gpuconf_find_error(error)->runtime_name;
 }
 
 EXPORT const char *cudaGetErrorString(int error)
 {
-    switch (error) {
-    case CUDA_OK:
-        return "no error";
-    case CUDA_OUT_OF_MEMORY:
-        return "out of memory";
-    case CUDA_INSUFFICIENT_DRIVER:
-        return "CUDA driver version is insufficient for CUDA runtime version";
-    case CUDA_NO_DEVICE:
-        return "no CUDA-capable device is detected";
-    case CUDA_LAUNCH_FAILED:
-        return "unspecified launch failure (a simulated GPU runs no kernels)";
-    case CUDA_NOT_SUPPORTED:
-        return "operation not supported (by a simulated GPU)";
-    default:
-        return cudaGetErrorName(error);
-    }
+    return gpuconf_find_error(error)->text;
 }
 
 /* ---- devices ---- */
@@ -177,16 +141,12 @@ EXPORT int cudaDeviceSynchronize(void)
 
 EXPORT int cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    (void)device;
-    (void)peer;
     *can = 0;
     return CUDA_OK;
 }
 
 EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
-    (void)peer;
-    (void)flags;
     return runtime_note(CUDA_PEER_ACCESS_UNSUPPORTED);
 }
 
@@ -206,7 +166,6 @@ EXPORT int cudaDeviceGetPCIBusId(char *text, int room, int device)
 EXPORT int cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags,
                                    int *result)
 {
-    (void)flags;
     *function = gpuconf_driver_function(name);
     if (result != NULL)
         *result = *function == NULL ? 1 : 0; /* cudaDriverEntryPointSymbolNotFound */
@@ -216,6 +175,5 @@ EXPORT int cudaGetDriverEntryPoint(const char *name, void **function, unsigned l
 EXPORT int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                             unsigned long long flags, int *result)
 {
-    (void)version;
     return cudaGetDriverEntryPoint(name, function, flags, result);
 }

@@ -22,36 +22,30 @@ static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
 EXPORT void **__cudaRegisterFatBinary(void *binary)
 {
     static void *handle;
-    (void)binary;
     return &handle; /* only has to be non-null */
 }
 
 EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
 {
-    (void)handle;
 }
 
 EXPORT void __cudaUnregisterFatBinary(void **handle)
 {
-    (void)handle;
 }
 
 EXPORT char __cudaInitModule(void **handle)
 {
-    (void)handle;
     return 1;
 }
 
 EXPORT void __cudaRegisterVar(void **handle)
 {
-    (void)handle; /* only kernels look at device variables */
+    /* only kernels look at device variables */
 }
 
 EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device_name,
                                    const char *name)
 {
-    (void)handle;
-    (void)device_name;
     pthread_mutex_lock(&kernels_lock);
     if (kernels.count == kernels.room) {
         size_t room = kernels.room == 0 ? 4096 : 2 * kernels.room;
@@ -122,10 +116,9 @@ EXPORT int __cudaPopCallConfiguration(struct launch_size *grid, struct launch_si
 EXPORT int cudaLaunchKernel(const void *function, struct launch_size grid,
                             struct launch_size block, void **arguments)
 {
-    (void)grid;
-    (void)block;
     return runtime_note(gpuconf_launch_kernel(kernel_name(function), arguments, 0));
 }
+SAME(__cudaLaunchKernel, cudaLaunchKernel)
 
 /* What CUDA 13's compiler calls in its stead. */
 EXPORT int __cudaGetKernel(const void **kernel, const void *function)
@@ -134,18 +127,8 @@ EXPORT int __cudaGetKernel(const void **kernel, const void *function)
     return CUDA_OK;
 }
 
-EXPORT int __cudaLaunchKernel(const void *kernel, struct launch_size grid,
-                              struct launch_size block, void **arguments, size_t shared_bytes,
-                              void *stream)
-{
-    (void)shared_bytes;
-    (void)stream;
-    return cudaLaunchKernel(kernel, grid, block, arguments);
-}
-
 EXPORT int cudaLaunchKernelExC(const void *configuration, const void *function)
 {
-    (void)configuration;
     return runtime_note(gpuconf_launch_kernel(kernel_name(function), NULL, 0));
 }
 
@@ -153,19 +136,12 @@ EXPORT int cudaLaunchKernelExC(const void *configuration, const void *function)
 EXPORT int cudaFuncGetAttributes(char *filled, const void *function)
 {
     static const int limits[2] = {1024, 32};
-    (void)function;
     memset(filled, 0, 144);
     memcpy(filled + 24, limits, sizeof limits);
     return CUDA_OK;
 }
 
-EXPORT int cudaFuncSetAttribute(const void *function, int attribute, int value)
-{
-    (void)function;
-    (void)attribute;
-    (void)value;
-    return CUDA_OK;
-}
+ACCEPT(cudaFuncSetAttribute)
 
 EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks)
 {

@@ -34,6 +34,7 @@ EXPORT int cudaMallocHost(void **where, size_t bytes)
 {
     return runtime_note(gpuconf_allocate_host(bytes, where));
 }
+SAME(cudaHostAlloc, cudaMallocHost)
 
 EXPORT int cudaFreeHost(void *where)
 {
@@ -50,40 +51,22 @@ EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
         return runtime_note(CUDA_INVALID_VALUE);
     return runtime_note(gpuconf_copy(to, from, bytes, sides[kind]));
 }
-
-EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
-{
-    (void)stream;
-    return cudaMemcpy(to, from, bytes, kind);
-}
+SAME(cudaMemcpyAsync, cudaMemcpy)
 
 EXPORT int cudaMemset(void *to, int value, size_t bytes)
 {
     return runtime_note(gpuconf_fill(to, 0, (uint32_t)value & 0xff, 1, bytes, 1));
 }
-
-EXPORT int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream)
-{
-    (void)stream;
-    return cudaMemset(to, value, bytes);
-}
+SAME(cudaMemsetAsync, cudaMemset)
 
 EXPORT int cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
                              void *stream)
 {
-    (void)stream;
     return runtime_note(gpuconf_fill(to, pitch, (uint32_t)value & 0xff, 1, width, height));
-}
-
-EXPORT int cudaHostAlloc(void **where, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    return runtime_note(gpuconf_allocate_host(bytes, where));
 }
 
 EXPORT int cudaHostRegister(void *where, size_t bytes, unsigned flags)
 {
-    (void)flags;
     return runtime_note(engine_register_host(where, bytes));
 }
 
@@ -119,14 +102,12 @@ EXPORT int cudaPointerGetAttributes(struct pointer_attributes *filled, const voi
 EXPORT int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
                                size_t bytes, void *stream)
 {
-    (void)to_device, (void)from_device, (void)stream;
     return runtime_note(gpuconf_copy(to, from, bytes, DESTINATION_ON_DEVICE | SOURCE_ON_DEVICE));
 }
 
 EXPORT int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                              size_t width, size_t height, int kind, void *stream)
 {
-    (void)stream;
     int status = kind < 0 || kind > 4 ? CUDA_INVALID_VALUE : CUDA_OK;
     for (size_t row = 0; row < height && status == CUDA_OK; row++)
         status = gpuconf_copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch,

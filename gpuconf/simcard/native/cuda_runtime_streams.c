@@ -24,31 +24,21 @@ EXPORT int cudaStreamDestroy(void *stream)
     gpuconf_handle_free(stream);
     return CUDA_OK;
 }
+SAME(cudaEventDestroy, cudaStreamDestroy)
 
 EXPORT int cudaStreamSynchronize(void *stream)
 {
-    (void)stream;
     return runtime_note(gpuconf_fault());
 }
+SAME(cudaEventSynchronize, cudaStreamSynchronize)
+SAME(cudaEventQuery, cudaStreamSynchronize)
 
-EXPORT int cudaStreamQuery(void *stream)
-{
-    (void)stream;
-    return CUDA_OK;
-}
-
-EXPORT int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
-{
-    (void)stream;
-    (void)event;
-    (void)flags;
-    return CUDA_OK;
-}
+ACCEPT(cudaStreamQuery)
+ACCEPT(cudaStreamWaitEvent)
 
 /* Nobody captures graphs here: cuda graphs would have to be launched. */
 EXPORT int cudaStreamIsCapturing(void *stream, int *status)
 {
-    (void)stream;
     *status = 0;
     return CUDA_OK;
 }
@@ -59,41 +49,20 @@ EXPORT int cudaStreamGetCaptureInfo(void *stream, int *status, unsigned long lon
         *id = 0;
     return cudaStreamIsCapturing(stream, status);
 }
-
 /* What is left out of the outputs may be: they are told only of a stream that captures. */
-EXPORT int cudaStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id)
-{
-    return cudaStreamGetCaptureInfo(stream, status, id);
-}
-
-EXPORT int cudaEventCreateWithFlags(void **event, unsigned flags)
-{
-    (void)flags;
-    return runtime_note(gpuconf_event_create(event));
-}
+SAME(cudaStreamGetCaptureInfo_v2, cudaStreamGetCaptureInfo)
 
 EXPORT int cudaEventCreate(void **event)
 {
     return runtime_note(gpuconf_event_create(event));
 }
-
-EXPORT int cudaEventDestroy(void *event)
-{
-    gpuconf_handle_free(event);
-    return CUDA_OK;
-}
+SAME(cudaEventCreateWithFlags, cudaEventCreate)
 
 EXPORT int cudaEventRecord(void *event, void *stream)
 {
-    (void)stream;
     return runtime_note(gpuconf_event_record(event));
 }
-
-EXPORT int cudaEventSynchronize(void *event)
-{
-    (void)event;
-    return runtime_note(gpuconf_fault());
-}
+SAME(cudaEventRecordWithFlags, cudaEventRecord)
 
 EXPORT int cudaEventElapsedTime(float *milliseconds, void *start, void *end)
 {
@@ -119,45 +88,19 @@ EXPORT int cudaStreamGetPriority(void *stream, int *priority)
 EXPORT int cudaStreamAddCallback(void *stream, stream_callback callback, void *data,
                                  unsigned flags)
 {
-    (void)flags;
     callback(stream, gpuconf_fault(), data);
     return CUDA_OK;
 }
 
 EXPORT int cudaLaunchHostFunc(void *stream, host_function function, void *data)
 {
-    (void)stream;
     function(data);
     return CUDA_OK;
 }
 
-EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode)
-{
-    (void)mode;
-    return CUDA_OK;
-}
-
-EXPORT int cudaEventQuery(void *event)
-{
-    (void)event;
-    return runtime_note(gpuconf_fault());
-}
-
-EXPORT int cudaEventRecordWithFlags(void *event, void *stream, unsigned flags)
-{
-    (void)stream;
-    (void)flags;
-    return runtime_note(gpuconf_event_record(event));
-}
+ACCEPT(cudaThreadExchangeStreamCaptureMode)
 
 /* ---- the profiler: there is none, and nothing to start ---- */
 
-EXPORT int cudaProfilerStart(void)
-{
-    return CUDA_OK;
-}
-
-EXPORT int cudaProfilerStop(void)
-{
-    return CUDA_OK;
-}
+ACCEPT(cudaProfilerStart)
+ACCEPT(cudaProfilerStop)

@@ -1,37 +1,16 @@
 /* cuDNN's older API, as the XLA of TensorFlow 2.15 to 2.19 calls it for a convolution whose algorithm
  * was not timed: descriptors that hold next to nothing, no workspace, and convolutions that are left
  * undone where kernels are skipped and refused, by name, elsewhere. */
-#include "refusals.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "cudnn_descriptors.h"
 
 struct descriptor {
     int math_type; /* of a convolution: XLA compares what it has set with what it wanted */
 };
 
-static int create(struct descriptor **made, const char *name, _Atomic int *said)
-{
-    int gives = has_xla() || work_is_skipped();
-    *made = gives ? calloc(1, sizeof **made) : NULL;
-    return *made != NULL ? 0 : (int)refuse(name, said);
-}
-
-#define DESCRIPTOR(kind)                                                  \
-    EXPORT int cudnnCreate##kind##Descriptor(struct descriptor **made)    \
-    {                                                                     \
-        static _Atomic int said;                                          \
-        return create(made, "cudnnCreate" #kind "Descriptor", &said);     \
-    }                                                                     \
-    EXPORT int cudnnDestroy##kind##Descriptor(struct descriptor *created) \
-    {                                                                     \
-        free(created);                                                    \
-        return 0;                                                         \
-    }
-
-DESCRIPTOR(Tensor)
-DESCRIPTOR(Filter)
-DESCRIPTOR(Convolution)
-DESCRIPTOR(Activation)
+DESCRIPTOR(Tensor, struct descriptor)
+DESCRIPTOR(Filter, struct descriptor)
+DESCRIPTOR(Convolution, struct descriptor)
+DESCRIPTOR(Activation, struct descriptor)
 
 EXPORT int cudnnSetConvolutionMathType(struct descriptor *convolution, int type)
 {
@@ -45,13 +24,7 @@ EXPORT int cudnnGetConvolutionMathType(const struct descriptor *convolution, int
     return 0;
 }
 
-/* What else is done to a descriptor.  Arguments are not looked at. */
-#define ACCEPT(name)      \
-    EXPORT int name(void) \
-    {                     \
-        return 0;         \
-    }
-
+/* What else is done to a descriptor. */
 ACCEPT(cudnnSetTensor4dDescriptor)
 ACCEPT(cudnnSetTensorNdDescriptor)
 ACCEPT(cudnnSetFilter4dDescriptor)
@@ -66,8 +39,6 @@ ACCEPT(cudnnSetActivationDescriptor)
     EXPORT int name(void *handle, void *input, void *other, void *convolution, void *output, \
                     int algorithm, size_t *bytes)                                            \
     {                                                                                        \
-        (void)handle, (void)input, (void)other, (void)convolution, (void)output;             \
-        (void)algorithm;                                                                     \
         *bytes = 0;                                                                          \
         return 0;                                                                            \
     }

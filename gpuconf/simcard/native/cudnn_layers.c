@@ -1,29 +1,12 @@
 /* cuDNN's older API, as TensorFlow's own GPU kernels call it for pooling, normalization, dropout and the
  * CTC loss: descriptors that hold nothing, no workspace, and layers that are left undone where kernels
  * are skipped and refused, by name, elsewhere. */
-#include "refusals.h"
+#include "cudnn_descriptors.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-static char nothing; /* what each descriptor points to */
-
-#define DESCRIPTOR(kind)                                             \
-    EXPORT int cudnnCreate##kind##Descriptor(void **made)            \
-    {                                                                \
-        static _Atomic int said;                                     \
-        *made = &nothing;                                            \
-        return (int)refuse("cudnnCreate" #kind "Descriptor", &said); \
-    }                                                                \
-    EXPORT int cudnnDestroy##kind##Descriptor(void *made)            \
-    {                                                                \
-        (void)made;                                                  \
-        return 0;                                                    \
-    }
-
-DESCRIPTOR(Pooling)
-DESCRIPTOR(LRN)
-DESCRIPTOR(Dropout)
-DESCRIPTOR(CTCLoss)
+DESCRIPTOR(Pooling, char)
+DESCRIPTOR(LRN, char)
+DESCRIPTOR(Dropout, char)
+DESCRIPTOR(CTCLoss, char)
 
 REFUSE(cudnnSetPoolingNdDescriptor)
 REFUSE(cudnnPoolingForward)
@@ -62,7 +45,6 @@ enum { STATES_BYTES = 256 << 10 };
 
 EXPORT int cudnnDropoutGetStatesSize(void *handle, size_t *bytes)
 {
-    (void)handle;
     *bytes = STATES_BYTES;
     return 0;
 }

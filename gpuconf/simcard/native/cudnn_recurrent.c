@@ -1,9 +1,7 @@
 /* cuDNN's recurrent layers, as TensorFlow's own GPU kernels call them: descriptors keep the sizes, from
  * which the sizes of weights and of the reserve follow.  A layer is left undone where kernels are
  * skipped, and refused, by name, elsewhere. */
-#include "refusals.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "cudnn_descriptors.h"
 
 enum { LSTM = 2, GRU = 3 };        /* cudnnRNNMode_t; the others have one gate */
 enum { FLOAT = 0, DOUBLE = 1 };    /* cudnnDataType_t; the others have two bytes */
@@ -18,25 +16,13 @@ struct sequences {
     int steps, batch;
 };
 
-EXPORT int cudnnCreateRNNDescriptor(struct layers **made)
-{
-    static _Atomic int said;
-    *made = work_is_skipped() ? calloc(1, sizeof **made) : NULL;
-    return *made != NULL ? 0 : (int)refuse("cudnnCreateRNNDescriptor", &said);
-}
-
-EXPORT int cudnnDestroyRNNDescriptor(struct layers *layers)
-{
-    free(layers);
-    return 0;
-}
+DESCRIPTOR(RNN, struct layers)
 
 EXPORT int cudnnSetRNNDescriptor_v8(struct layers *layers, int algorithm, int mode, int bias,
                                     int direction, int input_mode, int element, int precision,
                                     int math, int32_t inputs, int32_t units, int32_t projected,
                                     int32_t count, void *dropout, uint32_t flags)
 {
-    (void)precision, (void)math, (void)dropout, (void)flags;
     *layers = (struct layers){algorithm, mode, bias, direction, input_mode, element,
                               inputs, units, projected, count};
     return 0;
@@ -48,12 +34,12 @@ static void answer(int *place, int value)
         *place = value;
 }
 
+/* Without precision, math, dropout and flags, which TensorFlow does not ask for. */
 EXPORT int cudnnGetRNNDescriptor_v8(const struct layers *layers, int *algorithm, int *mode, int *bias,
                                     int *direction, int *input_mode, int *element, int *precision,
                                     int *math, int32_t *inputs, int32_t *units, int32_t *projected,
                                     int32_t *count, void **dropout, uint32_t *flags)
 {
-    (void)precision, (void)math, (void)dropout, (void)flags; /* TensorFlow does not ask for these */
     answer(algorithm, layers->algorithm);
     answer(mode, layers->mode);
     answer(bias, layers->bias);
@@ -67,23 +53,11 @@ EXPORT int cudnnGetRNNDescriptor_v8(const struct layers *layers, int *algorithm,
     return 0;
 }
 
-EXPORT int cudnnCreateRNNDataDescriptor(struct sequences **made)
-{
-    static _Atomic int said;
-    *made = work_is_skipped() ? calloc(1, sizeof **made) : NULL;
-    return *made != NULL ? 0 : (int)refuse("cudnnCreateRNNDataDescriptor", &said);
-}
-
-EXPORT int cudnnDestroyRNNDataDescriptor(struct sequences *sequences)
-{
-    free(sequences);
-    return 0;
-}
+DESCRIPTOR(RNNData, struct sequences)
 
 EXPORT int cudnnSetRNNDataDescriptor(struct sequences *sequences, int element, int layout, int steps,
                                      int batch, int width, const int *lengths, void *padding)
 {
-    (void)element, (void)layout, (void)width, (void)lengths, (void)padding;
     *sequences = (struct sequences){steps, batch};
     return 0;
 }
@@ -106,7 +80,6 @@ static size_t element_bytes(const struct layers *layers)
 /* Each gate has a matrix for the inputs, one for the state, and two biases.  TensorFlow projects no state. */
 EXPORT int cudnnGetRNNWeightSpaceSize(void *handle, const struct layers *layers, size_t *bytes)
 {
-    (void)handle;
     size_t units = (size_t)layers->units, numbers = 0;
     for (int layer = 0; layer < layers->count; layer++) {
         size_t inputs = layer == 0 ? (size_t)layers->inputs : units * directions(layers);
@@ -121,7 +94,6 @@ EXPORT int cudnnGetRNNTempSpaceSizes(void *handle, const struct layers *layers, 
                                      const struct sequences *inputs, size_t *workspace_bytes,
                                      size_t *reserve_bytes)
 {
-    (void)handle;
     size_t kept = gates(layers) + (layers->mode == LSTM ? 2 : 1);
     size_t states = (size_t)inputs->steps * (size_t)inputs->batch * (size_t)layers->units *
                     (size_t)layers->count * directions(layers) * element_bytes(layers);
@@ -133,15 +105,11 @@ EXPORT int cudnnGetRNNTempSpaceSizes(void *handle, const struct layers *layers, 
 }
 
 /* Where one gate's weights lie: TensorFlow asks, and reads it only to convert saved weights. */
-EXPORT int cudnnGetRNNWeightParams(void)
-{
-    return 0;
-}
+ACCEPT(cudnnGetRNNWeightParams)
 
 EXPORT int cudnnGetTensorNdDescriptor(void *tensor, int wanted, int *element, int *count,
                                       int *dimensions, int *strides)
 {
-    (void)tensor;
     *element = FLOAT;
     *count = wanted;
     for (int i = 0; i < wanted; i++)

@@ -29,9 +29,9 @@ struct evaluator {
 };
 
 /* The name, with % for the element's type and # for the index's, in the Itanium C++ mangling. */
-#define FILL_NAME(functor)                                                                       \
-    "_ZN5Eigen8internal15EigenMetaKernelINS_15TensorEvaluatorIKNS_14TensorAssignOpINS_"          \
-    "9TensorMapINS_6TensorI%Li1ELi1E#EELi16ENS_11MakePointerEEEKNS_20TensorCwiseNullaryOpINS0_"  \
+#define FILL_NAME(functor)                                                                      \
+    "_ZN5Eigen8internal15EigenMetaKernelINS_15TensorEvaluatorIKNS_14TensorAssignOpINS_"         \
+    "9TensorMapINS_6TensorI%Li1ELi1E#EELi16ENS_11MakePointerEEEKNS_20TensorCwiseNullaryOpINS0_" \
     functor "I%EEKS8_EEEENS_9GpuDeviceEEE#EEvT_T0_"
 
 static const char by_pointer[] = FILL_NAME("15scalar_const_op");

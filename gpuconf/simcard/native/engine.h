@@ -11,9 +11,8 @@
 #include <stdint.h>
 
 #include "card.h"
+#include "exports.h"
 #include "ranges.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 enum cuda_error {
     CUDA_OK = 0,
@@ -30,6 +29,12 @@ enum cuda_error {
     CUDA_HOST_MEMORY_ALREADY_REGISTERED = 712,
     CUDA_LAUNCH_FAILED = 719,
     CUDA_NOT_SUPPORTED = 801,
+};
+
+struct gpuconf_error {
+    int error;
+    const char *driver_name; /* NULL if only the runtime has it */
+    const char *runtime_name, *text;
 };
 
 /* CU_MEMORYTYPE_… */
@@ -50,6 +55,9 @@ struct allocation {
     enum ownership ownership;
     struct physical *physical; /* what is MAPPED */
 };
+
+/* ---- cuda_driver.c ---- */
+EXPORT const struct gpuconf_error *gpuconf_find_error(int error); /* also one for an unknown number */
 
 /* ---- devices.c ---- */
 EXPORT int gpuconf_init(void); /* cuInit; idempotent */

@@ -42,7 +42,6 @@ static void print_name(const char *mangled)
 
 static int has_in_its_name(struct dl_phdr_info *library, size_t size, void *part)
 {
-    (void)size;
     return strstr(library->dlpi_name, part) != NULL;
 }
 

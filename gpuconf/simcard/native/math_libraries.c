@@ -8,18 +8,7 @@
 
 #include "skipping.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-static const char refusal[] = "NOT_SUPPORTED (a simulated GPU has no math libraries)";
-
 enum { CUBLAS_NOT_SUPPORTED = 15, CUSOLVER_NOT_SUPPORTED = 9, CUSPARSE_NOT_SUPPORTED = 10 };
-
-/* Whether somebody goes on without the products: XLA, which only compiles, or a program whose kernels do
- * not run anyway.  What frameworks allocate for products, workspaces too, is then the same. */
-static int gives_handles(void)
-{
-    return has_xla() || work_is_skipped();
-}
 
 static int give_handle(void **handle)
 {
@@ -40,7 +29,6 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a
                                           void *d, void *preference, int wanted, void *results,
                                           int *count)
 {
-    (void)handle, (void)operation, (void)a, (void)b, (void)c, (void)d, (void)preference;
     *count = gives_handles() && wanted > 0;
     if (*count == 0)
         return CUBLAS_NOT_SUPPORTED;
@@ -48,33 +36,9 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a
     return 0;
 }
 
-EXPORT const char *cublasGetStatusString(int status)
-{
-    (void)status;
-    return refusal;
-}
-
-EXPORT const char *cublasGetStatusName(int status)
-{
-    (void)status;
-    return "CUBLAS_STATUS_NOT_SUPPORTED";
-}
-
 EXPORT int cublasLtCreate(void **handle)
 {
     return give_handle(handle);
-}
-
-EXPORT const char *cublasLtGetStatusString(int status)
-{
-    (void)status;
-    return refusal;
-}
-
-EXPORT const char *cublasLtGetStatusName(int status)
-{
-    (void)status;
-    return "CUBLAS_STATUS_NOT_SUPPORTED";
 }
 
 EXPORT int cusolverDnCreate(void **handle)
@@ -89,23 +53,26 @@ EXPORT int cusparseCreate(void **handle)
     return CUSPARSE_NOT_SUPPORTED;
 }
 
-EXPORT const char *cusparseGetErrorName(int status)
-{
-    (void)status;
-    return "CUSPARSE_STATUS_NOT_SUPPORTED";
-}
+/* ---- texts, whatever the status ---- */
 
-EXPORT const char *cusparseGetErrorString(int status)
-{
-    (void)status;
-    return refusal;
-}
+#define TEXT(name, text)                \
+    EXPORT const char *name(int status) \
+    {                                   \
+        return text;                    \
+    }
+#define REFUSAL "NOT_SUPPORTED (a simulated GPU has no math libraries)"
+
+TEXT(cublasGetStatusString, REFUSAL)
+TEXT(cublasLtGetStatusString, REFUSAL)
+TEXT(cusparseGetErrorString, REFUSAL)
+TEXT(cublasGetStatusName, "CUBLAS_STATUS_NOT_SUPPORTED")
+TEXT(cublasLtGetStatusName, "CUBLAS_STATUS_NOT_SUPPORTED")
+TEXT(cusparseGetErrorName, "CUSPARSE_STATUS_NOT_SUPPORTED")
 
 /* ---- versions, which JAX asks for: those of CUDA 12.9 ---- */
 
 EXPORT int cublasGetVersion_v2(void *handle, int *version)
 {
-    (void)handle;
     *version = 120901;
     return 0;
 }

@@ -64,17 +64,8 @@ EXPORT int nvmlInit_v2(void)
     pthread_mutex_unlock(&users_lock);
     return NVML_OK;
 }
-
-EXPORT int nvmlInit(void)
-{
-    return nvmlInit_v2();
-}
-
-EXPORT int nvmlInitWithFlags(unsigned flags)
-{
-    (void)flags;
-    return nvmlInit_v2();
-}
+SAME(nvmlInit, nvmlInit_v2)
+SAME(nvmlInitWithFlags, nvmlInit_v2)
 
 EXPORT int nvmlShutdown(void)
 {
@@ -88,26 +79,23 @@ EXPORT int nvmlShutdown(void)
 
 EXPORT const char *nvmlErrorString(int error)
 {
-    switch (error) {
-    case NVML_OK:
-        return "Success";
-    case NVML_UNINITIALIZED:
-        return "Uninitialized";
-    case NVML_INVALID_ARGUMENT:
-        return "Invalid Argument";
-    case NVML_NOT_SUPPORTED:
-        return "Not Supported";
-    case NVML_NOT_FOUND:
-        return "Not Found";
-    case NVML_INSUFFICIENT_SIZE:
-        return "Insufficient Size";
-    case NVML_DRIVER_NOT_LOADED:
-        return "Driver Not Loaded";
-    case NVML_VERSION_MISMATCH:
-        return "Argument Version Mismatch";
-    default:
-        return "Unknown Error";
-    }
+    static const struct {
+        int error;
+        const char *text;
+    } texts[] = {
+        {NVML_OK, "Success"},
+        {NVML_UNINITIALIZED, "Uninitialized"},
+        {NVML_INVALID_ARGUMENT, "Invalid Argument"},
+        {NVML_NOT_SUPPORTED, "Not Supported"},
+        {NVML_NOT_FOUND, "Not Found"},
+        {NVML_INSUFFICIENT_SIZE, "Insufficient Size"},
+        {NVML_DRIVER_NOT_LOADED, "Driver Not Loaded"},
+        {NVML_VERSION_MISMATCH, "Argument Version Mismatch"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i].error == error)
+            return texts[i].text;
+    return "Unknown Error";
 }
 
 EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned room)
@@ -131,11 +119,7 @@ EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version)
     *version = (int)nvml_spec()->cuda_version;
     return NVML_OK;
 }
-
-EXPORT int nvmlSystemGetCudaDriverVersion(int *version)
-{
-    return nvmlSystemGetCudaDriverVersion_v2(version);
-}
+SAME(nvmlSystemGetCudaDriverVersion, nvmlSystemGetCudaDriverVersion_v2)
 
 /* The program's path, as far as /proc tells it. */
 EXPORT int nvmlSystemGetProcessName(unsigned pid, char *name, unsigned room)
@@ -164,11 +148,7 @@ EXPORT int nvmlDeviceGetCount_v2(unsigned *count)
     *count = nvml_spec()->count;
     return NVML_OK;
 }
-
-EXPORT int nvmlDeviceGetCount(unsigned *count)
-{
-    return nvmlDeviceGetCount_v2(count);
-}
+SAME(nvmlDeviceGetCount, nvmlDeviceGetCount_v2)
 
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device)
 {
@@ -179,11 +159,7 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device)
     *device = &devices[index];
     return NVML_OK;
 }
-
-EXPORT int nvmlDeviceGetHandleByIndex(unsigned index, struct device **device)
-{
-    return nvmlDeviceGetHandleByIndex_v2(index, device);
-}
+SAME(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2)
 
 EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device)
 {
@@ -210,11 +186,7 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **
         return NVML_NOT_FOUND;
     return nvmlDeviceGetHandleByIndex_v2(bus - 1, device);
 }
-
-EXPORT int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct device **device)
-{
-    return nvmlDeviceGetHandleByPciBusId_v2(bus_id, device);
-}
+SAME(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2)
 
 /* ---- what a device is ---- */
 
@@ -222,11 +194,7 @@ EXPORT int nvmlDeviceGetIndex(const struct device *device, unsigned *index)
 {
     return nvml_find_gpu(device, index);
 }
-
-EXPORT int nvmlDeviceGetMinorNumber(const struct device *device, unsigned *number)
-{
-    return nvml_find_gpu(device, number);
-}
+SAME(nvmlDeviceGetMinorNumber, nvmlDeviceGetIndex)
 
 EXPORT int nvmlDeviceGetName(const struct device *device, char *name, unsigned room)
 {
@@ -276,7 +244,8 @@ EXPORT int nvmlDeviceGetCudaComputeCapability(const struct device *device, int *
     return NVML_OK;
 }
 
-/* Answer a question about a mode, the same for every simulated GPU. */
+/* ---- its modes, the same for every simulated GPU ---- */
+
 int nvml_answer(const struct device *device, unsigned *to, unsigned value)
 {
     uint32_t gpu;
@@ -286,96 +255,32 @@ int nvml_answer(const struct device *device, unsigned *to, unsigned value)
     return status;
 }
 
-static int refuse(const struct device *device)
-{
-    uint32_t gpu;
-    int status = nvml_find_gpu(device, &gpu);
-    return status == NVML_OK ? NVML_NOT_SUPPORTED : status;
-}
-
 /* The first GPU drives the display: gpuconf's story is a card that the desktop shares. */
-EXPORT int nvmlDeviceGetDisplayActive(const struct device *device, unsigned *active)
-{
-    return nvml_answer(device, active, device == &devices[0]);
-}
+NVML_ANSWER(nvmlDeviceGetDisplayActive, device == &devices[0])
+NVML_ANSWER(nvmlDeviceGetDisplayMode, device == &devices[0])
+NVML_ANSWER(nvmlDeviceGetPersistenceMode, 0)
+NVML_ANSWER(nvmlDeviceGetComputeMode, 0)
+NVML_ANSWER(nvmlDeviceGetMaxMigDeviceCount, 0)
+NVML_ANSWER(nvmlDeviceIsMigDeviceHandle, 0)
 
-EXPORT int nvmlDeviceGetDisplayMode(const struct device *device, unsigned *mode)
-{
-    return nvml_answer(device, mode, device == &devices[0]);
-}
+#define REFUSE(name)                                            \
+    EXPORT int name(const struct device *device)                \
+    {                                                           \
+        uint32_t gpu;                                           \
+        int status = nvml_find_gpu(device, &gpu);               \
+        return status == NVML_OK ? NVML_NOT_SUPPORTED : status; \
+    }
 
-EXPORT int nvmlDeviceGetPersistenceMode(const struct device *device, unsigned *mode)
-{
-    return nvml_answer(device, mode, 0);
-}
+REFUSE(nvmlDeviceGetMigMode)
+REFUSE(nvmlDeviceGetEccMode)
+REFUSE(nvmlDeviceGetUtilizationRates) /* nothing is computed, so there is no honest figure */
 
-EXPORT int nvmlDeviceGetComputeMode(const struct device *device, unsigned *mode)
-{
-    return nvml_answer(device, mode, 0);
-}
-
-EXPORT int nvmlDeviceGetMigMode(const struct device *device, unsigned *now, unsigned *pending)
-{
-    (void)now;
-    (void)pending;
-    return refuse(device);
-}
-
-EXPORT int nvmlDeviceGetEccMode(const struct device *device, unsigned *now, unsigned *pending)
-{
-    (void)now;
-    (void)pending;
-    return refuse(device);
-}
-
-EXPORT int nvmlDeviceGetUtilizationRates(const struct device *device, unsigned rates[2])
-{
-    (void)rates; /* nothing is computed, so there is no honest figure */
-    return refuse(device);
-}
-
-EXPORT int nvmlDeviceGetMaxMigDeviceCount(const struct device *device, unsigned *count)
-{
-    return nvml_answer(device, count, 0);
-}
-
-EXPORT int nvmlDeviceIsMigDeviceHandle(const struct device *device, unsigned *is_mig)
-{
-    return nvml_answer(device, is_mig, 0);
-}
-
-/* TensorFlow asks for these five to guess at bandwidths. */
-EXPORT int nvmlDeviceGetCurrPcieLinkWidth(const struct device *device, unsigned *lanes)
-{
-    return nvml_answer(device, lanes, 16);
-}
-
-EXPORT int nvmlDeviceGetNvLinkCapability(const struct device *device, unsigned link,
-                                         unsigned capability, unsigned *supported)
-{
-    (void)link;
-    (void)capability;
-    (void)supported;
-    return refuse(device);
-}
-
-EXPORT int nvmlDeviceGetCurrPcieLinkGeneration(const struct device *device, unsigned *generation)
-{
-    return nvml_answer(device, generation, 4);
-}
-
-EXPORT int nvmlDeviceGetGpuFabricInfoV(const struct device *device, void *info)
-{
-    (void)info;
-    return refuse(device);
-}
-
-EXPORT int nvmlDeviceGetNvLinkState(const struct device *device, unsigned link, unsigned *state)
-{
-    (void)link;
-    (void)state;
-    return refuse(device);
-}
+/* TensorFlow asks for these to guess at bandwidths. */
+NVML_ANSWER(nvmlDeviceGetCurrPcieLinkWidth, 16)
+NVML_ANSWER(nvmlDeviceGetCurrPcieLinkGeneration, 4)
+REFUSE(nvmlDeviceGetNvLinkCapability)
+REFUSE(nvmlDeviceGetNvLinkState)
+REFUSE(nvmlDeviceGetGpuFabricInfoV)
 
 /* nvmlFieldValue_t; each field has its own return code. */
 struct field_value {

@@ -3,8 +3,7 @@
 #define GPUCONF_SIMCARD_NVML_H
 
 #include "card.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "exports.h"
 
 enum nvml_error {
     NVML_OK = 0,
@@ -23,7 +22,12 @@ struct device;
 const struct card_spec *nvml_spec(void);
 /* Turn a handle into a GPU's number, or say why it cannot be. */
 int nvml_find_gpu(const struct device *device, uint32_t *gpu);
-/* Answer a question about a mode, the same for every simulated GPU. */
 int nvml_answer(const struct device *device, unsigned *to, unsigned value);
+/* A function that answers a question about a device with one number. */
+#define NVML_ANSWER(name, value)                               \
+    EXPORT int name(const struct device *device, unsigned *to) \
+    {                                                          \
+        return nvml_answer(device, to, value);                 \
+    }
 
 #endif

@@ -94,12 +94,7 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(const struct device *device, 
                                            NO_INSTANCE};
     return status;
 }
-
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(const struct device *device, unsigned *count,
-                                                   struct process_v3 *processes)
-{
-    return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
-}
+SAME(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3)
 
 EXPORT int nvmlDeviceGetComputeRunningProcesses(const struct device *device, unsigned *count,
                                                 struct process_v1 *processes)
@@ -112,45 +107,16 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses(const struct device *device, uns
 }
 
 /* The desktop's memory belongs to no process that could be named, as seen from a container. */
-static int list_none(const struct device *device, unsigned *count)
-{
-    return nvml_answer(device, count, 0);
-}
-
-EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(const struct device *device, unsigned *count)
-{
-    return list_none(device, count);
-}
-
-EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v2(const struct device *device, unsigned *count)
-{
-    return list_none(device, count);
-}
-
-EXPORT int nvmlDeviceGetGraphicsRunningProcesses(const struct device *device, unsigned *count)
-{
-    return list_none(device, count);
-}
-
-EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(const struct device *device,
-                                                      unsigned *count)
-{
-    return list_none(device, count);
-}
+NVML_ANSWER(nvmlDeviceGetGraphicsRunningProcesses_v3, 0)
+NVML_ANSWER(nvmlDeviceGetGraphicsRunningProcesses_v2, 0)
+NVML_ANSWER(nvmlDeviceGetGraphicsRunningProcesses, 0)
+NVML_ANSWER(nvmlDeviceGetMPSComputeRunningProcesses_v3, 0)
 
 /* ---- NVLink: none ---- */
 
-EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(void)
-{
-    return 3; /* NVML_ERROR_NOT_SUPPORTED */
-}
-
-EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(void)
-{
-    return 3;
-}
-
 EXPORT int nvmlDeviceGetP2PStatus(void)
 {
-    return 3;
+    return NVML_NOT_SUPPORTED;
 }
+SAME(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDeviceGetP2PStatus)
+SAME(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDeviceGetP2PStatus)

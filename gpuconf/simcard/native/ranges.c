@@ -4,7 +4,7 @@
 #include <search.h>
 #include <stdatomic.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "exports.h"
 
 /* For tests: what a look-up costs, on any machine. */
 static _Atomic unsigned long comparisons;
@@ -48,7 +48,6 @@ static _Thread_local struct range *first, **last;
 
 static void append(const void *node, VISIT visit, int depth)
 {
-    (void)depth;
     if (visit != postorder && visit != leaf) /* postorder: between its two subtrees */
         return;
     *last = *(struct range *const *)node;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exports.h"
+
 /* Whether XLA may compile here (gpuconf/simcard/xla.py): it does nothing without handles of these
  * libraries, and asks them which algorithms there are. */
 static inline int has_xla(void)
@@ -26,6 +28,13 @@ static inline int work_is_skipped(void)
     if (driver != NULL)
         dlclose(driver);
     return question != NULL && question();
+}
+
+/* Whether somebody goes on without what is computed: XLA, which only compiles, or a program whose
+ * kernels do not run anyway.  What frameworks allocate for it, workspaces too, is then the same. */
+static inline int gives_handles(void)
+{
+    return has_xla() || work_is_skipped();
 }
 
 #endif

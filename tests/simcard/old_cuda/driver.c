@@ -77,7 +77,6 @@ static int primary_context(struct context **context, int device)
 
 static int load_module(struct module **module, const void *image)
 {
-    (void)image;
     return engine_load_module(module, 0); /* callers of the runtime do not check: see kernels.c */
 }
 

@@ -125,8 +125,6 @@ EXPORT int cudaPointerGetAttributes(struct pointer_attributes *filled, void *whe
 
 EXPORT int cudaMallocManaged(void **where, size_t bytes, unsigned flags)
 {
-    (void)bytes;
-    (void)flags;
     *where = NULL;
     return CUDA_NOT_SUPPORTED; /* as cuMemAllocManaged */
 }
@@ -134,7 +132,6 @@ EXPORT int cudaMallocManaged(void **where, size_t bytes, unsigned flags)
 EXPORT int cudaStreamAddCallback(void *stream, void (*callback)(void *, int, void *), void *data,
                                  unsigned flags)
 {
-    (void)flags;
     callback(stream, gpuconf_fault(), data); /* a stream is always done with its work */
     return CUDA_OK;
 }
