@@ -47,10 +47,8 @@ _ENGINE = (
 _DRIVER = (
     "cuda_driver.c",
     "cuda_driver_memory.c",
-    "cuda_driver_virtual.c",
     "cuda_driver_work.c",
     "cuda_driver_modules.c",
-    "cuda_driver_streams.c",
     "cuda_driver_lookup.c",
     "cuda_driver_refused.c",
 )

@@ -1,9 +1,9 @@
+/* libcuda.so.1: contexts.  Only primary ones exist: TensorFlow, JAX and the CUDA runtime use no
+ * others. */
+#include <pthread.h>
+
 #include "engine.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
-/* Only primary contexts exist: TensorFlow, JAX and the CUDA runtime use no others. */
 struct context {
     int device;
     int retained; /* how often */
@@ -50,8 +50,17 @@ static void destroy_locked(int device)
     card_leave_context(gpuconf_card(), gpuconf_device_gpu(device));
 }
 
-int engine_release_primary(int device)
+EXPORT int cuDevicePrimaryCtxRetain(struct context **context, int device)
 {
+    int status = engine_check_device(device);
+    return status == CUDA_OK ? gpuconf_retain_primary(device, context) : status;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
+{
+    int status = engine_check_device(device);
+    if (status != CUDA_OK)
+        return status;
     pthread_mutex_lock(&lock);
     int active = primaries[device].retained > 0;
     if (active && --primaries[device].retained == 0)
@@ -59,9 +68,13 @@ int engine_release_primary(int device)
     pthread_mutex_unlock(&lock);
     return active ? CUDA_OK : CUDA_INVALID_CONTEXT;
 }
+SAME(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)
 
-int engine_reset_primary(int device)
+EXPORT int cuDevicePrimaryCtxReset_v2(int device)
 {
+    int status = engine_check_device(device);
+    if (status != CUDA_OK)
+        return status;
     pthread_mutex_lock(&lock);
     if (primaries[device].retained > 0)
         destroy_locked(device);
@@ -69,30 +82,46 @@ int engine_reset_primary(int device)
     return CUDA_OK;
 }
 
-void engine_primary_state(int device, unsigned *flags, int *active)
+EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
+    int status = engine_check_device(device);
+    if (status != CUDA_OK)
+        return status;
     pthread_mutex_lock(&lock);
     *flags = primaries[device].flags;
     *active = primaries[device].retained > 0;
     pthread_mutex_unlock(&lock);
+    return CUDA_OK;
 }
 
-int engine_set_primary_flags(int device, unsigned flags)
+EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
 {
+    int status = engine_check_device(device);
+    if (status != CUDA_OK)
+        return status;
     pthread_mutex_lock(&lock);
     primaries[device].flags = flags;
     pthread_mutex_unlock(&lock);
     return CUDA_OK;
 }
+SAME(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2)
 
 struct context *engine_primary(int device)
 {
     return primaries[device].retained > 0 ? &primaries[device] : NULL;
 }
 
+/* ---- the thread's contexts ---- */
+
 struct context *gpuconf_current_context(void)
 {
     return stack.depth > 0 ? stack.entries[stack.depth - 1] : NULL;
+}
+
+EXPORT int cuCtxGetCurrent(struct context **context)
+{
+    *context = gpuconf_current_context();
+    return engine_ready();
 }
 
 void gpuconf_set_current_context(struct context *context)
@@ -102,7 +131,13 @@ void gpuconf_set_current_context(struct context *context)
     stack.entries[stack.depth - 1] = context;
 }
 
-int engine_push_context(struct context *context)
+EXPORT int cuCtxSetCurrent(struct context *context)
+{
+    gpuconf_set_current_context(context);
+    return engine_ready();
+}
+
+EXPORT int cuCtxPushCurrent_v2(struct context *context)
 {
     if (stack.depth == STACK_DEPTH)
         return CUDA_INVALID_VALUE;
@@ -110,7 +145,7 @@ int engine_push_context(struct context *context)
     return CUDA_OK;
 }
 
-int engine_pop_context(struct context **context)
+EXPORT int cuCtxPopCurrent_v2(struct context **context)
 {
     if (stack.depth == 0)
         return CUDA_INVALID_CONTEXT;
@@ -134,4 +169,43 @@ int engine_current_device(int *device)
     if (status == CUDA_OK)
         *device = gpuconf_context_device(context);
     return status;
+}
+SAME(cuCtxGetDevice, engine_current_device)
+
+EXPORT int cuCtxGetFlags(unsigned *flags)
+{
+    int device, active;
+    int status = engine_current_device(&device);
+    return status == CUDA_OK ? cuDevicePrimaryCtxGetState(device, flags, &active) : status;
+}
+
+EXPORT int cuCtxSynchronize(void)
+{
+    int device;
+    int status = engine_current_device(&device);
+    return status == CUDA_OK ? gpuconf_fault() : status;
+}
+
+EXPORT int cuCtxGetApiVersion(struct context *context, unsigned *version)
+{
+    *version = 3020; /* the version of the context API since CUDA 4 */
+    return engine_ready();
+}
+
+EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = LEAST_PRIORITY;
+    *greatest = GREATEST_PRIORITY;
+    return engine_ready();
+}
+
+EXPORT int cuCtxGetSharedMemConfig(int *config)
+{
+    *config = 0; /* the default */
+    return engine_ready();
+}
+
+EXPORT int cuCtxSetSharedMemConfig(int config)
+{
+    return engine_ready();
 }

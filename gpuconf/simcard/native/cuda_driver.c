@@ -1,4 +1,4 @@
-/* libcuda.so.1: devices and contexts of the CUDA driver API.  What is left out here looks to a
+/* libcuda.so.1: start, errors and devices of the CUDA driver API.  What is left out here looks to a
  * program like a driver too old for it. */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -83,7 +83,7 @@ EXPORT int cuGetErrorString(int error, const char **text)
 
 /* ---- devices ---- */
 
-static int check_device(int device)
+int engine_check_device(int device)
 {
     int status = engine_ready();
     if (status != CUDA_OK)
@@ -100,12 +100,12 @@ EXPORT int cuDeviceGetCount(int *count)
 EXPORT int cuDeviceGet(int *device, int ordinal)
 {
     *device = ordinal;
-    return check_device(ordinal);
+    return engine_check_device(ordinal);
 }
 
 EXPORT int cuDeviceGetName(char *name, int room, int device)
 {
-    int status = check_device(device);
+    int status = engine_check_device(device);
     if (status == CUDA_OK)
         snprintf(name, (size_t)room, "%s", gpuconf_spec()->name);
     return status;
@@ -113,7 +113,7 @@ EXPORT int cuDeviceGetName(char *name, int room, int device)
 
 EXPORT int cuDeviceGetUuid(unsigned char uuid[16], int device)
 {
-    int status = check_device(device);
+    int status = engine_check_device(device);
     if (status == CUDA_OK)
         gpuconf_device_uuid(device, uuid);
     return status;
@@ -125,7 +125,7 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
     /* XLA recomputes results rather than exceed this.  A program that measures memory may name another
      * total than that of the card, which has room for any step. */
     const char *named = getenv("GPUCONF_SIMCARD_TOTAL");
-    int status = check_device(device);
+    int status = engine_check_device(device);
     if (status == CUDA_OK)
         *bytes = named == NULL ? gpuconf_spec()->total_bytes : strtoull(named, NULL, 10);
     return status;
@@ -133,7 +133,7 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
 
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
-    int status = check_device(device);
+    int status = engine_check_device(device);
     if (status == CUDA_OK)
         *value = gpuconf_device_attribute(attribute, device);
     return status;
@@ -141,7 +141,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
 
 EXPORT int cuDeviceComputeCapability(int *major, int *minor, int device)
 {
-    int status = check_device(device);
+    int status = engine_check_device(device);
     if (status != CUDA_OK)
         return status;
     *major = (int)gpuconf_spec()->major;
@@ -152,7 +152,7 @@ EXPORT int cuDeviceComputeCapability(int *major, int *minor, int device)
 EXPORT int cuDeviceGetPCIBusId(char *text, int room, int device)
 {
     char bus_id[13];
-    int status = check_device(device);
+    int status = engine_check_device(device);
     if (status != CUDA_OK)
         return status;
     card_pci_bus_id(gpuconf_device_gpu(device), bus_id);
@@ -177,115 +177,11 @@ EXPORT int cuDeviceGetByPCIBusId(int *device, const char *text)
 EXPORT int cuDeviceCanAccessPeer(int *can, int device, int peer)
 {
     *can = 0;
-    int status = check_device(device);
-    return status == CUDA_OK ? check_device(peer) : status;
+    int status = engine_check_device(device);
+    return status == CUDA_OK ? engine_check_device(peer) : status;
 }
 
 EXPORT int cuCtxEnablePeerAccess(struct context *peer, unsigned flags)
 {
     return CUDA_PEER_ACCESS_UNSUPPORTED;
-}
-
-/* ---- contexts ---- */
-
-EXPORT int cuDevicePrimaryCtxRetain(struct context **context, int device)
-{
-    int status = check_device(device);
-    return status == CUDA_OK ? gpuconf_retain_primary(device, context) : status;
-}
-
-EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
-{
-    int status = check_device(device);
-    return status == CUDA_OK ? engine_release_primary(device) : status;
-}
-SAME(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)
-
-EXPORT int cuDevicePrimaryCtxReset_v2(int device)
-{
-    int status = check_device(device);
-    return status == CUDA_OK ? engine_reset_primary(device) : status;
-}
-
-EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
-{
-    int status = check_device(device);
-    if (status == CUDA_OK)
-        engine_primary_state(device, flags, active);
-    return status;
-}
-
-EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
-{
-    int status = check_device(device);
-    return status == CUDA_OK ? engine_set_primary_flags(device, flags) : status;
-}
-SAME(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2)
-
-EXPORT int cuCtxGetCurrent(struct context **context)
-{
-    *context = gpuconf_current_context();
-    return engine_ready();
-}
-
-EXPORT int cuCtxSetCurrent(struct context *context)
-{
-    gpuconf_set_current_context(context);
-    return engine_ready();
-}
-
-EXPORT int cuCtxPushCurrent_v2(struct context *context)
-{
-    return engine_push_context(context);
-}
-
-EXPORT int cuCtxPopCurrent_v2(struct context **context)
-{
-    return engine_pop_context(context);
-}
-
-EXPORT int cuCtxGetDevice(int *device)
-{
-    return engine_current_device(device);
-}
-
-EXPORT int cuCtxSynchronize(void)
-{
-    int device;
-    int status = engine_current_device(&device);
-    return status == CUDA_OK ? gpuconf_fault() : status;
-}
-
-EXPORT int cuCtxGetFlags(unsigned *flags)
-{
-    int device;
-    int active;
-    int status = engine_current_device(&device);
-    if (status == CUDA_OK)
-        engine_primary_state(device, flags, &active);
-    return status;
-}
-
-EXPORT int cuCtxGetApiVersion(struct context *context, unsigned *version)
-{
-    *version = 3020; /* the version of the context API since CUDA 4 */
-    return engine_ready();
-}
-
-EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = LEAST_PRIORITY;
-    *greatest = GREATEST_PRIORITY;
-    return engine_ready();
-}
-
-EXPORT int cuCtxGetSharedMemConfig(int *config)
-{
-    *config = 0; /* the default */
-    return engine_ready();
-}
-
-EXPORT int cuCtxSetSharedMemConfig(int config)
-{
-    return engine_ready();
 }

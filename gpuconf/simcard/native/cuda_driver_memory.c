@@ -1,12 +1,9 @@
-/* libcuda.so.1: allocating, and asking about, device and host memory. */
+/* libcuda.so.1: allocating, and asking about, device and host memory.  A CUdeviceptr is a pointer
+ * here, as everywhere in these files. */
 #define _GNU_SOURCE
 #include <string.h>
 
 #include "engine.h"
-
-typedef unsigned long long device_pointer;
-
-#define TO_POINTER(address) ((void *)(uintptr_t)(address))
 
 EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
@@ -15,25 +12,22 @@ EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
     return status == CUDA_OK ? gpuconf_memory_info(device, free_bytes, total_bytes) : status;
 }
 
-EXPORT int cuMemAlloc_v2(device_pointer *address, size_t bytes)
+EXPORT int cuMemAlloc_v2(void **address, size_t bytes)
 {
     int device;
-    void *where = NULL;
+    *address = NULL;
     int status = engine_current_device(&device);
-    if (status == CUDA_OK)
-        status = gpuconf_allocate(device, bytes, &where);
-    *address = (uintptr_t)where;
-    return status;
+    return status == CUDA_OK ? gpuconf_allocate(device, bytes, address) : status;
 }
 
-EXPORT int cuMemFree_v2(device_pointer address)
+EXPORT int cuMemFree_v2(void *address)
 {
-    return gpuconf_free(TO_POINTER(address), MEMORY_DEVICE);
+    return gpuconf_free(address, MEMORY_DEVICE);
 }
 
-EXPORT int cuMemAllocManaged(device_pointer *address, size_t bytes, unsigned flags)
+EXPORT int cuMemAllocManaged(void **address, size_t bytes, unsigned flags)
 {
-    *address = 0;
+    *address = NULL;
     return CUDA_NOT_SUPPORTED;
 }
 
@@ -49,39 +43,29 @@ EXPORT int cuMemFreeHost(void *where)
     return gpuconf_free(where, MEMORY_HOST);
 }
 
-EXPORT int cuMemHostRegister_v2(void *where, size_t bytes, unsigned flags)
+EXPORT int cuMemHostGetDevicePointer_v2(void **address, void *where, unsigned flags)
 {
-    return engine_register_host(where, bytes);
-}
-
-EXPORT int cuMemHostUnregister(void *where)
-{
-    return engine_unregister_host(where);
-}
-
-EXPORT int cuMemHostGetDevicePointer_v2(device_pointer *address, void *where, unsigned flags)
-{
-    *address = (uintptr_t)where;
+    *address = where;
     return engine_ready();
 }
 
-EXPORT int cuMemGetAddressRange_v2(device_pointer *base, size_t *bytes, device_pointer address)
+EXPORT int cuMemGetAddressRange_v2(void **base, size_t *bytes, void *address)
 {
     struct allocation found;
-    if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
+    if (gpuconf_find(address, 0, &found) != CUDA_OK)
         return CUDA_NOT_FOUND;
     if (base != NULL)
-        *base = (uintptr_t)found.range.base;
+        *base = found.range.base;
     if (bytes != NULL)
         *bytes = found.range.bytes;
     return CUDA_OK;
 }
 
 /* CU_POINTER_ATTRIBUTE_… */
-EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer address)
+EXPORT int cuPointerGetAttribute(void *data, int attribute, void *address)
 {
     struct allocation found;
-    if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
+    if (gpuconf_find(address, 0, &found) != CUDA_OK)
         return CUDA_INVALID_VALUE;
     switch (attribute) {
     case 1: /* context */
@@ -92,7 +76,7 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer addre
         return CUDA_OK;
     case 3: /* device pointer */
     case 4: /* host pointer */
-        *(device_pointer *)data = address;
+        *(void **)data = address;
         return CUDA_OK;
     case 8: /* is managed */
         *(unsigned *)data = 0;
@@ -101,7 +85,7 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer addre
         *(int *)data = found.device;
         return CUDA_OK;
     case 11: /* start of the range */
-        *(device_pointer *)data = (uintptr_t)found.range.base;
+        *(void **)data = found.range.base;
         return CUDA_OK;
     case 12: /* its size */
         *(size_t *)data = found.range.bytes;
@@ -112,8 +96,7 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer addre
 }
 
 /* Several at once.  Of memory that is not CUDA's each is 0 and there is no error. */
-EXPORT int cuPointerGetAttributes(unsigned count, const int *attributes, void **data,
-                                  device_pointer address)
+EXPORT int cuPointerGetAttributes(unsigned count, const int *attributes, void **data, void *address)
 {
     for (unsigned i = 0; i < count; i++) {
         int is_small = attributes[i] == 2 || attributes[i] == 6 || attributes[i] == 8 ||

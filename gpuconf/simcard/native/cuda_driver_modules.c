@@ -9,8 +9,6 @@
 
 #include "engine.h"
 
-typedef unsigned long long device_pointer;
-
 struct function {
     struct function *next;
     int caller_checks;
@@ -140,7 +138,7 @@ static int add_global(struct module *module, const char *name, size_t bytes)
     return CUDA_OK;
 }
 
-EXPORT int cuModuleGetGlobal_v2(device_pointer *address, size_t *bytes, struct module *module,
+EXPORT int cuModuleGetGlobal_v2(void **address, size_t *bytes, struct module *module,
                                 const char *name)
 {
     struct global *each = module->globals;
@@ -153,7 +151,7 @@ EXPORT int cuModuleGetGlobal_v2(device_pointer *address, size_t *bytes, struct m
             return status;
         each = module->globals;
     }
-    *address = (uintptr_t)each->where;
+    *address = each->where;
     if (bytes != NULL)
         *bytes = each->bytes;
     return CUDA_OK;

@@ -21,8 +21,7 @@ EXPORT int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 EXPORT int cudaStreamDestroy(void *stream)
 {
-    gpuconf_handle_free(stream);
-    return CUDA_OK;
+    return gpuconf_handle_free(stream);
 }
 SAME(cudaEventDestroy, cudaStreamDestroy)
 

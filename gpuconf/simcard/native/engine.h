@@ -57,6 +57,7 @@ struct allocation {
 };
 
 /* ---- cuda_driver.c ---- */
+int engine_check_device(int device); /* CUDA_INVALID_DEVICE, or why no call can work now */
 EXPORT const struct gpuconf_error *gpuconf_find_error(int error); /* also one for an unknown number */
 
 /* ---- devices.c ---- */
@@ -72,14 +73,8 @@ EXPORT int gpuconf_device_attribute(int attribute, int device);
 
 /* ---- context.c ---- */
 EXPORT int gpuconf_retain_primary(int device, struct context **context);
-int engine_release_primary(int device);
-int engine_reset_primary(int device);
-void engine_primary_state(int device, unsigned *flags, int *active);
-int engine_set_primary_flags(int device, unsigned flags);
 EXPORT struct context *gpuconf_current_context(void);
 EXPORT void gpuconf_set_current_context(struct context *context);
-int engine_push_context(struct context *context);
-int engine_pop_context(struct context **context);
 EXPORT int gpuconf_context_device(const struct context *context);
 struct context *engine_primary(int device); /* NULL unless retained */
 int engine_current_device(int *device);     /* CUDA_INVALID_CONTEXT if the thread has none */
@@ -106,15 +101,6 @@ int engine_forget(const void *where, enum memory_type type, enum ownership owner
                   struct allocation *entry);
 
 /* ---- virtual_memory.c ---- */
-#define VIRTUAL_MEMORY_GRANULARITY ((size_t)2 << 20)
-int engine_physical_create(int device, size_t bytes, struct physical **made);
-int engine_physical_release(struct physical *physical);
-int engine_physical_retain(const void *where, struct physical **found);
-int engine_physical_device(struct physical *physical, int *device);
-int engine_reserve_addresses(size_t bytes, size_t alignment, void **where);
-int engine_free_addresses(void *where, size_t bytes);
-int engine_map(void *where, size_t bytes, size_t offset, struct physical *physical);
-int engine_unmap(void *where, size_t bytes);
 void engine_map_nothing(void *where, size_t bytes); /* addresses stay reserved */
 void engine_free_physical(int device); /* everything of a device; the card has its bytes back */
 
@@ -123,7 +109,7 @@ enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
 EXPORT int gpuconf_event_create(void **event);
 EXPORT int gpuconf_event_record(void *event);
 EXPORT int gpuconf_event_elapsed(float *milliseconds, void *start, void *end);
-EXPORT void gpuconf_handle_free(void *handle);
+EXPORT int gpuconf_handle_free(void *handle); /* of a stream or an event */
 EXPORT int gpuconf_stream_priority(const void *stream);
 EXPORT int gpuconf_stream_create(void **stream, unsigned flags, int priority);
 

@@ -182,12 +182,14 @@ int engine_register_host(void *where, size_t bytes)
     int status = engine_remember(&entry);
     return status == CUDA_INVALID_VALUE ? CUDA_HOST_MEMORY_ALREADY_REGISTERED : status;
 }
+SAME(cuMemHostRegister_v2, engine_register_host)
 
 int engine_unregister_host(void *where)
 {
     struct allocation entry;
     return engine_forget(where, MEMORY_HOST, REGISTERED, &entry);
 }
+SAME(cuMemHostUnregister, engine_unregister_host)
 
 /* ---- copies and fills: done at once, on the caller's thread ---- */
 

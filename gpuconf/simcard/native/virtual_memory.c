@@ -1,4 +1,4 @@
-/* Virtual memory management (cuMemCreate and its family): physical memory and addresses apart.
+/* libcuda.so.1: virtual memory management, with physical memory and addresses apart.
  *
  * All physical memory of the process is one sparse file in memory, so that a handle can be mapped
  * twice and ten thousand handles need one descriptor.  A handle takes its bytes from the card when
@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,9 +29,44 @@ static struct {
 } all = {.fd = -1};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+#define GRANULARITY ((size_t)2 << 20)
+
 static int is_granular(size_t bytes)
 {
-    return bytes > 0 && bytes % VIRTUAL_MEMORY_GRANULARITY == 0;
+    return bytes > 0 && bytes % GRANULARITY == 0;
+}
+
+enum { LOCATION_DEVICE = 1, PINNED = 1, READ_AND_WRITE = 3 };
+
+struct location { /* CUmemLocation */
+    int type, id;
+};
+
+struct properties { /* CUmemAllocationProp */
+    int type, handle_types;
+    struct location location;
+    void *metadata;
+    unsigned char flags[8];
+};
+
+/* Memory of a device only: the host's is not offered. */
+static int check_properties(const struct properties *properties)
+{
+    int status = engine_ready();
+    if (status != CUDA_OK)
+        return status;
+    if (properties->location.type != LOCATION_DEVICE)
+        return CUDA_NOT_SUPPORTED;
+    return properties->location.id >= 0 && properties->location.id < gpuconf_device_count()
+               ? CUDA_OK
+               : CUDA_INVALID_DEVICE;
+}
+
+EXPORT int cuMemGetAllocationGranularity(size_t *bytes, const struct properties *properties,
+                                         int option)
+{
+    *bytes = GRANULARITY;
+    return check_properties(properties);
 }
 
 /* ---- physical memory ---- */
@@ -59,15 +95,20 @@ static int create_locked(int device, size_t bytes, struct physical **made)
     return CUDA_OK;
 }
 
-int engine_physical_create(int device, size_t bytes, struct physical **made)
+EXPORT int cuMemCreate(struct physical **handle, size_t bytes, const struct properties *properties,
+                       unsigned long long flags)
 {
+    *handle = NULL;
+    int status = check_properties(properties);
+    if (status != CUDA_OK)
+        return status;
     if (!is_granular(bytes))
         return CUDA_INVALID_VALUE;
-    uint32_t gpu = gpuconf_device_gpu(device);
+    uint32_t gpu = gpuconf_device_gpu(properties->location.id);
     if (card_take(gpuconf_card(), gpu, bytes) != 0)
         return CUDA_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
-    int status = create_locked(device, bytes, made);
+    status = create_locked(properties->location.id, bytes, handle);
     pthread_mutex_unlock(&lock);
     if (status != CUDA_OK)
         card_give_back(gpuconf_card(), gpu, bytes);
@@ -90,7 +131,7 @@ static void drop_if_unused_locked(struct physical *physical)
     forget_locked(physical);
 }
 
-int engine_physical_release(struct physical *handle)
+EXPORT int cuMemRelease(struct physical *handle)
 {
     pthread_mutex_lock(&lock);
     struct physical *physical = known_locked(handle);
@@ -103,25 +144,30 @@ int engine_physical_release(struct physical *handle)
     return status;
 }
 
-int engine_physical_device(struct physical *handle, int *device)
+EXPORT int cuMemGetAllocationPropertiesFromHandle(struct properties *properties,
+                                                  struct physical *handle)
 {
+    memset(properties, 0, sizeof *properties);
+    properties->type = PINNED;
+    properties->location.type = LOCATION_DEVICE;
     pthread_mutex_lock(&lock);
     const struct physical *physical = known_locked(handle);
     if (physical != NULL)
-        *device = physical->device;
+        properties->location.id = physical->device;
     pthread_mutex_unlock(&lock);
     return physical != NULL ? CUDA_OK : CUDA_INVALID_VALUE;
 }
 
-int engine_physical_retain(const void *where, struct physical **found)
+EXPORT int cuMemRetainAllocationHandle(struct physical **handle, const void *where)
 {
     struct allocation entry;
+    *handle = NULL;
     pthread_mutex_lock(&lock);
     int status = gpuconf_find(where, 1, &entry);
     if (status == CUDA_OK && entry.ownership != MAPPED)
         status = CUDA_INVALID_VALUE;
     if (status == CUDA_OK) {
-        *found = entry.physical;
+        *handle = entry.physical;
         entry.physical->retained++;
     }
     pthread_mutex_unlock(&lock);
@@ -155,12 +201,17 @@ static char *map_aligned(size_t bytes, size_t alignment)
     return all_of_it + before;
 }
 
-int engine_reserve_addresses(size_t bytes, size_t alignment, void **where)
+/* The wish for an address and the flags, which come last, are not looked at. */
+EXPORT int cuMemAddressReserve(void **where, size_t bytes, size_t alignment)
 {
+    *where = NULL;
+    int status = engine_ready();
+    if (status != CUDA_OK)
+        return status;
     if (!is_granular(bytes) || (alignment & (alignment - 1)) != 0)
         return CUDA_INVALID_VALUE;
-    if (alignment < VIRTUAL_MEMORY_GRANULARITY)
-        alignment = VIRTUAL_MEMORY_GRANULARITY;
+    if (alignment < GRANULARITY)
+        alignment = GRANULARITY;
     char *base = map_aligned(bytes, alignment);
     if (base == NULL)
         return CUDA_OUT_OF_MEMORY;
@@ -174,7 +225,7 @@ int engine_reserve_addresses(size_t bytes, size_t alignment, void **where)
 }
 
 /* Only what was reserved, and as a whole. */
-int engine_free_addresses(void *where, size_t bytes)
+EXPORT int cuMemAddressFree(void *where, size_t bytes)
 {
     pthread_mutex_lock(&lock);
     struct range *range = ranges_find(&all.reserved, where, 1);
@@ -218,7 +269,7 @@ static int map_locked(char *where, size_t bytes, size_t offset, struct physical 
     return CUDA_OK;
 }
 
-int engine_map(void *where, size_t bytes, size_t offset, struct physical *handle)
+EXPORT int cuMemMap(void *where, size_t bytes, size_t offset, struct physical *handle)
 {
     if (!is_granular(bytes))
         return CUDA_INVALID_VALUE;
@@ -242,7 +293,7 @@ static const struct allocation *whole_mapping(const char *where, const char *end
 }
 
 /* Whole mappings only, as the driver wants it; the range may hold several that adjoin. */
-int engine_unmap(void *where, size_t bytes)
+EXPORT int cuMemUnmap(void *where, size_t bytes)
 {
     struct allocation each;
     char *from = where, *end = from + bytes;
@@ -271,4 +322,22 @@ void engine_free_physical(int device)
             forget_locked(physical);
     }
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- access: what is mapped is readable and writable at once ---- */
+
+EXPORT int cuMemSetAccess(void *where, size_t bytes, const void *access, size_t count)
+{
+    struct allocation found;
+    return gpuconf_find(where, bytes, &found);
+}
+
+EXPORT int cuMemGetAccess(unsigned long long *flags, const struct location *location,
+                          const void *where)
+{
+    struct allocation found;
+    int status = gpuconf_find(where, 1, &found);
+    int is_there = status == CUDA_OK && location->id == found.device;
+    *flags = is_there ? READ_AND_WRITE : 0;
+    return status;
 }
