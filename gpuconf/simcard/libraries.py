@@ -41,8 +41,7 @@ _ENGINE = (
     "virtual_memory.c",
     "streams.c",
     "kernels.c",
-    "eigen_fill.c",
-    "torch_fill.c",
+    "fills.c",
 )
 _DRIVER = (
     "cuda_driver.c",

@@ -42,6 +42,9 @@ static int set_attribute(struct descriptor *descriptor, int name, const void *va
     memcpy(descriptor->values[name], value, bytes);
     return 0;
 }
+SAME(cublasLtMatmulDescSetAttribute, set_attribute)
+SAME(cublasLtMatrixLayoutSetAttribute, set_attribute)
+SAME(cublasLtMatmulPreferenceSetAttribute, set_attribute)
 
 static int get_attribute(struct descriptor *descriptor, int name, void *value, size_t bytes,
                          size_t *written)
@@ -53,42 +56,29 @@ static int get_attribute(struct descriptor *descriptor, int name, void *value, s
         *written = bytes;
     return 0;
 }
+SAME(cublasLtMatmulDescGetAttribute, get_attribute)
+SAME(cublasLtMatrixLayoutGetAttribute, get_attribute)
+SAME(cublasLtMatmulPreferenceGetAttribute, get_attribute)
 
-static int make_descriptor(struct descriptor **made)
+static int destroy(struct descriptor *descriptor)
+{
+    free(descriptor);
+    return 0;
+}
+SAME(cublasLtMatmulDescDestroy, destroy)
+SAME(cublasLtMatrixLayoutDestroy, destroy)
+SAME(cublasLtMatmulPreferenceDestroy, destroy)
+
+static int create(struct descriptor **made)
 {
     *made = calloc(1, sizeof **made);
     return *made == NULL ? CUBLAS_ALLOC_FAILED : 0;
 }
-
-#define DESCRIPTOR(kind)                                                                \
-    EXPORT int cublasLt##kind##SetAttribute(struct descriptor *descriptor, int name,    \
-                                            const void *value, size_t bytes)            \
-    {                                                                                   \
-        return set_attribute(descriptor, name, value, bytes);                           \
-    }                                                                                   \
-    EXPORT int cublasLt##kind##GetAttribute(struct descriptor *descriptor, int name,    \
-                                            void *value, size_t bytes, size_t *written) \
-    {                                                                                   \
-        return get_attribute(descriptor, name, value, bytes, written);                  \
-    }                                                                                   \
-    EXPORT int cublasLt##kind##Destroy(struct descriptor *descriptor)                   \
-    {                                                                                   \
-        free(descriptor);                                                               \
-        return 0;                                                                       \
-    }
-
-DESCRIPTOR(MatmulDesc)
-DESCRIPTOR(MatrixLayout)
-DESCRIPTOR(MatmulPreference)
-
-EXPORT int cublasLtMatmulPreferenceCreate(struct descriptor **made)
-{
-    return make_descriptor(made);
-}
+SAME(cublasLtMatmulPreferenceCreate, create)
 
 EXPORT int cublasLtMatmulDescCreate(struct descriptor **made, int compute_type, int scale_type)
 {
-    int status = make_descriptor(made);
+    int status = create(made);
     if (status != 0)
         return status;
     set_attribute(*made, COMPUTE_TYPE, &compute_type, sizeof compute_type);
@@ -99,7 +89,7 @@ EXPORT int cublasLtMatrixLayoutCreate(struct descriptor **made, int type, uint64
                                       uint64_t columns, int64_t stride)
 {
     static const int32_t one_batch = 1;
-    int status = make_descriptor(made);
+    int status = create(made);
     if (status != 0)
         return status;
     set_attribute(*made, ELEMENT_TYPE, &type, sizeof type);

@@ -86,11 +86,7 @@ EXPORT int cudnnBackendInitialize(struct descriptor *descriptor)
 {
     return descriptor == NULL ? BAD_PARAM : SUCCESS;
 }
-
-EXPORT int cudnnBackendFinalize(struct descriptor *descriptor)
-{
-    return descriptor == NULL ? BAD_PARAM : SUCCESS;
-}
+SAME(cudnnBackendFinalize, cudnnBackendInitialize)
 
 EXPORT int cudnnBackendSetAttribute(struct descriptor *descriptor, int name, int type,
                                     int64_t count, const void *values)

@@ -117,8 +117,12 @@ EXPORT int gpuconf_stream_create(void **stream, unsigned flags, int priority);
 /* A function of libcuda.so.1 by its name: the newest of its versions, NULL if there is none. */
 EXPORT void *gpuconf_driver_function(const char *name);
 
+/* ---- fills.c ---- */
+/* Do what the kernel of this name does; 0 if it is not one that fills. */
+int engine_fill_by_kernel(const char *name, void **arguments);
+
 /* ---- kernels.c ---- */
-/* Do what a fill would (eigen_fill.c); refuse any other kernel, loudly.  `arguments` may be NULL.
+/* Do what a fill would (fills.c); refuse any other kernel, loudly.  `arguments` may be NULL.
  * If it returns at all from a refusal, a caller that checks gets CUDA_LAUNCH_FAILED.  The runtime's
  * callers do not (Eigen) or abort (TF_CHECK_OK): they get CUDA_OK and there is a fault, as when a
  * real kernel crashes after its launch. */

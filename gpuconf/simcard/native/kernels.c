@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eigen_fill.h"
-#include "torch_fill.h"
-
 #define KERNELS_VARIABLE "GPUCONF_SIMCARD_KERNELS"
 #define BRIDGE_VARIABLE "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 #define LONGEST_NAME 300 /* Eigen's names run to kilobytes; their beginning says enough */
@@ -111,7 +108,7 @@ int gpuconf_launch_kernel(const char *name, void **arguments, int caller_checks)
 {
     if (thread_skips)
         return CUDA_OK;
-    if (arguments != NULL && (eigen_fill(name, arguments) || torch_fill(name, arguments)))
+    if (arguments != NULL && engine_fill_by_kernel(name, arguments))
         return CUDA_OK;
     const char *mode = getenv(KERNELS_VARIABLE);
     if (skips(mode))

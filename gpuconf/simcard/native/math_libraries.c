@@ -10,18 +10,14 @@
 
 enum { CUBLAS_NOT_SUPPORTED = 15, CUSOLVER_NOT_SUPPORTED = 9, CUSPARSE_NOT_SUPPORTED = 10 };
 
-static int give_handle(void **handle)
+EXPORT int cublasCreate_v2(void **handle)
 {
     static char made;
     int gives = gives_handles();
     *handle = gives ? &made : NULL;
     return gives ? 0 : CUBLAS_NOT_SUPPORTED;
 }
-
-EXPORT int cublasCreate_v2(void **handle)
-{
-    return give_handle(handle);
-}
+SAME(cublasLtCreate, cublasCreate_v2)
 
 enum { HEURISTIC_BYTES = 96 }; /* cublasLtMatmulHeuristicResult_t; zeros: no workspace, success */
 
@@ -34,11 +30,6 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a
         return CUBLAS_NOT_SUPPORTED;
     memset(results, 0, HEURISTIC_BYTES);
     return 0;
-}
-
-EXPORT int cublasLtCreate(void **handle)
-{
-    return give_handle(handle);
 }
 
 EXPORT int cusolverDnCreate(void **handle)
@@ -71,29 +62,26 @@ TEXT(cusparseGetErrorName, "CUSPARSE_STATUS_NOT_SUPPORTED")
 
 /* ---- versions, which JAX asks for: those of CUDA 12.9 ---- */
 
+#define PROPERTY(name, ...)                       \
+    EXPORT int name(int part, int *value)         \
+    {                                             \
+        static const int parts[] = {__VA_ARGS__}; \
+        *value = parts[part];                     \
+        return 0;                                 \
+    }
+
+PROPERTY(cublasGetProperty, 12, 9, 1)
+PROPERTY(cusparseGetProperty, 12, 5, 10)
+
 EXPORT int cublasGetVersion_v2(void *handle, int *version)
 {
     *version = 120901;
     return 0;
 }
 
-EXPORT int cublasGetProperty(int part, int *value)
-{
-    static const int parts[3] = {12, 9, 1};
-    *value = parts[part];
-    return 0;
-}
-
 EXPORT int cufftGetVersion(int *version)
 {
     *version = 11401;
-    return 0;
-}
-
-EXPORT int cusparseGetProperty(int part, int *value)
-{
-    static const int parts[3] = {12, 5, 10};
-    *value = parts[part];
     return 0;
 }
 
