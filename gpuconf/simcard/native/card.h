@@ -6,12 +6,12 @@
  * stored as a sum: it is added up from the slots at each look, so a process killed half-way
  * through an update cannot leave a wrong total behind.
  */
-#ifndef GPUCONF_SIMCARD_CARD_H
-#define GPUCONF_SIMCARD_CARD_H
+#pragma once
 
 #include <stdint.h>
 
-#define CARD_EXPORT __attribute__((visibility("default")))
+#include "exports.h"
+
 #define CARD_MAX_GPUS 16
 #define CARD_MAX_PROCESSES 256
 #define CARD_FILE_VARIABLE "GPUCONF_SIMCARD_FILE"
@@ -51,16 +51,16 @@ struct card_file;
 
 /* All functions below return 0 or a count; on failure a negative errno, -EPROTO for a file that
  * is no card file of this layout. */
-CARD_EXPORT int simcard_create(const char *path, const struct card_spec *spec);
-CARD_EXPORT int simcard_open(const char *path, struct card_file **card);
-CARD_EXPORT void simcard_close(struct card_file *card);
-CARD_EXPORT void simcard_describe(const struct card_file *card, struct card_spec *spec);
-CARD_EXPORT int simcard_set_desktop(struct card_file *card, uint32_t gpu, uint64_t bytes);
-CARD_EXPORT int simcard_used(struct card_file *card, uint32_t gpu, uint64_t *used_bytes);
-CARD_EXPORT int simcard_processes(struct card_file *card, uint32_t gpu,
+EXPORT int simcard_create(const char *path, const struct card_spec *spec);
+EXPORT int simcard_open(const char *path, struct card_file **card);
+EXPORT void simcard_close(struct card_file *card);
+EXPORT void simcard_describe(const struct card_file *card, struct card_spec *spec);
+EXPORT int simcard_set_desktop(struct card_file *card, uint32_t gpu, uint64_t bytes);
+EXPORT int simcard_used(struct card_file *card, uint32_t gpu, uint64_t *used_bytes);
+EXPORT int simcard_processes(struct card_file *card, uint32_t gpu,
                                   struct card_process *found, int room);
 /* "GPU-…" text of one GPU, 41 bytes with its end. */
-CARD_EXPORT void simcard_uuid(uint32_t gpu, char text[41]);
+EXPORT void simcard_uuid(uint32_t gpu, char text[41]);
 
 void card_uuid_bytes(uint32_t gpu, unsigned char bytes[16]);
 void card_pci_bus_id(uint32_t gpu, char text[13]);
@@ -79,5 +79,3 @@ int card_take(struct card_file *card, uint32_t gpu, uint64_t bytes);
 void card_give_back(struct card_file *card, uint32_t gpu, uint64_t bytes);
 int card_enter_context(struct card_file *card, uint32_t gpu);
 void card_leave_context(struct card_file *card, uint32_t gpu);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of libcudart.so.12 and libcudart.so.13 share. */
-#ifndef GPUCONF_SIMCARD_CUDA_RUNTIME_H
-#define GPUCONF_SIMCARD_CUDA_RUNTIME_H
+#pragma once
 
 #ifndef CUDA_MAJOR
 #error "build with -DCUDA_MAJOR=12 or 13"
@@ -14,5 +13,3 @@ int runtime_init(void);
 int runtime_check_device(int device);
 /* The thread's device, whose context the runtime makes when it first needs it. */
 int runtime_enter_device(int *device);
-
-#endif

@@ -1,6 +1,5 @@
 /* Descriptors of cuDNN's older API: made where cuDNN gives handles, and refused, by name, elsewhere. */
-#ifndef GPUCONF_SIMCARD_CUDNN_DESCRIPTORS_H
-#define GPUCONF_SIMCARD_CUDNN_DESCRIPTORS_H
+#pragma once
 
 #include "refusals.h"
 
@@ -17,5 +16,3 @@
         free(made);                                                                      \
         return 0;                                                                        \
     }
-
-#endif

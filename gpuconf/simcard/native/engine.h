@@ -4,8 +4,7 @@
  * cu… names: TensorFlow itself defines those, and the dynamic linker may find them first.
  * Errors are CUDA's numbers, which the driver and the runtime API share.
  */
-#ifndef GPUCONF_SIMCARD_ENGINE_H
-#define GPUCONF_SIMCARD_ENGINE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -144,5 +143,3 @@ struct function;
 int engine_load_module(struct module **module, int callers_check);
 /* A kernel of the runtime's, to be launched through the driver; it lives as long as the process. */
 EXPORT int gpuconf_function_named(struct function **function, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* How the stand-ins define the functions of NVIDIA's libraries.  They look at few of the arguments. */
-#ifndef GPUCONF_SIMCARD_EXPORTS_H
-#define GPUCONF_SIMCARD_EXPORTS_H
+#pragma once
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -13,5 +12,3 @@
 
 /* A function that does the same as another of its file, for the same first arguments. */
 #define SAME(name, other) EXPORT __typeof__(other) name __attribute__((alias(#other)));
-
-#endif

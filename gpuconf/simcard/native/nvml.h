@@ -1,6 +1,5 @@
 /* What the files of libnvidia-ml.so.1 share. */
-#ifndef GPUCONF_SIMCARD_NVML_H
-#define GPUCONF_SIMCARD_NVML_H
+#pragma once
 
 #include "card.h"
 #include "exports.h"
@@ -29,5 +28,3 @@ int nvml_answer(const struct device *device, unsigned *to, unsigned value);
     {                                                          \
         return nvml_answer(device, to, value);                 \
     }
-
-#endif

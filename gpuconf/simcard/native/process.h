@@ -1,6 +1,5 @@
 /* Which process owns a slot, and whether it still lives. */
-#ifndef GPUCONF_SIMCARD_PROCESS_H
-#define GPUCONF_SIMCARD_PROCESS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ int process_start(int32_t pid, uint64_t *start);
  * cannot be told: a wrong "dead" hands its memory out twice, a wrong "alive" lasts until somebody
  * can look. */
 int process_is_alive(int32_t pid, uint64_t start);
-
-#endif

@@ -1,7 +1,6 @@
 /* Disjoint ranges of addresses, found by any address in them, in a balanced tree (tsearch(3)).
  * Whoever calls holds the lock that guards the tree. */
-#ifndef GPUCONF_SIMCARD_RANGES_H
-#define GPUCONF_SIMCARD_RANGES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ void ranges_remove(ranges *tree, struct range *range);
 struct range *ranges_find(const ranges *tree, const void *base, size_t bytes);
 /* All of them, by `next`, in the order of their addresses. */
 struct range *ranges_list(const ranges *tree);
-
-#endif

@@ -1,6 +1,8 @@
 /* Functions of NVIDIA's libraries that a simulated GPU does not have: those that a wheel is not
  * loaded without (gpuconf/simcard/refusals.py lists them), and those of cuBLAS and cuDNN that XLA
  * calls.  Each says its name when first called and returns an error of its library. */
+#pragma once
+
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>

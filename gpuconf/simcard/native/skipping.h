@@ -1,6 +1,5 @@
 /* What the stand-ins of cuDNN and cuBLAS ask the driver's: whether kernels are skipped just now. */
-#ifndef GPUCONF_SIMCARD_SKIPPING_H
-#define GPUCONF_SIMCARD_SKIPPING_H
+#pragma once
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -36,5 +35,3 @@ static inline int gives_handles(void)
 {
     return has_xla() || work_is_skipped();
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* CUDA_VISIBLE_DEVICES, read as the CUDA driver reads it. */
-#ifndef GPUCONF_SIMCARD_VISIBLE_H
-#define GPUCONF_SIMCARD_VISIBLE_H
+#pragma once
 
 #include "card.h"
 
@@ -11,5 +10,3 @@
  * Sources: CUDA C++ Programming Guide, "CUDA Environment Variables"; PyTorch's imitation of the
  * driver (pytorch#90543).  gpuconf/machine/cards/visible_devices.py reads the variable alike. */
 int visible_gpus(const char *list, uint32_t count, uint32_t gpus[CARD_MAX_GPUS]);
-
-#endif

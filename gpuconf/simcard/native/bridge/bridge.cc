@@ -8,13 +8,10 @@
 #include <memory>
 #include <utility>
 
-#include "channels_first.h"
 #include "driver.h"
-#include "host_convolution.h"
 #include "host_kernel.h"
-#include "host_rnn.h"
-#include "jit_functions.h"
 #include "refusal.h"
+#include "registrations.h"
 #include "replacements.h"
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/core/framework/op_kernel.h"

@@ -1,5 +1,3 @@
-#include "channels_first.h"
-
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -8,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "host_kernel.h"
+#include "registrations.h"
 #include "replacements.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/kernel_def.pb.h"

@@ -1,7 +1,6 @@
 // Convolutions with dilations and groups in NHWC and NDHWC, and their gradients: what TensorFlow's
 // CPU kernels refuse.  One product of matrices per place of the filter and row of the picture.
-#ifndef GPUCONF_BRIDGE_CONVOLUTION_H_
-#define GPUCONF_BRIDGE_CONVOLUTION_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -95,5 +94,3 @@ struct Convolution {
 };
 
 }  // namespace gpuconf
-
-#endif

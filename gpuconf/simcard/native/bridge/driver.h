@@ -1,6 +1,5 @@
 // What the bridge asks of the simulated driver.
-#ifndef GPUCONF_BRIDGE_DRIVER_H_
-#define GPUCONF_BRIDGE_DRIVER_H_
+#pragma once
 
 #include <cstddef>
 
@@ -26,5 +25,3 @@ class WorkSkipped {
 };
 
 }  // namespace gpuconf
-
-#endif

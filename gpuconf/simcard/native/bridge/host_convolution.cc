@@ -1,5 +1,3 @@
-#include "host_convolution.h"
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "convolution.h"
 #include "host_kernel.h"
+#include "registrations.h"
 #include "replacements.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"

@@ -1,6 +1,5 @@
 // CPU kernels that TensorFlow runs as GPU kernels.
-#ifndef GPUCONF_BRIDGE_HOST_KERNEL_H_
-#define GPUCONF_BRIDGE_HOST_KERNEL_H_
+#pragma once
 
 #include <memory>
 #include <type_traits>
@@ -51,5 +50,3 @@ template <typename T>
 using Computing = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 }  // namespace gpuconf
-
-#endif

@@ -1,5 +1,3 @@
-#include "host_rnn.h"
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "host_kernel.h"
 #include "refusal.h"
+#include "registrations.h"
 #include "replacements.h"
 #include "rnn_cells.h"
 #include "rnn_tensors.h"

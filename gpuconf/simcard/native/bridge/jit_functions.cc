@@ -1,5 +1,3 @@
-#include "jit_functions.h"
-
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -7,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "registrations.h"
 #include "tensorflow/compiler/jit/xla_kernel_creator.h"
 #include "tensorflow/core/common_runtime/function.h"
 #include "tensorflow/core/framework/function.h"

@@ -1,6 +1,5 @@
 // The error for what a simulated GPU cannot compute.
-#ifndef GPUCONF_BRIDGE_REFUSAL_H_
-#define GPUCONF_BRIDGE_REFUSAL_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -13,5 +12,3 @@ namespace gpuconf {
 absl::Status CannotCompute(const tensorflow::NodeDef& node, absl::string_view reason = "");
 
 }  // namespace gpuconf
-
-#endif

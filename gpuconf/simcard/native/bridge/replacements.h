@@ -1,6 +1,5 @@
 // What takes the place of the GPU kernels in the TensorFlow wheel: their CPU twins, or a refusal.
-#ifndef GPUCONF_BRIDGE_REPLACEMENTS_H_
-#define GPUCONF_BRIDGE_REPLACEMENTS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -25,5 +24,3 @@ struct Replacement {
 std::vector<Replacement> FindReplacements();
 
 }  // namespace gpuconf
-
-#endif

@@ -5,8 +5,7 @@
 // weights of the input, H x I; for each gate those of the recurrence, H x H; for each gate the
 // input's bias; for each gate the recurrence's.  Gates: LSTM input, forget, new, output;
 // GRU reset, update, new.
-#ifndef GPUCONF_BRIDGE_RNN_CELLS_H_
-#define GPUCONF_BRIDGE_RNN_CELLS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -219,5 +218,3 @@ struct Layer {
 };
 
 }  // namespace gpuconf
-
-#endif

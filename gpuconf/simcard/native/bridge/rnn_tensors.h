@@ -1,6 +1,5 @@
 // Between TensorFlow's tensors and the matrices of rnn_cells.h.
-#ifndef GPUCONF_BRIDGE_RNN_TENSORS_H_
-#define GPUCONF_BRIDGE_RNN_TENSORS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -86,5 +85,3 @@ void WriteParameters(Parameters<F>* parameters, tensorflow::Tensor* tensor) {
 }
 
 }  // namespace gpuconf
-
-#endif

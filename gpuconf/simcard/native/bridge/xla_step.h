@@ -1,5 +1,4 @@
-#ifndef GPUCONF_BRIDGE_XLA_STEP_H_
-#define GPUCONF_BRIDGE_XLA_STEP_H_
+#pragma once
 
 #include <memory>
 
@@ -18,5 +17,3 @@ absl::Status MakeXlaStep(tensorflow::FunctionLibraryRuntime* library,
                          std::unique_ptr<tensorflow::OpKernel>* made);
 
 }  // namespace gpuconf
-
-#endif
