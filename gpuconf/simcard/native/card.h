@@ -57,8 +57,8 @@ EXPORT void simcard_close(struct card_file *card);
 EXPORT void simcard_describe(const struct card_file *card, struct card_spec *spec);
 EXPORT int simcard_set_desktop(struct card_file *card, uint32_t gpu, uint64_t bytes);
 EXPORT int simcard_used(struct card_file *card, uint32_t gpu, uint64_t *used_bytes);
-EXPORT int simcard_processes(struct card_file *card, uint32_t gpu,
-                                  struct card_process *found, int room);
+EXPORT int simcard_processes(struct card_file *card, uint32_t gpu, struct card_process *found,
+                             int room);
 /* "GPU-…" text of one GPU, 41 bytes with its end. */
 EXPORT void simcard_uuid(uint32_t gpu, char text[41]);
 
