@@ -22,7 +22,6 @@ from gpuconf.commands.estimate.targets.user_modules import function_wanted
 from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.support.keras_api.jit import watch_jit_compile
 
-_SAVED = (".keras", ".h5", ".hdf5")
 _ALONE = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "GPUCONF_DISABLE": "1",  # `import gpuconf.auto` in the user's module has no GPU to plan for
@@ -75,14 +74,13 @@ def load_model(
 
 def _refuse_programs(path: Path) -> None:
     """Raise UsageError if the target is a module's name or a missing file."""
-    if path.is_file() and path.suffix == ".py":
-        raise function_wanted(path)
-    if path.exists() or path.suffix.lower() in _SAVED:
+    is_program = path.suffix == ".py"
+    if path.exists() and not is_program:
         return
-    program = path.with_name(f"{path.name}.py")
+    program = path if is_program else path.with_name(f"{path.name}.py")
     if program.is_file():
         raise function_wanted(program)
-    if path.suffix == ".py":
+    if path.suffix:
         raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     raise UsageError(
         f"{str(path)!r} is neither an existing file nor module:function",

@@ -110,16 +110,6 @@ def damaged(
     return write
 
 
-def folder_with(name: str) -> Callable[[Path], None]:
-    """A folder with an empty file of this name."""
-
-    def make(path: Path) -> None:
-        path.mkdir()
-        (path / name).touch()
-
-    return make
-
-
 def legacy(path: Path) -> None:
     """A whole file of HDF5."""
     hdf5(path, model_config=json.dumps(CONFIG))
@@ -143,58 +133,36 @@ def holding(**members: Any) -> Callable[[Path], None]:
     return make
 
 
-REFUSED: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
-    ("nosuch.keras", lambda _: None, "there is no file", "ls "),
-    ("a.keras", containing(b""), "is empty: 0 bytes", "gpuconf estimate my_module:make_model"),
-    (
-        "a.keras",
-        damaged(model_file, lambda data: data[:-30]),
-        "broken or incomplete archive",
-        "python -m zipfile --test",
-    ),
-    ("a.keras", damaged(model_file, lambda data: data.replace(b"Seq", b"Sfq", 1)), "broken", ""),
-    ("a.keras", containing(b"PK\x03\x04 and no more"), "broken or incomplete archive", "zipfile"),
-    ("a.keras", containing(b"no model"), "in an unknown format", "my_module:make_model"),
-    ("a.keras", holding(config__json="{"), "its config is not JSON", "save it again"),
-    ("a.keras", holding(config__json="[" * 100_000), "its config is not JSON", "save it again"),
-    ("a.keras", holding(config__json=[]), "config names no class", "make_model"),
-    ("a.keras", holding(a__txt=""), "is a zip archive, not a saved Keras model", "make_model"),
-    ("a.pt", holding(archive_data__pkl="", x__data__pkl=""), "a PyTorch file", "make_model"),
-    ("a.tflite", containing(b"\x1c\0\0\0TFL3"), "a TFLite model", "make_model"),
-    ("a.bin", containing(b"\x1c\0\0\0TFL3"), "a TFLite model", "make_model"),
-    ("a.onnx", containing(b"\x08\x07"), "an ONNX model", "make_model"),
-    ("a.pb", containing(b"\x08\x07"), "a TensorFlow graph", "make_model"),
-    ("a.safetensors", containing(b"\x08\x07"), "weights-only", "make_model"),
-    ("a.ipynb", containing(b"{}"), "a notebook", "make_model"),
-    ("a.weights.h5", hdf5, "weights-only", "make_model"),
-    (
-        "a.h5",
-        damaged(legacy, lambda data: data[:600]),
-        "broken or incomplete HDF5 file",
-        "copy or save it again",
-    ),
-    ("a.h5", lambda path: hdf5(path, model_config="{"), "not JSON", "save it again"),
-    ("sm", folder_with("saved_model.pb"), "a SavedModel, which contains a graph", "make_model"),
-    ("ck", folder_with("ckpt-1.index"), "a folder of weights-only checkpoints", "make_model"),
-    ("folder", Path.mkdir, "is a folder, not a saved Keras model", "make_model"),
-    ("a.keras/b", lambda path: path.parent.touch(), "cannot be read: Not a directory", "ls -ld"),
+REFUSED: tuple[tuple[str, Callable[[Path], None], str], ...] = (
+    ("nosuch.keras", lambda _: None, "No such file"),
+    ("a.keras", containing(b""), "not a zip file"),
+    ("a.keras", damaged(model_file, lambda data: data[:-30]), "not a zip file"),
+    ("a.keras", damaged(model_file, lambda data: data.replace(b"Seq", b"Sfq", 1)), "Bad CRC"),
+    ("a.keras", containing(b"PK\x03\x04 and no more"), "not a zip file"),
+    ("a.keras", holding(config__json="{"), "Expecting property name"),
+    ("a.keras", holding(config__json="[" * 100_000), "recursion"),
+    ("a.keras", holding(config__json=[]), "its configuration names no class"),
+    ("a.pt", holding(archive_data__pkl="", x__data__pkl=""), "it contains no config.json"),
+    ("a.tflite", containing(b"\x1c\0\0\0TFL3"), "not a zip file"),
+    ("a.weights.h5", hdf5, "it contains only weights"),
+    ("a.h5", damaged(legacy, lambda data: data[:600]), "truncated"),
+    ("a.h5", lambda path: hdf5(path, model_config="{"), "Expecting property name"),
+    ("folder", Path.mkdir, "it contains no config.json"),
+    ("a.keras/b", lambda path: path.parent.touch(), "Not a directory"),
 )
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "said", "hint"),
-    REFUSED,
-    ids=[f"{name}: {said}" for name, _, said, _ in REFUSED],
+    ("name", "make", "said"), REFUSED, ids=[f"{name}: {said}" for name, _, said in REFUSED]
 )
 def test_what_is_refused(
-    tmp_path: Path, name: str, make: Callable[[Path], None], said: str, hint: str
+    tmp_path: Path, name: str, make: Callable[[Path], None], said: str
 ) -> None:
-    """One error that says what it is, with a hint of what to give."""
+    """One error that says why, with a hint of what to give."""
     path = tmp_path / name
     make(path)
     with pytest.raises(UsageError) as caught:
         read_saved_model(path)
     assert said in caught.value.message
-    assert name in caught.value.message
-    assert hint in (caught.value.hint or "")
-    assert caught.value.hint
+    assert f"{path} is not a saved Keras model (.keras, .h5): " in caught.value.message
+    assert "my_module:make_model" in (caught.value.hint or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-import re
+import importlib.util
 import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,14 +14,8 @@ from typing import Any, NamedTuple
 
 from gpuconf.commands.estimate.targets.saved_models import FROM_CODE, SavedModel
 from gpuconf.commands.estimate.tensorflow.abstract_variables import abstract_variables
-from gpuconf.errors import GpuconfError, MissingDependencyError, UsageError
+from gpuconf.errors import UsageError
 
-# How Keras 2 and Keras 3 report an unknown class or function.
-_UNKNOWN = re.compile(
-    r"(?:Could not locate (?:class|function)|Unknown (?:layer|loss function|metric function|"
-    r"optimizer|activation function|object)|Cannot deserialize object of type|"
-    r"Could not interpret (?:loss|optimizer|activation function) identifier):? [`'\"]?([\w>.]+)"
-)
 _LONGEST_REASON = 300
 
 
@@ -37,48 +31,27 @@ def restore(saved: SavedModel, path: Path) -> RestoredModel:
 
     Raises UsageError if Keras cannot build it, for example because of unknown classes.
     """
-    keras = _keras_for(saved, path)
-    compiled, plain = _with_and_without_compiling(saved)
-    with abstract_variables(), _shared_objects(keras):
-        try:
-            return RestoredModel(_made(keras, compiled))
-        except Exception as error:  # whatever Keras and its layers raise
-            failure = error
-    if compiled != plain:
-        with abstract_variables(), _shared_objects(keras), contextlib.suppress(Exception):
-            model = _made(keras, plain)
-            reason = f"its compile settings are left out: {_reason(failure)}"
-            return RestoredModel(model, (f"{reason} (--optimizer, --loss)",))
-    raise _refusal(failure, saved, keras, path)
-
-
-def _keras_for(saved: SavedModel, path: Path) -> ModuleType:
-    """The Keras that wrote the file, if it is installed."""
-    is_keras_2 = (saved.keras_version or "").startswith("2.")
-    names = ("tf_keras", "keras") if is_keras_2 else ("keras",)
-    for name in names:
-        try:
-            keras = importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            continue
-        if is_keras_2 or _version(keras).startswith("3") or saved.keras_version is None:
-            return keras
-    wanted = "tf_keras" if is_keras_2 else '"keras>=3"'
-    raise MissingDependencyError(
-        f"{path} was written by Keras {saved.keras_version or 3}, which is not installed",
-        hint=f"pip install {wanted}",
+    keras = _keras_for(saved.keras_version or "")
+    plain = {name: value for name, value in saved.config.items() if name != "compile_config"}
+    try:
+        return RestoredModel(_made(keras, saved))
+    except Exception as error:  # whatever Keras and its layers raise
+        reason = _reason(error)
+    with contextlib.suppress(Exception):
+        model = _made(keras, saved._replace(config=plain, training=None))
+        note = f"its compile settings are left out (--optimizer, --loss): {reason}"
+        return RestoredModel(model, (note,))
+    versions = f"written by Keras {saved.keras_version}, read by {keras.__version__}"
+    raise UsageError(
+        f"{path} cannot be loaded as a model: {reason} ({versions})",
+        hint=f"name the function that builds the model, with its classes: {FROM_CODE}",
     )
 
 
-def _version(keras: ModuleType) -> str:
-    return str(getattr(keras, "__version__", ""))
-
-
-def _with_and_without_compiling(saved: SavedModel) -> tuple[SavedModel, SavedModel]:
-    plain = {name: value for name, value in saved.config.items() if name != "compile_config"}
-    return saved, saved._replace(config=plain, training=None)
+def _keras_for(version: str) -> Any:
+    """The Keras that wrote the file, or the one that is installed."""
+    is_keras_2 = version.startswith("2.") and importlib.util.find_spec("tf_keras") is not None
+    return importlib.import_module("tf_keras" if is_keras_2 else "keras")
 
 
 def _shared_objects(keras: ModuleType) -> AbstractContextManager[Any]:
@@ -91,13 +64,13 @@ def _shared_objects(keras: ModuleType) -> AbstractContextManager[Any]:
 
 
 def _made(keras: ModuleType, saved: SavedModel) -> Any:
-    with warnings.catch_warnings():
+    saved = copy.deepcopy(saved)  # Keras modifies it, and there may be a second try
+    with warnings.catch_warnings(), abstract_variables(), _shared_objects(keras):
         warnings.simplefilter("ignore")  # Keras warns about its own older files
         return _deserialized(keras, saved)
 
 
 def _deserialized(keras: ModuleType, saved: SavedModel) -> Any:
-    saved = copy.deepcopy(saved)  # Keras modifies it, and there may be a second try
     if not saved.is_legacy:
         return keras.saving.deserialize_keras_object(saved.config, safe_mode=True)
     known = {"Sequential": keras.Sequential, "Functional": keras.Model, "Model": keras.Model}
@@ -130,26 +103,8 @@ def _each(value: Any, get: Any) -> Any:
     return value if isinstance(value, str) else made
 
 
-def _refusal(error: Exception, saved: SavedModel, keras: ModuleType, path: Path) -> GpuconfError:
-    unknown = _UNKNOWN.search(str(error))
-    if unknown is not None:
-        return UsageError(
-            f"{path} contains {unknown[1].rpartition('>')[2]!r}, which is not part of Keras",
-            hint=f"name the function that builds the model, with its classes: {FROM_CODE}",
-        )
-    versions = f"written by Keras {saved.keras_version}, read by {_version(keras)}"
-    is_foreign = (saved.keras_version or "").startswith("2.") and _version(keras)[:1] == "3"
-    return UsageError(
-        f"{path} cannot be loaded as a model: {_reason(error)} ({versions})",
-        hint="pip install tf_keras" if is_foreign else f"build it from code: {FROM_CODE}",
-    )
-
-
 def _reason(error: Exception) -> str:
     """The last part of Keras's message, without the configuration that Keras prints with it."""
-    unknown = _UNKNOWN.search(str(error))
-    if unknown is not None:
-        return f"{unknown[1].rpartition('>')[2]!r} is not part of Keras"
     text = str(error).rpartition("Exception encountered: ")[2].strip() or type(error).__name__
     line = text.splitlines()[0]
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} …"

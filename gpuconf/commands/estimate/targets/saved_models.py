@@ -1,11 +1,10 @@
-"""Read a saved Keras model's configuration, without its weights; refuse other files."""
+"""Read a saved Keras model's configuration, without its weights."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import json
-import shlex
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,20 +13,10 @@ from typing import Any, NamedTuple
 from gpuconf.errors import UsageError
 
 FROM_CODE = "gpuconf estimate my_module:make_model"
+_CONFIG, _METADATA = "config.json", "metadata.json"
 _LARGEST_CONFIG_BYTES = 1 << 28
-_ZIP, _HDF5, _TFLITE = b"PK", b"\x89HDF\r\n\x1a\n", b"TFL3"
-_NO_MODELS = {
-    ".tflite": "a TFLite model",
-    ".onnx": "an ONNX model",
-    ".pb": "a TensorFlow graph",
-    ".pt": "a PyTorch file",
-    ".pth": "a PyTorch file",
-    ".safetensors": "a weights-only file",
-    ".npz": "a file of NumPy arrays",
-    ".ckpt": "a weights-only checkpoint",
-    ".index": "a weights-only checkpoint",
-    ".ipynb": "a notebook",
-}
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_BROKEN = (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile)
 
 
 class SavedModel(NamedTuple):
@@ -46,101 +35,63 @@ class SavedModel(NamedTuple):
 def read_saved_model(path: Path) -> SavedModel:
     """Read a ``.keras`` archive or folder or an HDF5 file, without the weights.
 
-    Raises UsageError for everything else; its hint says what to pass instead.
+    Raises UsageError for everything else, and for a model that contains Python code.
     """
     try:
-        if path.is_dir():
-            saved = _of_folder(path)
-        else:
-            with path.open("rb") as file:
-                saved = _of_file(path, file.read(16))
-    except FileNotFoundError:
-        raise UsageError(f"there is no file {path}", hint=f"ls {_quoted(path.parent)}") from None
-    except OSError as error:
-        reason = error.strerror or str(error)
+        saved = _of_hdf5(path) if _is_hdf5(path) else _of_keras(path)
+    except _BROKEN as error:
+        reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"{path} cannot be read: {reason}", hint=f"ls -ld {_quoted(path)}"
+            f"{path} is not a saved Keras model (.keras, .h5): {reason}",
+            hint=f"save it again, or name the function that builds the model: {FROM_CODE}",
         ) from None
     _refuse_stored_code(path, saved.config)
     return saved
 
 
-def _of_file(path: Path, start: bytes) -> SavedModel:
-    if not start:
-        raise UsageError(f"{path} is empty: 0 bytes", hint=f"save it again, or: {FROM_CODE}")
-    if start.startswith(_ZIP):
-        return _of_archive(path)
-    if start.startswith(_HDF5):
-        return _of_hdf5(path)
-    raise _refusal(path, _NO_MODELS[".tflite"] if start[4:8] == _TFLITE else None)
+def _is_hdf5(path: Path) -> bool:
+    if path.is_dir():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_HDF5)) == _HDF5
 
 
-def _of_folder(path: Path) -> SavedModel:
-    """Read an unpacked ``.keras`` archive; Keras 3 accepts these too."""
-    if (path / "config.json").is_file():
-        metadata = path / "metadata.json"
-        metadata_text = metadata.read_bytes() if metadata.is_file() else b"{}"
-        return _of_json(path, (path / "config.json").read_bytes(), metadata_text)
-    names = {each.name for each in path.iterdir()}
-    if "saved_model.pb" in names:
-        raise _refusal(path, "a SavedModel, which contains a graph")
-    if any(name.endswith(".index") or name == "checkpoint" for name in names):
-        raise _refusal(path, "a folder of weights-only checkpoints")
-    raise _refusal(path, "a folder")
-
-
-def _of_archive(path: Path) -> SavedModel:
-    try:
+def _of_keras(path: Path) -> SavedModel:
+    """Read an archive of Keras 3, or a folder into which one was unpacked."""
+    if path.is_dir():
+        files = [path / name for name in (_CONFIG, _METADATA)]
+        members = {file.name: file.read_bytes() for file in files if file.is_file()}
+    else:
         with zipfile.ZipFile(path) as archive:
-            names = set(archive.namelist())
-            if "config.json" not in names:
-                is_torch = any(name.endswith("data.pkl") for name in names)
-                raise _refusal(path, _NO_MODELS[".pt"] if is_torch else "a zip archive")
-            if archive.getinfo("config.json").file_size > _LARGEST_CONFIG_BYTES:
-                raise _refusal(path, "a zip archive with an absurdly large config.json")
-            config = archive.read("config.json")
-            metadata = archive.read("metadata.json") if "metadata.json" in names else b"{}"
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise UsageError(
-            f"{path} is a broken or incomplete archive: {error}",
-            hint=f"python -m zipfile --test {_quoted(path)}",
-        ) from None
-    return _of_json(path, config, metadata)
-
-
-def _of_json(path: Path, config: bytes, metadata: bytes) -> SavedModel:
-    try:
-        found, about = json.loads(config), json.loads(metadata)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{path} is broken: its config is not JSON ({error})",
-            hint=f"save it again, or: {FROM_CODE}",
-        ) from None
-    if not isinstance(found, dict) or "class_name" not in found:
-        raise _refusal(path, "a file whose config names no class")
+            found = [each for each in archive.infolist() if each.filename in (_CONFIG, _METADATA)]
+            if any(each.file_size > _LARGEST_CONFIG_BYTES for each in found):
+                raise ValueError("its configuration is absurdly large")
+            members = {each.filename: archive.read(each) for each in found}
+    if _CONFIG not in members:
+        raise ValueError(f"it contains no {_CONFIG}, such as files of weights or graphs")
+    about = json.loads(members.get(_METADATA, "{}"))
     version = about.get("keras_version") if isinstance(about, dict) else None
-    return SavedModel(found, version)
+    return SavedModel(_config(members[_CONFIG]), version)
 
 
 def _of_hdf5(path: Path) -> SavedModel:
     h5py = importlib.import_module("h5py")  # comes with Keras
-    try:
-        with h5py.File(path, "r") as file:
-            config, training, version = (
-                _text(file.attrs.get(name))
-                for name in ("model_config", "training_config", "keras_version")
-            )
-    except OSError as error:
-        raise UsageError(
-            f"{path} is a broken or incomplete HDF5 file: {error}",
-            hint=f"copy or save it again, or: {FROM_CODE}",
-        ) from None
+    names = ("model_config", "training_config", "keras_version")
+    with h5py.File(path, "r") as file:
+        config, training, version = (_text(file.attrs.get(name)) for name in names)
     if config is None:
-        raise _refusal(path, "a weights-only file")
-    saved = _of_json(path, config.encode(), b"{}")
+        raise ValueError("it contains only weights")
+    saved = SavedModel(_config(config), version, is_legacy=True)
     with contextlib.suppress(ValueError):
         saved = saved._replace(training=json.loads(training or "null"))
-    return saved._replace(keras_version=version, is_legacy=True)
+    return saved
+
+
+def _config(text: str | bytes) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or "class_name" not in found:
+        raise ValueError("its configuration names no class")
+    return found
 
 
 def _text(value: Any) -> str | None:
@@ -148,15 +99,6 @@ def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return str(value.decode("utf-8", "replace")) if isinstance(value, bytes) else None
-
-
-def _refusal(path: Path, what: str | None) -> UsageError:
-    """The error for a file or folder that holds no Keras model."""
-    what = what or _NO_MODELS.get(path.suffix.lower(), "in an unknown format")
-    return UsageError(
-        f"{path} is {what}, not a saved Keras model (.keras, .h5)",
-        hint=f"name the function that builds the model: {FROM_CODE}",
-    )
 
 
 def _refuse_stored_code(path: Path, config: dict[str, Any]) -> None:
@@ -184,7 +126,3 @@ def _with_stored_code(config: dict[str, Any]) -> Iterator[str | None]:
             value = list(value.values())
         if isinstance(value, list):
             open_ones += [(each, layer) for each in value]
-
-
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))

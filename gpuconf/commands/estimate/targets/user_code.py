@@ -93,25 +93,16 @@ def _built(target: str, place: ModelOrigin, scope: AbstractContextManager[None])
 
 def is_model(value: Any) -> bool:
     """Whether ``value`` is a model of any Keras; imports none."""
-    return not isinstance(value, type) and _is_of_keras(type(value), "Model")
-
-
-def _is_of_keras(kind: type, name: str) -> bool:
-    """Whether ``kind`` is the Keras class ``name`` or a subclass of it."""
-    return any(
-        base.__name__ == name and base.__module__.partition(".")[0] in ("keras", "tf_keras")
-        for base in kind.__mro__
+    return not isinstance(value, type) and any(
+        base.__name__ == "Model" and base.__module__.partition(".")[0] in ("keras", "tf_keras")
+        for base in type(value).__mro__
     )
 
 
 def _callable(found: Any, target: str) -> Callable[[], Any]:
     """The function that builds the model; UsageError if it cannot be called without arguments."""
-    if isinstance(found, type) and not _is_of_keras(found, "Model"):
-        raise UsageError(f"{target} is a class, but not a Keras model class", hint=_write(target))
     if not callable(found):
         raise _refusal(found, target, "is")
-    if inspect.iscoroutinefunction(found):
-        raise UsageError(f"{target} is a coroutine, not a plain function", hint=_write(target))
     try:
         inspect.signature(found).bind()
     except TypeError as error:
@@ -125,18 +116,8 @@ def _callable(found: Any, target: str) -> Callable[[], Any]:
 
 
 def _refusal(value: Any, target: str, verb: str) -> UsageError:
-    given, hint = f"a value of type {type(value).__name__}", _write(target)
-    members = value.values() if isinstance(value, dict) else value
-    if value is None:
-        given, hint = "None", f"end {target.rpartition(':')[2]} with: return model"
-    elif isinstance(value, list | tuple | dict) and any(map(is_model, members)):
-        given += " with a model in it"
-    elif hasattr(value, "named_parameters"):
-        given, hint = "a PyTorch module", "PyTorch models cannot be estimated yet"
-    elif _is_of_keras(type(value), "Layer"):
-        given = f"a layer, {type(value).__name__}"
-        hint = "wrap it in a model: keras.Sequential([keras.Input(shape), layer])"
-    return UsageError(f"{target} {verb} {given}, not a Keras model", hint=hint)
+    given = "None" if value is None else f"a value of type {type(value).__name__}"
+    return UsageError(f"{target} {verb} {given}, not a Keras model", hint=_write(target))
 
 
 def _write(target: str) -> str:

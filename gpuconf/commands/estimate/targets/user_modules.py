@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,7 +15,6 @@ from typing import Any, NamedTuple
 from gpuconf.errors import UsageError
 
 _MOST_NAMES = 6
-_LIKELY = ("model", "make", "build", "create", "net")
 
 
 class ModelOrigin(NamedTuple):
@@ -90,33 +87,19 @@ def imported(place: ModelOrigin) -> ModuleType:
     """Import the module; UsageError if it does not exist, OwnError if importing it raises."""
     if place.file is not None:
         return _imported_file(place.module, place.file)
-    if not _can_be_found(place.module):
+    try:
+        with code_of_the_user():
+            return importlib.import_module(place.module)
+    except OwnError as failure:
+        missing = failure.error
+        if not isinstance(missing, ModuleNotFoundError) or not missing.name:
+            raise
+        if not f"{place.module}.".startswith(f"{missing.name}."):
+            raise
         raise UsageError(
             f"there is no module {place.module!r} in this folder or installed",
-            hint=_hint_for_module(place),
-        )
-    with code_of_the_user():
-        return importlib.import_module(place.module)
-
-
-def _can_be_found(name: str) -> bool:
-    """Whether the module exists; OwnError if importing its parent packages raises."""
-    parent = name.rpartition(".")[0]
-    if parent and not _can_be_found(parent):
-        return False
-    with code_of_the_user():
-        if parent and not hasattr(importlib.import_module(parent), "__path__"):
-            return False
-        return name in sys.modules or importlib.util.find_spec(name) is not None
-
-
-def _hint_for_module(place: ModelOrigin) -> str:
-    names = [path.stem for path in place.folder.glob("*.py")]
-    names += [path.parent.name for path in place.folder.glob("*/__init__.py")]
-    close = get_close_matches(place.module, names, n=1)
-    if close:
-        return f"gpuconf estimate {close[0]}:{place.attribute}"
-    return f"name its file: gpuconf estimate path/to/file.py:{place.attribute}"
+            hint=f"name its file: gpuconf estimate path/to/file.py:{place.attribute}",
+        ) from None
 
 
 def _imported_file(name: str, file: Path) -> ModuleType:
@@ -147,27 +130,14 @@ def _nothing_there(holder: Any, name: str, place: ModelOrigin) -> UsageError:
         for each, value in vars(holder).items()
         if callable(value) and getattr(value, "__module__", None) == place.module
     ]
-    there = ", ".join(get_close_matches(name, own, n=1) or own[:_MOST_NAMES])
+    there = ", ".join(own[:_MOST_NAMES])
     hint = f"available: {there}" if there else f"write one: def {name}(): return model"
     return UsageError(f"{where} has no {place.attribute!r}", hint=hint)
 
 
 def function_wanted(file: Path) -> UsageError:
-    """The error for a file given without a function; it suggests one that the file has."""
-    try:
-        statements = ast.parse(file.read_bytes()).body
-    except (OSError, ValueError, SyntaxError):
-        statements = []
-    names = [
-        each.name
-        for each in statements
-        if isinstance(each, ast.FunctionDef)
-        and len(each.args.args) == len(each.args.defaults)
-        and None not in each.args.kw_defaults
-    ]
-    likely = [name for name in names if any(word in name for word in _LIKELY)]
-    name = next(iter(likely or names), "make_model")
+    """The error for a file given without a function."""
     return UsageError(
         f"{file} is a program; which of its functions builds the model?",
-        hint=f"gpuconf estimate {shlex.quote(str(file))}:{name}",
+        hint=f"gpuconf estimate {shlex.quote(str(file))}:make_model",
     )
