@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuconf.commands.rehearse.agent.memory import MARK
+from gpuconf.support.reporting.thinning import thinned
 from gpuconf.support.xplane import Event, TraceError, read_events
 
 ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
@@ -132,7 +133,7 @@ def _usage(allocator: str, events: Sequence[Event], marks: Sequence[TapeMark]) -
         limit_bytes=_number(last, "bytes_allocated") + _number(last, "bytes_available"),
         peak_bytes=max(said, series[peak].size_bytes),
         peak_time_ns=series[peak].time_ns,
-        series=thinned(series, most=_MOST_POINTS),
+        series=_thinned(series),
         live_at_peak=tuple(sorted(live.values(), key=lambda each: -each.size_bytes)),
         phase_peaks=_peaks(series, marks, PHASE),
         cell_peaks=_peaks(series, marks, CELL),
@@ -165,24 +166,10 @@ def _peaks(
     return tuple(sorted(peaks.items()))
 
 
-def thinned(series: Sequence[Point], *, most: int) -> tuple[Point, ...]:
-    """About ``most`` points at most, keeping every height that a plot could show.
-
-    The lowest and the highest of each stretch stay, in their order, and the very last point.
-    """
-    if len(series) <= most:
-        return tuple(series)
-    length = -(-len(series) * 2 // most)
-    kept = []
-    for start in range(0, len(series), length):
-        stretch = series[start : start + length]
-        by_size = {min(stretch, key=_height), max(stretch, key=_height)}
-        kept += sorted(by_size)
-    return (*kept, series[-1]) if kept[-1] != series[-1] else tuple(kept)
-
-
-def _height(point: Point) -> int:
-    return point.size_bytes
+def _thinned(series: Sequence[Point]) -> tuple[Point, ...]:
+    """The points that a plot could show, and the very last one."""
+    places = thinned([point.size_bytes for point in series], _MOST_POINTS)
+    return tuple(series[place] for place in sorted({*places, len(series) - 1}))
 
 
 def _allocation(event: Event) -> TracedAllocation:

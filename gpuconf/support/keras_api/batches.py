@@ -21,7 +21,7 @@ def is_dataset(data: Any) -> bool:
 
 def is_array(data: Any) -> bool:
     """Whether fit() would cut it into batches itself: arrays, tensors, frames, nests of them."""
-    leaves = nests.leaves(data)
+    leaves = [] if is_sequence(data) else nests.leaves(data)
     return bool(leaves) and all(hasattr(leaf, "shape") or isinstance(leaf, list) for leaf in leaves)
 
 

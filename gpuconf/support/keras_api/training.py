@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
+
+from gpuconf.support.keras_api.patching import Wrapper, wrap
 
 # The modules of the classes, below keras or tf_keras, in different versions.
 OPTIMIZERS = (
@@ -24,14 +27,39 @@ TRAINERS = (
 LOSS_MODULES = ("keras._tf_keras.keras.losses", "tf_keras.api._v2.keras.losses")
 
 
+def wrap_updates(keras: str, around: Wrapper) -> None:
+    """Wrap the update of each optimizer of an imported Keras, ``keras`` or ``tf_keras``."""
+    for owner in optimizer_classes(keras):
+        # In Keras 3, apply_gradients only calls apply.
+        wrap(owner, "apply" if "apply" in vars(owner) else "apply_gradients", around)
+
+
 def optimizer_classes(keras: str) -> list[type]:
-    """The optimizer classes of an imported Keras, ``keras`` or ``tf_keras``."""
+    """The optimizer classes of an imported Keras."""
     found = []
     for name in (f"{keras}.{below}" for below in OPTIMIZERS):
         module = sys.modules.get(name)
         owners = [] if module is None else list(vars(module).values())
         found += [each for each in owners if isinstance(each, type) and each.__module__ == name]
     return found
+
+
+def variables_updated(arguments: Iterable[Any]) -> list[Any]:
+    """The variables passed to an optimizer's update, paired with gradients or in a list."""
+    found = []
+    for each in arguments:
+        for item in each if isinstance(each, list | tuple) else ():
+            variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item
+            if hasattr(variable, "assign"):
+                found.append(variable)
+    return found
+
+
+def is_eager() -> bool:
+    """Whether code is executed rather than traced."""
+    import tensorflow as tf
+
+    return bool(tf.executing_eagerly())
 
 
 GRAPH_TRAINERS = (("src.engine.training_v1", "Model"),)  # Keras 2 in TensorFlow 1 graphs

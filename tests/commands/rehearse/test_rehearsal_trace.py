@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.commands.rehearse.trace import Point, TracedAllocation, tape_of, thinned
+from gpuconf.commands.rehearse.trace import Point, TracedAllocation, tape_of
 from gpuconf.support.xplane import Event, TraceError, read_events
 
 
@@ -132,18 +132,14 @@ def test_a_peak_between_events_is_told_by_the_allocator() -> None:
     assert tape_of([event]).usages[0].peak_bytes == 700
 
 
-@given(
-    st.lists(st.integers(0, 1000), min_size=1, max_size=300), st.integers(min_value=4, max_value=50)
-)
-def test_a_thinner_series_keeps_the_heights(sizes: list[int], most: int) -> None:
-    """Highest, lowest, first time order and the last point stay; there are few points."""
-    series = [Point(time, size) for time, size in enumerate(sizes)]
-    thin = thinned(series, most=most)
-    assert max(each.size_bytes for each in thin) == max(sizes)
-    assert min(each.size_bytes for each in thin) == min(sizes)
-    assert thin[-1] == series[-1]
-    assert list(thin) == sorted(set(thin))
-    assert len(thin) <= max(most, 4) + 3
+def test_a_long_series_is_thinned() -> None:
+    """The highest and the very last point stay, in the order of time."""
+    sizes = [900 if time == 5000 else time % 7 for time in range(20_000)]
+    (usage,) = tape_of([memory(time, 1, size, size) for time, size in enumerate(sizes)]).usages
+    assert max(point.size_bytes for point in usage.series) == 900
+    assert usage.series[-1] == Point(19_999, sizes[-1])
+    assert list(usage.series) == sorted(set(usage.series))
+    assert len(usage.series) <= 4001
 
 
 @pytest.mark.parametrize(("region", "is_workspace"), [("temp", True), ("output", False)])

@@ -48,7 +48,7 @@ def of_fit(arguments: dict[str, Any], place: str) -> Training:
     return found._replace(
         jit=False if is_called_by_us(arguments["self"]) else None,  # `compiled`: without XLA
         notes=(*found.notes, *_on_arrays(sum(arrays))),
-        examples=batches.examples(x) if _is_cut_by_fit(x) else None,
+        examples=batches.examples(x) if batches.is_array(x) else None,
         arrays=arrays,
     )
 
@@ -71,7 +71,7 @@ def _arrays(arguments: dict[str, Any]) -> tuple[int, ...]:
     validation = arguments.get("validation_data")
     given = [arguments.get(name) for name in batches.PER_EXAMPLE]
     given += validation if isinstance(validation, tuple) else [validation]
-    arrays = [leaf for each in given if _is_cut_by_fit(each) for leaf in nests.leaves(each)]
+    arrays = [leaf for each in given if batches.is_array(each) for leaf in nests.leaves(each)]
     specs = [_spec(leaf, None, is_cast=True) for leaf in arrays]
     return tuple(bytes_of(spec) for spec in specs if not spec.dtype.startswith(_ON_THE_HOST))
 
@@ -86,21 +86,14 @@ def _on_arrays(size_bytes: int) -> tuple[str, ...]:
     )
 
 
-def _is_cut_by_fit(data: Any) -> bool:
-    is_other = data is None or batches.is_dataset(data) or batches.is_sequence(data)
-    return not is_other and batches.is_array(data) and not hasattr(data, "__next__")
-
-
 def _batch_of_fit(arguments: dict[str, Any]) -> tuple[Any, ...]:
     """Return the specs of the first batch."""
     data = arguments.get("x")
-    if data is None or batches.is_dataset(data) or batches.is_sequence(data):
+    if not batches.is_array(data):
         return _of_batches(data)
-    if _is_cut_by_fit(data):
-        wanted = arguments.get("batch_size") or batches.DEFAULT_SIZE
-        batch = min(wanted, batches.examples(data) or wanted)
-        return _specs([arguments.get(name) for name in batches.PER_EXAMPLE], batch)
-    return _of_batches(data)
+    wanted = arguments.get("batch_size") or batches.DEFAULT_SIZE
+    batch = min(wanted, batches.examples(data) or wanted)
+    return _specs([arguments.get(name) for name in batches.PER_EXAMPLE], batch)
 
 
 def _of_batches(data: Any) -> tuple[Any, ...]:

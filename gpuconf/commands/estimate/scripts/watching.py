@@ -26,6 +26,7 @@ from gpuconf.session.import_hook import ImportHooks
 from gpuconf.support.keras_api import nests, sessions, training
 from gpuconf.support.keras_api.jit import note_jit_compile
 from gpuconf.support.keras_api.patching import wrap
+from gpuconf.support.keras_api.training import is_eager
 
 _KERAS = ("keras", "tf_keras")
 _THE_FIRST = (
@@ -89,10 +90,7 @@ class Watcher:
             wrap(owner, "fit", self._around_trainer(of_fit))
             wrap(owner, "train_on_batch", self._around_trainer(of_train_on_batch))
         note_jit_compile(keras.__name__)
-        for owner in training.optimizer_classes(keras.__name__):
-            wrap(
-                owner, "apply" if "apply" in vars(owner) else "apply_gradients", self._around_apply
-            )
+        training.wrap_updates(keras.__name__, self._around_apply)
         wrap(keras.layers.Layer, "__call__", self._around_call)
         wrap(keras.losses.Loss, "__call__", self._around_loss)
         self._on_losses(keras.losses)
@@ -106,7 +104,7 @@ class Watcher:
         def around(original: Any, *args: Any, **kwargs: Any) -> Any:
             if self._sees_nothing():
                 return original(*args, **kwargs)
-            if not _is_eager():
+            if not is_eager():
                 self._on_error(refused(_GRAPH, f"{original.__name__}() at {self._place()}"))
             bound = inspect.signature(original).bind(*args, **kwargs)
             self._found(lambda: of(bound.arguments, self._place()))
@@ -135,7 +133,7 @@ class Watcher:
 
     def _around_function(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Trace each function before its first call, to see whether it applies an optimizer."""
-        if self._tracing or self._sees_nothing() or not _is_eager() or id(function) in self._known:
+        if self._tracing or self._sees_nothing() or not is_eager() or id(function) in self._known:
             return original(function, *args, **kwargs)
         self._tracing = True
         self._applied, self._variables = [], {}
@@ -158,15 +156,15 @@ class Watcher:
         if self._tracing:
             if all(optimizer is not each for each in self._applied):
                 self._applied.append(optimizer)
-            self._variables.update((id(each), each) for each in _variables_in(pairs))
-        elif _is_eager():
+            self._variables.update((id(each), each) for each in training.variables_updated(pairs))
+        elif is_eager():
             self._found(lambda: self._loop(optimizer, pairs))
         return original(optimizer, *pairs, **kwargs)
 
     def _loop(self, optimizer: Any, pairs: list[Any]) -> Training:
         """Return the most recently called model whose weights the optimizer was to change."""
         place = self._place()
-        trained = {id(each) for each in _variables_in(pairs)}
+        trained = {id(each) for each in training.variables_updated(pairs)}
         for model, inputs, outputs in reversed(self._called):
             if trained & {id(each) for each in model.weights}:
                 if self._losses:
@@ -176,7 +174,7 @@ class Watcher:
         raise refused("no Keras model was called in it", f"the loop at {place}")
 
     def _around_call(self, original: Any, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._tracing or self._depth or self._sees_nothing() or not _is_eager():
+        if self._tracing or self._depth or self._sees_nothing() or not is_eager():
             return original(layer, *args, **kwargs)
         self._depth += 1
         try:
@@ -196,7 +194,7 @@ class Watcher:
         return original(*args, **kwargs)
 
     def _note_loss(self, loss: Any, args: tuple[Any, ...]) -> None:
-        if not (self._tracing or self._sees_nothing()) and args and _is_eager():
+        if not (self._tracing or self._sees_nothing()) and args and is_eager():
             self._losses = [(loss, _specs_of(args[0]))]
 
     def _around_session(self, original: Any, session: Any, *args: Any, **kwargs: Any) -> Any:
@@ -214,27 +212,10 @@ class Watcher:
         return original(session, options, *args)
 
 
-def _is_eager() -> bool:
-    import tensorflow as tf
-
-    return bool(tf.executing_eagerly())
-
-
 def _loss_functions(losses: ModuleType) -> list[str]:
     """Return the names of the losses that are functions, such as ``binary_crossentropy``."""
     functions = inspect.getmembers(losses, inspect.isfunction)
     return [name for name, each in functions if "y_true" in inspect.signature(each).parameters]
-
-
-def _variables_in(arguments: list[Any]) -> list[Any]:
-    """Return the variables passed to an optimizer, paired with gradients or in a list."""
-    found = []
-    for each in arguments:
-        for item in each if isinstance(each, list | tuple) else ():
-            variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item
-            if hasattr(variable, "assign"):
-                found.append(variable)
-    return found
 
 
 def _specs_of(nest: Any) -> Any:

@@ -17,10 +17,11 @@ from gpuconf.commands.rehearse.agent.guards import Guards
 from gpuconf.commands.rehearse.agent.names import Names
 from gpuconf.commands.rehearse.agent.own_code import own_place
 from gpuconf.commands.rehearse.agent.phases import CALL, TRAIN, VALIDATE, Phase, Phases
-from gpuconf.commands.rehearse.agent.steps import Steps, is_eager
+from gpuconf.commands.rehearse.agent.steps import Steps
 from gpuconf.support.keras_api import batches, nests, training
 from gpuconf.support.keras_api.hooks import KerasHooks
 from gpuconf.support.keras_api.patching import wrap
+from gpuconf.support.keras_api.training import is_eager
 
 
 class Calls:

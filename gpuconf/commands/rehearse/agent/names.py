@@ -13,6 +13,7 @@ from weakref import WeakSet, WeakValueDictionary
 from gpuconf.commands.rehearse.agent.record import AgentRecord
 from gpuconf.support.keras_api.jit import is_compiled
 from gpuconf.support.keras_api.layers import layers_of
+from gpuconf.support.keras_api.training import variables_updated
 from gpuconf.support.keras_api.variables import bytes_of, name_of, optimizer_variables, path_of
 
 
@@ -70,11 +71,7 @@ def noted(args: tuple[Any, ...], variables: Any) -> tuple[Any, ...]:
     """
     kept = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
     with suppress(Exception):  # unknown kinds of objects
-        for each in kept:
-            for item in each if isinstance(each, list | tuple) else ():
-                variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item
-                if hasattr(variable, "assign"):
-                    variables[id(variable)] = variable
+        variables.update((id(each), each) for each in variables_updated(kept))
     return kept
 
 

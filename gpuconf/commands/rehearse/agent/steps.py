@@ -16,6 +16,7 @@ from gpuconf.commands.rehearse.agent.phases import CALL, TRAIN, Phases
 from gpuconf.commands.rehearse.agent.record import AgentRecord
 from gpuconf.support.keras_api import training
 from gpuconf.support.keras_api.patching import wrap
+from gpuconf.support.keras_api.training import is_eager
 
 
 class Steps:
@@ -67,10 +68,7 @@ class Steps:
 
     def watch_optimizers(self, keras: str) -> None:
         """Wrap the update of each optimizer of this Keras."""
-        for owner in training.optimizer_classes(keras):
-            # In Keras 3, apply_gradients only calls apply.
-            method = "apply" if "apply" in vars(owner) else "apply_gradients"
-            wrap(owner, method, self._around_apply)
+        training.wrap_updates(keras, self._around_apply)
 
     def number(self, thing: Any) -> int:
         """Our number of a model, function or optimizer; an ``id`` may be reused."""
@@ -173,13 +171,6 @@ class Steps:
                 self._depth.apply = 0
             self.count([optimizer])
         return result
-
-
-def is_eager() -> bool:
-    """Whether code is executed rather than traced."""
-    import tensorflow as tf
-
-    return bool(tf.executing_eagerly())
 
 
 def _iterations(optimizer: Any) -> int | None:
