@@ -69,5 +69,5 @@ def timeline(step: Step, memory: StepMemory) -> tuple[Moment, ...]:
             live[step.pieces[number].kind] += step.pieces[number].size_bytes
         kinds = {kind: size for kind, size in live.items() if size}
         kinds[ROUNDING] = max(0, memory.in_use_bytes[position] - sum(kinds.values()))
-        moments.append(Moment(operation.part, operation.layer, operation.name, kinds))
+        moments.append(Moment(position, operation.part, operation.layer, operation.name, kinds))
     return tuple(moments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 from gpuconf.commands.estimate.keras_models.data import inputs_of
@@ -60,74 +60,52 @@ def advice_for(
     return tuple(sorted(found, key=lambda advice: advice.peak_bytes))
 
 
-def _changes(steps: TracedSteps, estimate: MemoryEstimate) -> list[_Change]:
-    subject = steps.subject
-    found, batch_size = [], estimate.batch_size
+def _changes(steps: TracedSteps, estimate: MemoryEstimate) -> Iterator[_Change]:
+    subject, batch_size = steps.subject, estimate.batch_size
     smaller = batch_size // 2
     if estimate.fits is False:
         smaller = estimate.largest_batch or 0
     if smaller and not subject.is_of_one_batch_size:
-        how = f"batch_size={smaller}"
-        found.append(_Change(f"batch {smaller}", how, lambda: steps.trace(smaller)))
+        yield _Change(f"batch {smaller}", f"batch_size={smaller}", lambda: steps.trace(smaller))
     if isinstance(subject, StepFunction):
-        return found  # the script itself sets its model, optimizer and precision
-    found.append(_smaller_inputs(subject, batch_size))
+        return  # the script itself sets its model, optimizer and precision
+
+    def changed(**options: Any) -> Callable[[], Step]:
+        return lambda: subject.changed(**options).trace(batch_size)
+
+    yield _Change(
+        "inputs with 3/4 the side length",
+        "keras.Input with the smaller shape",
+        lambda: _with_smaller_inputs(subject).trace(batch_size),
+    )
     if subject.family.is_keras_3:
-        found.append(_mixed_precision(subject, batch_size))
-    if subject.choice.training:
-        found += [_optimizer(subject, batch_size, name) for name in _LEAN_OPTIMIZERS]
-        found += [_recomputation(subject, batch_size), _freezing(subject, batch_size)]
-    return found
-
-
-def _smaller_inputs(subject: Subject, batch_size: int) -> _Change:
-    def trace() -> Step:
-        with _with_smaller_inputs(subject) as smaller:
-            return smaller.trace(batch_size)
-
-    return _Change("inputs with 3/4 the side length", "keras.Input with the smaller shape", trace)
-
-
-def _mixed_precision(subject: Subject, batch_size: int) -> _Change:
-    return _Change(
-        "mixed precision",
-        'keras.mixed_precision.set_global_policy("mixed_float16")',
-        lambda: subject.changed(policy="mixed_float16").trace(batch_size),
-    )
-
-
-def _optimizer(subject: Subject, batch_size: int, name: str) -> _Change:
-    return _Change(
-        f"optimizer {name}",
-        f'compile(optimizer="{name}", ...)',
-        lambda: subject.changed(optimizer=name).trace(batch_size),
-    )
-
-
-def _recomputation(subject: Subject, batch_size: int) -> _Change:
-    def trace() -> Step:
-        with _recomputing(subject.model, subject.family):
-            return subject.trace(batch_size)
-
-    return _Change(
+        how = 'keras.mixed_precision.set_global_policy("mixed_float16")'
+        yield _Change("mixed precision", how, changed(policy="mixed_float16"))
+    if not subject.choice.training:
+        return
+    for name in _LEAN_OPTIMIZERS:
+        how = f'compile(optimizer="{name}", ...)'
+        yield _Change(f"optimizer {name}", how, changed(optimizer=name))
+    yield _Change(
         "recomputation of layers without masks, dropout, or normalization",
         'build them in: with keras.RematScope(mode="full")',
-        trace,
+        _within(_recomputing(subject.model, subject.family), changed()),
     )
-
-
-def _freezing(subject: Subject, batch_size: int) -> _Change:
-    def trace() -> Step:
-        # A new optimizer: a trained model's own one has state for all weights.
-        own = subject.choice.optimizer or getattr(subject.model, "optimizer", None)
-        with _frozen_but_the_head(subject.model):
-            return subject.changed(optimizer=own).trace(batch_size)
-
-    return _Change(
+    # With a new optimizer: a trained model's own one has state for all weights.
+    own = subject.choice.optimizer or getattr(subject.model, "optimizer", None)
+    yield _Change(
         "all layers but the last frozen",
         "for layer in model.layers[:-1]: layer.trainable = False",
-        trace,
+        _within(_frozen_but_the_head(subject.model), changed(optimizer=own)),
     )
+
+
+def _within(context: AbstractContextManager[None], trace: Callable[[], Step]) -> Callable[[], Step]:
+    def traced() -> Step:
+        with context:
+            return trace()
+
+    return traced
 
 
 @contextmanager
@@ -162,9 +140,8 @@ def _can_recompute(layer: Any) -> bool:
     )
 
 
-@contextmanager
-def _with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
-    """Yield a subject whose inputs have 3/4 of the side length: images, videos, sequences.
+def _with_smaller_inputs(subject: Subject) -> Subject:
+    """Return a subject whose inputs have 3/4 of the side length: images, videos, sequences.
 
     The model is rebuilt without memory.  Raises UsageError if it cannot be.
     """
@@ -175,8 +152,7 @@ def _with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
     shape = leaves[0].shape
     smaller = [*(round(side * _SMALLER_SIDE) for side in shape[1:-1]), shape[-1]]
     if subject.input_shape is not None:
-        yield dataclasses.replace(subject, input_shape=tuple(smaller))
-        return
+        return dataclasses.replace(subject, input_shape=tuple(smaller))
     keras = subject.family.keras
     with abstract_variables():
         new_input = keras.Input(shape=tuple(smaller), dtype=leaves[0].dtype)
@@ -192,4 +168,4 @@ def _with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
             optimizer=choice.optimizer or getattr(own, "optimizer", None),
             loss=choice.loss or getattr(own, "loss", None),
         )
-    yield dataclasses.replace(subject, model=model, choice=choice)
+    return dataclasses.replace(subject, model=model, choice=choice)

@@ -35,23 +35,6 @@ class PeakDocument(NamedTuple):
     """Bytes by purpose; they add up to the peak."""
 
 
-class PlacedMoment(NamedTuple):
-    """Memory in use during an operation."""
-
-    position: Count
-    """The operation's position in the step, starting at 0."""
-    part: Part
-    """The part of the step."""
-    layer: str | None
-    """The path of the operation's layer; None if it belongs to no layer."""
-    operation: str
-    """The operation's name in the graph."""
-    bytes_by_kind: dict[str, int]
-    """Bytes by purpose."""
-    total_bytes: Bytes
-    """Total memory in use."""
-
-
 @dataclass(frozen=True, slots=True)
 class GpuNow:
     """A GPU of this machine at the time of the estimate."""
@@ -114,7 +97,7 @@ class EstimateDocument(NamedTuple):
     """Changes, and their effect when those steps run."""
     card: CardDocument
     """Other memory used on the GPU, and the source of the limit."""
-    timeline: tuple[PlacedMoment, ...]
+    timeline: tuple[Moment, ...]
     """Significant moments of the step, including the peak."""
     notes: tuple[str, ...]
     """Assumptions and omissions."""
@@ -143,7 +126,7 @@ def document_of(
         phases=estimate.phases,
         advice=estimate.advice,
         card=_card(budget or Budget()),
-        timeline=_timeline(estimate.timeline),
+        timeline=_significant(estimate.timeline),
         notes=estimate.notes,
         plot=plot,
     )
@@ -155,10 +138,6 @@ def _card(budget: Budget) -> CardDocument:
     return CardDocument(CONTEXT_BYTES, budget.source, budget.arithmetic, now)
 
 
-def _timeline(moments: tuple[Moment, ...]) -> tuple[PlacedMoment, ...]:
-    """Return the significant moments, with their positions among the step's operations."""
+def _significant(moments: tuple[Moment, ...]) -> tuple[Moment, ...]:
     totals = [moment.total_bytes for moment in moments]
-    return tuple(
-        PlacedMoment(place, *moments[place], total_bytes=totals[place])
-        for place in thinned(totals, _MOST_MOMENTS)
-    )
+    return tuple(moments[place] for place in thinned(totals, _MOST_MOMENTS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from gpuconf.basics.display import shown_in_notebooks
-from gpuconf.basics.json_shape import Bytes, FieldRule, FromOne, json_shape
+from gpuconf.basics.json_shape import Bytes, Count, FieldRule, FromOne, json_shape
 from gpuconf.commands.estimate.step import TRACED, Part, Tier, TraceSetting
 from gpuconf.support.reporting.text import text_of
 
@@ -63,9 +63,12 @@ class Phase(NamedTuple):
     """The part of the step."""
 
 
+@json_shape(computed=("total_bytes",))
 class Moment(NamedTuple):
     """Bytes in use during one operation, by purpose (see ``gpuconf.commands.estimate.step``)."""
 
+    position: Count
+    """The operation's position in the step, starting at 0."""
     part: Part
     """The part of the step."""
     layer: str | None
@@ -76,7 +79,7 @@ class Moment(NamedTuple):
     """Bytes by purpose."""
 
     @property
-    def total_bytes(self) -> int:
+    def total_bytes(self) -> Bytes:
         """Total memory in use."""
         return sum(self.bytes_by_kind.values())
 

@@ -12,7 +12,7 @@ from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
 from gpuconf.errors import UsageError
 from gpuconf.machine.cards import Gpu, Inventory, read_inventory
 from gpuconf.machine.cards.system_memory import CONTEXT_BYTES, system_memory_bytes
-from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner import Plan
 from gpuconf.profile import load_profile
 from gpuconf.session.plans import plan_within
 
@@ -46,14 +46,30 @@ def limit_and_budget(
         return limit_bytes, budget._replace(source=source, gpu=None)
     inventory = (read or read_inventory)()
     if limit_bytes is None and card_bytes is not None:
-        return _of_empty_card(card_bytes, target_of(inventory).compute_capability[0], backend)
+        return _of_empty_card(card_bytes, target_of(inventory).compute_capability, backend)
     gpu = next(iter(inventory.gpus), None)
     return limit_bytes, Budget("--limit" if limit_bytes is not None else None, gpu=gpu)
 
 
-def _empty_card(card_bytes: int) -> Inventory:
+def _of_empty_card(
+    card_bytes: int, compute_capability: tuple[int, int], backend: str
+) -> tuple[int, Budget]:
+    """Return how much of an otherwise unused GPU a framework uses."""
+    (gpu,) = _empty_card(card_bytes, compute_capability).gpus
+    limit_bytes, line = _default_limit(gpu, backend) or (0, "unknown")
+    if limit_bytes == 0:
+        raise UsageError(
+            f"a {sized(card_bytes)} GPU has no memory left: {line}",
+            hint="use a larger --card, or set the limit: --limit 6GiB",
+        )
+    return limit_bytes, Budget("--card, otherwise unused", (line,))
+
+
+def _empty_card(
+    card_bytes: int, compute_capability: tuple[int, int] = CompileTarget().compute_capability
+) -> Inventory:
     gpu = Gpu(0, total_bytes=card_bytes, free_bytes=card_bytes, used_bytes=0)
-    return Inventory((gpu._replace(compute_capability=CompileTarget().compute_capability),))
+    return Inventory((gpu._replace(compute_capability=compute_capability),))
 
 
 def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
@@ -71,64 +87,29 @@ def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
         )
     if first.limit_bytes is not None:
         return first.limit_bytes, Budget(source, arithmetic, first.gpu)
-    if backend == "jax":
-        return _jax_without_limit(first, name)
-    return _without_limit(first, name)
-
-
-def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
-    """Return what JAX reserves by default; if less is free, XLA retries with 10 % less."""
-    gpu = plan.gpu
-    if gpu.free_bytes is None or gpu.total_bytes is None:
+    known = _default_limit(first.gpu, backend)
+    if known is None:
         raise UsageError(
             f"profile {name} sets no limit, and the free memory is unknown", hint=_HINT
         )
-    available = gpu.free_bytes - CONTEXT_BYTES
-    line = f"75 % of {sized(gpu.total_bytes)}, or less if less is free"
-    source = f"profile {name} sets no limit, GPU {gpu.index}"
-    limit_bytes = min(gpu.total_bytes * 3 // 4, max(available, 0))
-    return limit_bytes, Budget(source, (*plan.arithmetic, line), gpu)
+    limit_bytes, line = known
+    source = f"profile {name} sets no limit, GPU {first.gpu.index}"
+    return limit_bytes, Budget(source, (*arithmetic, line), first.gpu)
 
 
-def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
-    """Return how much of a GPU's free memory TensorFlow uses by default."""
-    gpu = plan.gpu
-    if gpu.free_bytes is None or gpu.compute_capability is None:
-        raise UsageError(
-            f"profile {name} sets no limit, and the free memory is unknown", hint=_HINT
-        )
-    available = gpu.free_bytes - CONTEXT_BYTES
-    reserve = system_memory_bytes(available, gpu.compute_capability[0])
-    line = (
-        f"{sized(gpu.free_bytes)} free - {sized(CONTEXT_BYTES)} context - {sized(reserve)} reserve"
-    )
-    source = f"profile {name} sets no limit, GPU {gpu.index}"
-    return max(available - reserve, 0), Budget(source, (*plan.arithmetic, line), gpu)
-
-
-def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tuple[int, Budget]:
-    """Return how much of an otherwise unused GPU a framework uses."""
-    card, context = sized(card_bytes), sized(CONTEXT_BYTES)
-    available = card_bytes - CONTEXT_BYTES
-    if available <= 0:
-        raise _nothing_left(card, f"the CUDA context uses {context}")
-    source = "--card, otherwise unused"
-    if backend == "jax":
-        return min(card_bytes * 3 // 4, available), Budget(source, (f"75 % of {card}",))
-    reserve = system_memory_bytes(available, capability_major)
-    if available <= reserve:
-        raise _nothing_left(
-            card, f"the CUDA context uses {context}, and TensorFlow reserves {sized(reserve)}"
-        )
-    line = f"{card} - {context} context - {sized(reserve)} reserve"
-    return available - reserve, Budget(source, (line,))
-
-
-def _nothing_left(card: str, why: str) -> UsageError:
-    return UsageError(
-        f"a {card} GPU has no memory left: {why}",
-        hint="use a larger --card, or set the limit: --limit 6GiB",
-    )
+def _default_limit(gpu: Gpu, backend: str) -> tuple[int, str] | None:
+    """How much of a GPU a framework uses by default, and how it is calculated; None if unknown."""
+    free, total, capability = gpu.free_bytes, gpu.total_bytes, gpu.compute_capability
+    available = max((free or 0) - CONTEXT_BYTES, 0)
+    if backend == "jax" and free is not None and total is not None:
+        # If less is free, XLA retries with 10 % less.
+        line = f"75 % of {sized(total)}, or less if less is free"
+        return min(total * 3 // 4, available), line
+    if backend != "jax" and free is not None and capability is not None:
+        reserve = system_memory_bytes(available, capability[0])
+        line = f"{sized(free)} free - {sized(CONTEXT_BYTES)} context - {sized(reserve)} reserve"
+        return max(available - reserve, 0), line
+    return None
 
 
 def allocator_options(

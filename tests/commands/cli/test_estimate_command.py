@@ -104,7 +104,7 @@ def test_a_card_of_this_machines_compute_capability(folder: Path, nvml: Nvml) ->
         ["estimate", "nets:make"],
         environ=nvml(standin.Machine((gtx,))),  # which a new process finds
     )
-    assert "4096 MiB - 450 MiB context - 500 MiB reserve" in smaller.out, smaller.err
+    assert "4096 MiB free - 450 MiB context - 500 MiB reserve" in smaller.out, smaller.err
     assert "XLA for an assumed GPU, compute capability 6.1 with 4096 MiB" in smaller.out
     assert "XLA for this machine's GPU, compute capability 6.1 with 8192 MiB" in own.out, own.err
 

@@ -57,9 +57,9 @@ LAYERS = (
 PHASES = (Phase(100 * MIB, 16.6 * MIB, 32, "grad/stem/conv/Filter", "stem/conv", BACKWARD),)
 
 
-def moment(part: str, layer: str | None, **kinds: int) -> Moment:
+def moment(part: str, layer: str | None, position: int = 0, **kinds: int) -> Moment:
     """What stays, and ``kinds`` next to it."""
-    return Moment(part, layer, f"{part}/{layer}", {**STAYS, **kinds})
+    return Moment(position, part, layer, f"{part}/{layer}", {**STAYS, **kinds})
 
 
 def estimate(**changes: Any) -> MemoryEstimate:

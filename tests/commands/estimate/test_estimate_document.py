@@ -72,7 +72,7 @@ def test_layers_have_their_sums() -> None:
 
 def test_a_long_timeline_is_thinned() -> None:
     """To a hundred moments, the peak and the positions of all among them."""
-    many = tuple(moment(FORWARD, None, data=(n * 7919) % 5000) for n in range(5000))
+    many = tuple(moment(FORWARD, None, n, data=(n * 7919) % 5000) for n in range(5000))
     shown = written(estimate(timeline=many))["timeline"]
     assert len(shown) <= 100
     positions = [each["position"] for each in shown]

@@ -42,7 +42,7 @@ def test_a_card_that_is_not_here() -> None:
     """What the framework takes of it by itself is the limit, and a limit goes before that."""
     limit, budget = limit_and_budget(None, None, card_bytes=4 * GIB, read=machine)
     assert limit == (4096 - 450 - 1536) * MIB
-    assert budget.arithmetic == ("4096 MiB - 450 MiB context - 1536 MiB reserve",)
+    assert budget.arithmetic == ("4096 MiB free - 450 MiB context - 1536 MiB reserve",)
     assert budget.gpu is None
     small, _ = limit_and_budget(None, None, card_bytes=GIB, read=machine)
     assert small == (1024 - 450 - 225) * MIB
@@ -54,7 +54,7 @@ def test_a_card_that_is_not_here() -> None:
     assert limit_and_budget(GIB, None, card_bytes=4 * GIB, read=machine)[0] == GIB
     with pytest.raises(UsageError, match="a 450 MiB GPU has no memory left"):
         limit_and_budget(None, None, card_bytes=450 * MIB, read=machine)
-    with pytest.raises(UsageError, match="450 MiB, and TensorFlow reserves 225 MiB"):
+    with pytest.raises(UsageError, match="450 MiB context - 225 MiB reserve"):
         limit_and_budget(None, None, card_bytes=(450 + 225) * MIB, read=machine)
     least, _ = limit_and_budget(None, None, card_bytes=(450 + 226) * MIB, read=machine)
     assert least == MIB
