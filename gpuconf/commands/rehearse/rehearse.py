@@ -83,25 +83,22 @@ def rehearse(
         other_batches == "where it does not fit" and verdict.answer == "does not fit"
     )
     again = _again(partial(run, command, environ=environ, card=card), orders)
-    return done._replace(**_measured(first, verdict, again if is_wanted else None)._asdict())
+    return _with_other_batches(done, again if is_wanted else None)
 
 
-class _Found(NamedTuple):
-    measurements: tuple[Measurement, ...] = ()
-    suggestion: Suggestion | None = None
-    interrupted: int | None = None
-
-
-def _measured(first: RunResult, verdict: Verdict, again: Again | None) -> _Found:
+def _with_other_batches(done: Rehearsal, again: Again | None) -> Rehearsal:
     """Measure other batches if that is useful; a signal now does not cancel the verdict."""
+    verdict = done.verdict
     is_refused = verdict.failure is not None and verdict.failure.kind == "refused"
     if verdict.answer == "no verdict" or is_refused:
-        return _Found()
+        return done
     try:
-        return _Found(*find_batch(first, verdict, again))
+        measurements, suggestion = find_batch(done.first, verdict, again)
     except (KeyboardInterrupt, SystemExit) as stop:
         code = stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 130
-        return _Found((), Suggestion(None, "interrupted before other batches were measured"), code)
+        suggestion = Suggestion(None, "interrupted before other batches were measured")
+        return done._replace(suggestion=suggestion, interrupted=code)
+    return done._replace(measurements=measurements, suggestion=suggestion)
 
 
 def _again(run: Callable[..., RunResult], orders: Orders) -> Again:

@@ -19,11 +19,6 @@ ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
 # Allocators of TensorFlow's GPU devices, and of its CPU device if it replaces one (tests).
 _ALLOCATORS = ("GPU_", "bfc_cpu_allocator_for_gpu")
 PHASE, CELL = "phase ", "cell "  # prefixes of marks; a number follows
-_DTYPES = {
-    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",
-    8: "complex64", 9: "int64", 10: "bool", 14: "bfloat16", 17: "uint16", 18: "complex128",
-    19: "float16", 20: "resource", 21: "variant", 22: "uint32", 23: "uint64",
-}  # fmt: skip  # types.proto; 0 is unknown
 _EARLIEST_EPOCH_NS = 10**18  # smaller times count from the start of the tape
 _MOST_POINTS = 4000
 
@@ -39,7 +34,6 @@ class TracedAllocation(NamedTuple):
     asked_bytes: int
     op: str | None
     shape: str | None
-    dtype: str | None
     is_workspace: bool
 
 
@@ -180,7 +174,6 @@ def _allocation(event: Event) -> TracedAllocation:
         asked_bytes=_number(event, "requested_bytes"),
         op=_text(stats.get("tf_op")),
         shape=_text(stats.get("shape", stats.get("tensor_shapes"))),
-        dtype=_DTYPES.get(_number(event, "data_type")),
         is_workspace=stats.get("region_type") == "temp",
     )
 

@@ -32,7 +32,6 @@ _ALLOCATIONS = st.builds(
     asked_bytes=st.sampled_from([16, 400, 5000]),
     op=st.sampled_from([None, "c1/Relu", "gradient_tape/c1/Mul", "adam/Sqrt", "Fill", "m/c2/Add"]),
     shape=st.none(),
-    dtype=st.none(),
     is_workspace=st.booleans(),
 )
 
@@ -51,8 +50,7 @@ def test_the_rows_add_up(live: list[TracedAllocation], first_step_ns: int | None
 def test_variables_are_known_by_their_size() -> None:
     """As many as there are of that size: weights first, which are made first, then their slots."""
     live = tuple(
-        TracedAllocation(time, 512, 400, "Fill", None, None, is_workspace=False)
-        for time in range(4)
+        TracedAllocation(time, 512, 400, "Fill", None, is_workspace=False) for time in range(4)
     )
     rows = rows_of(Usage(0, 10**6, 2048, 9, (), live), NAMES, first_step_ns=2)
     found = {row.what: row.pieces for row in rows}

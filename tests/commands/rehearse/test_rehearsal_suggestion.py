@@ -138,7 +138,7 @@ def _rehearsed(
             report["model"] = {"weights": [weights], "slots": []}
         if batch > fits_up_to:
             report |= {"steps": 0, "uncaught": {"type": "ResourceExhaustedError", "message": oom}}
-        live = (TracedAllocation(0, weights, weights, "x/Initializer/x", None, None, False),)
+        live = (TracedAllocation(0, weights, weights, "x/Initializer/x", None, False),)
         usage = Usage(0, limit_mib * MIB, round(peak_mib(batch) * MIB), 0, (), live[:weights])
         return RunResult(int(batch > fits_up_to), (report,), report, Tape((usage,)), (), "", 1.0)
 

@@ -146,6 +146,6 @@ def test_a_long_series_is_thinned() -> None:
 def test_workspaces_are_told_from_results(region: str, is_workspace: bool) -> None:
     """`region_type` says so, and `(null)`, which TensorFlow 2.15 writes, is unknown."""
     event = memory(1, 10, 100, 100)
-    event.stats.update(region_type=region, tf_op="(null)", shape="[2,3]", data_type=19)
+    event.stats.update(region_type=region, tf_op="(null)", shape="[2,3]")
     (live,) = tape_of([event]).usages[0].live_at_peak
-    assert live == TracedAllocation(1, 100, 100, None, "[2,3]", "float16", is_workspace)
+    assert live == TracedAllocation(1, 100, 100, None, "[2,3]", is_workspace)
