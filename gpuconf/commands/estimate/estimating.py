@@ -91,47 +91,67 @@ def estimate(
     """
     family = family_on_any_backend(model)
     check_backend(family.backend)
-    if here and card is not None:
-        raise UsageError(
-            "card assumes a GPU, but here measures on this machine's GPU",
-            hint="leave one of them out",
-        )
-    policy, target = policy_named(mixed_precision), compile_target(card)
+    policy = policy_named(mixed_precision)
     choice = EstimateChoice(training, optimizer, loss, policy, jit)
-    most_workspace = bytes_of("workspace_limit", workspace_limit)
     wanted = whole_number("batch_size", batch_size)
     whole = [whole_number("arrays", getattr(each, "nbytes", each), least=0) for each in arrays]
-    safe = safe_limit(bytes_of("limit", limit))
-    with StepRunner(
-        target,
+    with step_runner(
+        card=card,
+        limit=limit,
+        workspace_limit=workspace_limit,
         allow_growth=allow_growth,
-        workspace_bytes=most_workspace,
-        limit_bytes=safe.usable_bytes if safe else None,
-        must_compile=bool(jit),
-        is_here=here,
+        jit=jit,
+        here=here,
         progress=progress,
     ) as runner:
         subject = Subject(model, family, choice, runner, input_shape, data, whole)
-        estimated = estimate_subject(
+        return estimate_subject(
             *(subject, wanted),
             limit=limit,
             phases=phases,
             advise=advise,
             progress=progress,
         )
-    return with_runners_note(estimated, runner)
 
 
-def compile_target(card: int | str | None) -> CompileTarget:
+def step_runner(
+    *,
+    card: int | str | None = None,
+    limit: int | str | None = None,
+    workspace_limit: int | str | None = None,
+    allow_growth: bool = True,
+    jit: bool | None = None,
+    here: bool = False,
+    progress: Progress | None = None,
+) -> StepRunner:
+    """Return what runs the steps of an estimate with these options of `estimate`."""
+    if here and card is not None:
+        raise UsageError(
+            "card assumes a GPU, but here measures on this machine's GPU",
+            hint="leave one of them out",
+        )
+    safe = _safe_limit(_bytes_of("limit", limit))
+    return StepRunner(
+        _compile_target(card),
+        allow_growth=allow_growth,
+        workspace_bytes=_bytes_of("workspace_limit", workspace_limit),
+        limit_bytes=safe.usable_bytes if safe else None,
+        must_compile=bool(jit),
+        is_here=here,
+        progress=progress,
+    )
+
+
+def _compile_target(card: int | str | None) -> CompileTarget:
     """Return the GPU that XLA compiles for, this machine's or a common one, of size ``card``."""
     target = target_of(gpuconf.machine.cards.read_inventory(processes=False))
-    size = bytes_of("card", card)
+    size = _bytes_of("card", card)
     return target if size is None else target._replace(total_bytes=size, is_here=False)
 
 
-def with_runners_note(estimated: MemoryEstimate, runner: StepRunner) -> MemoryEstimate:
+def _with_runners_note(estimated: MemoryEstimate, runner: StepRunner | None) -> MemoryEstimate:
     """Return the estimate; if XLA could not compile the step, the first note says why."""
-    if runner.failed is None:
+    if runner is None or runner.failed is None:
         return estimated
     reason = str(runner.failed).replace("\n  hint: ", "; hint: ")
     note = f"counted without XLA, which Keras uses on a GPU; its memory use differs: {reason}"
@@ -149,13 +169,13 @@ def estimate_subject(
     progress: Progress | None = None,
 ) -> MemoryEstimate:
     """Estimate anything that can be traced at any batch size; options as for `estimate`."""
-    limit_bytes = bytes_of("limit", limit)
+    limit_bytes = _bytes_of("limit", limit)
     steps = TracedSteps(subject, progress)
     estimated = _estimated(steps, batch_size, limit_bytes, phases=phases)
     if advise or (advise is None and estimated.fits is False):
-        found = advice_for(steps, estimated, safe_limit(limit_bytes))
+        found = advice_for(steps, estimated, _safe_limit(limit_bytes))
         estimated = estimated._replace(advice=found)
-    return estimated
+    return _with_runners_note(estimated, subject.runner)
 
 
 def _estimated(
@@ -168,10 +188,10 @@ def _estimated(
     """Return the estimate at one batch size, with the largest batch if there is a limit."""
     step = steps.trace(batch_size)
     other = None
-    if (phases or limit_bytes is not None) and not steps.subject.is_of_one_batch_size:
+    if phases or limit_bytes is not None:
         other = _other_step(steps, batch_size)
     estimated = _estimate_of(step, other)
-    limit = safe_limit(limit_bytes)
+    limit = _safe_limit(limit_bytes)
     if limit is None:
         return estimated
     largest = largest_batch(steps.trace, step, other, limit)
@@ -179,14 +199,21 @@ def _estimated(
 
 
 def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
-    """Return the step at twice the batch, or at half of it if that is too large."""
+    """Return the step at twice the batch, or at half of it if that is too large; None if neither.
+
+    A script's own step may contain its batch size, which cannot be changed.
+    """
+    if steps.subject.is_of_one_batch_size:
+        return None
     try:
         return steps.trace(batch_size * 2)
     except TooLargeError:
         return steps.trace(batch_size // 2) if batch_size > 1 else None
+    except UsageError:
+        return None
 
 
-def safe_limit(limit_bytes: int | None) -> Limit | None:
+def _safe_limit(limit_bytes: int | None) -> Limit | None:
     """Return the limit under which a batch must run to count as fitting."""
     if limit_bytes is None:
         return None
@@ -236,7 +263,7 @@ def _on_beginning(memory: StepMemory) -> tuple[str, ...]:
     )
 
 
-def bytes_of(name: str, size: int | str | None) -> int | None:
+def _bytes_of(name: str, size: int | str | None) -> int | None:
     """Convert an option's size to bytes; None stays None."""
     return None if size is None else memory_size(name, size, hint=f'{name}="6GiB"')
 

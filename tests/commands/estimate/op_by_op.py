@@ -6,7 +6,6 @@ import atexit
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 from unittest import mock
 
@@ -23,19 +22,14 @@ from gpuconf.errors import UsageError
 class _SharedRunner(StepRunner):
     """Its child goes on for later estimates alike, since it takes seconds to start."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Nothing ends before this process does."""
 
 
 @functools.cache
 def _shared(target: CompileTarget, allow_growth: bool, workspace_bytes: int | None) -> StepRunner:
     runner = _SharedRunner(target, allow_growth=allow_growth, workspace_bytes=workspace_bytes)
-    atexit.register(runner._end_child)
+    atexit.register(runner.close)
     return runner
 
 
@@ -52,7 +46,7 @@ def _runner(
     assert not must_compile
     assert not is_here
     runner = _shared(target, allow_growth, workspace_bytes)
-    runner._limit_bytes, runner._progress = limit_bytes, progress
+    runner._limit_bytes, runner._progress = limit_bytes, progress or (lambda _: None)
     return runner
 
 

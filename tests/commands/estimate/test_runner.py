@@ -15,6 +15,7 @@ import pytest
 from gpuconf.basics.units import GIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.runner import measured, program, runner
+from gpuconf.commands.estimate.runner.environment import environ_here
 from gpuconf.commands.estimate.runner.measured import _kind, _operations, _pieces, _Weight
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
@@ -156,10 +157,8 @@ def test_this_machines_gpu() -> None:
     """``--here`` uses the first of the visible GPUs, and is an error where there is none."""
     with pytest.raises(BackendError, match="this machine has no NVIDIA GPU to measure on"):
         StepRunner(CompileTarget(), is_here=True, environ={}).start(is_compiled=False)
-    target = CompileTarget(is_here=True)
     for visible, first in (({"CUDA_VISIBLE_DEVICES": "1,0"}, "1"), ({}, "0")):
-        here = StepRunner(target, is_here=True, environ=visible)
-        assert here._environment_here()["CUDA_VISIBLE_DEVICES"] == first
+        assert environ_here(visible)["CUDA_VISIBLE_DEVICES"] == first
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])

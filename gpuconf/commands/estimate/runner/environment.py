@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 
 from gpuconf.basics.environment import before_gpuconf
+from gpuconf.basics.units import MIB
 
 # These refer to a real GPU, or to features that a simulated one lacks.
 _OF_REAL_GPUS = ("CUDA_VISIBLE_DEVICES", "TF_XLA_FLAGS")
@@ -22,18 +23,31 @@ def hide_gpus(environ: MutableMapping[str, str], values: Mapping[str, str]) -> N
     environ.update(values)
 
 
-def environ_with_gpus(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a process that measures on this machine's GPU."""
+def environ_here(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a process that measures on this machine's first visible GPU."""
     found = {**environ, **{name: value for name, value in _own.items() if value is not None}}
     unset = [_OTHER_ALLOCATOR, *(name for name, value in _own.items() if value is None)]
-    return {
-        **before_gpuconf({name: found[name] for name in found if name not in unset}),
-        **_CHILD,
-    }
+    kept = before_gpuconf({name: found[name] for name in found if name not in unset})
+    first = kept.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
+    return {**kept, **_CHILD, "CUDA_VISIBLE_DEVICES": first}
 
 
-def environ_for_simulation(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a process that measures on a simulated GPU, kernels skipped."""
+def environ_for_simulation(
+    environ: Mapping[str, str], *, total_bytes: int, workspace_bytes: int
+) -> dict[str, str]:
+    """Return the variables of a process that measures on a simulated GPU, kernels skipped.
+
+    ``total_bytes`` is the memory that the GPU claims to have; each convolution gets
+    ``workspace_bytes`` from cuDNN.
+    """
     kept = before_gpuconf(environ)
     base = {name: kept[name] for name in kept if name not in (*_OF_REAL_GPUS, _OTHER_ALLOCATOR)}
-    return {**base, **_CHILD, "GPUCONF_SIMCARD_KERNELS": "skip"}
+    return {
+        **base,
+        **_CHILD,
+        "GPUCONF_SIMCARD_KERNELS": "skip",
+        "GPUCONF_SIMCARD_TOTAL": str(total_bytes),
+        "GPUCONF_SIMCARD_WORKSPACE": str(workspace_bytes),
+        # A smaller cap of the user's would leave no algorithm, nor does TensorFlow's 4 GiB.
+        "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": str(max(1, -(-workspace_bytes // MIB))),
+    }

@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import select
 import shutil
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from gpuconf.basics.units import MIB, parse_duration, short_duration, sized
 from gpuconf.commands.estimate.compile_target import CompileTarget
-from gpuconf.commands.estimate.runner.environment import (
-    environ_for_simulation,
-    environ_with_gpus,
-)
+from gpuconf.commands.estimate.runner.child import Child
+from gpuconf.commands.estimate.runner.environment import environ_for_simulation, environ_here
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable, export
 from gpuconf.commands.estimate.runner.program import (
     ERROR,
-    ONCE,
     PEAKS,
     PROFILE,
     MeasuredPeaks,
     assignments,
-    ended_by,
     modules,
     read_peaks,
-    request,
     results_of,
 )
 from gpuconf.commands.estimate.step import Step
@@ -43,15 +32,12 @@ from gpuconf.simcard import CardSpec, XlaSupport, simulated_card
 from gpuconf.simcard.compiling import check_platform
 from gpuconf.simcard.installed import find_frameworks
 from gpuconf.simcard.xla import xla_support
-from gpuconf.support.children.family import AdoptingFamily
 from gpuconf.support.failures import full_disk
 from gpuconf.support.failures.unsupported import hint_of_refusal, refused_by_xla
 from gpuconf.support.xplane import Event, read_events
 
 TIMEOUT_VARIABLE = "GPUCONF_XLA_TIMEOUT"
 _TIMEOUT_S = 600.0
-_REPORT_S = 30.0  # between progress lines
-_PROGRAM = "gpuconf.commands.estimate.runner.program"
 _AMPLE_BYTES = 1 << 40  # of a GPU on which any step runs; no physical memory is used
 _OUT_OF_MEMORY = "ResourceExhaustedError"
 _WITHOUT_XLA = "without XLA: gpuconf estimate … --no-jit"
@@ -60,8 +46,6 @@ _EVENTS = ("MemoryAllocation", "MemoryDeallocation")
 _ALLOCATOR = "GPU_0_bfc"
 _LONGEST_REASON = 300
 _LEAST_ROOM_BYTES = MIB  # for XLA's files; with less free, XLA failed for lack of disk space
-_END_S = 1.0  # between the end of the child's output and its exit
-_NOTICE = re.compile(r"[IW]\d{4} |WARNING: All log messages")
 
 
 class TooLargeError(BackendError):
@@ -125,12 +109,11 @@ class StepRunner:
         self._must_compile = must_compile
         self.is_here = is_here
         self._environ = environ
-        self._progress = progress
+        self._progress = progress or _silent
         self._timeout_s = _timeout(environ)
         self._context = ExitStack()
-        self._child: subprocess.Popen[bytes] | None = None
-        self._is_ready = self._compiles = False
-        self._folder = Path()
+        self._child: Child | None = None
+        self._compiles = False
         self._count = 0
         self.support: XlaSupport | None = None
         """The tools that XLA compiles with, once the child has started."""
@@ -140,13 +123,13 @@ class StepRunner:
     def __enter__(self) -> StepRunner:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end_child()
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child and its processes, and remove its files."""
+        self._child = None
+        self._context.close()
 
     def step(self, trace: Callable[[bool], Step], *, jit: bool) -> Step:
         """Call ``trace`` with whether XLA compiles the step; with False if it cannot.
@@ -168,19 +151,26 @@ class StepRunner:
         self._must_compile = True
         return made
 
-    def start(self, *, is_compiled: bool) -> subprocess.Popen[bytes]:
+    def start(self, *, is_compiled: bool) -> Child:
         """Start the child, which imports TensorFlow while a step is traced.
 
         Raises BackendError if no simulated GPU is possible here, MissingDependencyError if a C
         compiler or libdevice is missing.
         """
         if self._child is not None and self._compiles != is_compiled:
-            self._end_child()
+            self.close()
         if self._child is None:
             self._compiles = is_compiled
             environ = self._environment_here() if self.is_here else self._card_environment()
-            growth = {"TF_FORCE_GPU_ALLOW_GROWTH": str(self._allow_growth).lower()}
-            self._child = self._start({**environ, **growth})
+            environ["TF_FORCE_GPU_ALLOW_GROWTH"] = str(self._allow_growth).lower()
+            doing = "compiling or running" if is_compiled else "running"
+            child = Child(
+                environ,
+                is_for_one=self.is_here,
+                timeout_s=self._timeout_s,
+                when_silent=lambda now_s: self._progress(f"still {doing} after {now_s:.0f} s"),
+            )
+            self._child = self._context.enter_context(child)
         return self._child
 
     def run(
@@ -200,24 +190,26 @@ class StepRunner:
         """
         where = "on this machine's GPU" if self.is_here else "without its kernels"
         first = "compiling that step with XLA, and " if is_compiled else ""
-        self._report(f"{first}running it {where}" if first else f"running that step {where}")
+        self._progress(f"{first}running it {where}" if first else f"running that step {where}")
         how = {"is_compiled": is_compiled, "counts_unread": counts_unread}
-        with self._done(graph, variables, **how) as folder:
+        with self._done(graph, variables, **how) as (child, folder):
             files = list((folder / PROFILE).rglob("*.xplane.pb"))
             events = [each for file in files for each in read_events(file.read_bytes(), _EVENTS)]
             of_gpu = (each for each in events if each.stats.get("allocator_name") == _ALLOCATOR)
             texts = (_assignment(folder), "\n".join(modules(folder))) if is_compiled else ()
             peaks = read_peaks(folder)
-            return MeasuredRun(peaks, tuple(of_gpu), self._runs_in_limit(folder, peaks), *texts)
+            runs_in_limit = self._runs_in_limit(child, folder, peaks)
+            return MeasuredRun(peaks, tuple(of_gpu), runs_in_limit, *texts)
 
-    def _runs_in_limit(self, folder: Path, peaks: MeasuredPeaks) -> bool:
+    def _runs_in_limit(self, child: Child, folder: Path, peaks: MeasuredPeaks) -> bool:
         """Run the step again under the limit, if it may fail there although its peak is below."""
         limit, peak = self._limit_bytes, max(peaks.built_bytes, *peaks.step_bytes)
         if limit is None or self._compiles or self.is_here or not limit // 2 < peak <= limit:
             return True
-        self._report("running it again within the limit")
-        if self._ask(folder, limit) == b"done":
-            return True
+        self._progress("running it again within the limit")
+        with self._in_time():
+            if child.ask(folder, limit) == b"done":
+                return True
         file = results_of(folder, limit) / ERROR
         return not file.is_file() or not _is_out_of_memory(file.read_text(encoding="utf-8"))
 
@@ -229,10 +221,14 @@ class StepRunner:
         *,
         is_compiled: bool,
         counts_unread: bool,
-    ) -> Iterator[Path]:
-        """Let the child run the step; yield the folder with its results, removed at the end."""
-        child = self._ready(is_compiled=is_compiled)
-        folder = self._folder / str(self._count)
+    ) -> Iterator[tuple[Child, Path]]:
+        """Let the child run the step; yield it, and the folder with the results for now."""
+        child = self.start(is_compiled=is_compiled)
+        with self._in_time():
+            if not child.is_ready():
+                why = f"the process for the step did not start: {child.last_words()}"
+                raise BackendError(why, hint=self._way_out)
+        folder = child.folder / str(self._count)
         self._count += 1
         try:
             folder.mkdir()
@@ -240,70 +236,34 @@ class StepRunner:
                 *(graph, variables, folder), is_compiled=is_compiled, counts_unread=counts_unread
             )
         except OSError as error:
-            raise _unwritten(self._folder, error.strerror) from error
+            raise _unwritten(child.folder, error.strerror) from error
         try:
-            answer = self._ask(folder)
+            with self._in_time():
+                answer = child.ask(folder)
             is_done = (folder / PEAKS).is_file() if self.is_here else answer == b"done"
             if not is_done:
                 raise self._refused(child, folder)
-            yield folder
+            yield child, folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # tens of MB for a deep network
-            if self.is_here or child.poll() is not None:
-                self._end_child()
+            if self.is_here or child.has_ended:
+                self.close()
 
-    def _ask(self, folder: Path, limit_bytes: int = 0) -> bytes:
-        """Send a request to the child, and return its answer; empty if it has ended."""
-        child = self._child
-        assert child is not None
-        assert child.stdin is not None
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """Turn a time-out of the child into a BackendError, and end the child."""
         try:
-            child.stdin.write(request(folder, limit_bytes))
-            child.stdin.flush()
-            return self._answer(child)
-        except OSError:
-            return b""
-
-    def _ready(self, *, is_compiled: bool) -> subprocess.Popen[bytes]:
-        """The child, once it is ready for steps."""
-        child = self.start(is_compiled=is_compiled)
-        if not self._is_ready:
-            if self._answer(child) != b"ready":
-                why = f"the process for the step did not start: {self._end(child)}"
-                raise BackendError(why, hint=self._way_out)
-            self._is_ready = True
-        return child
+            yield
+        except TimeoutError:
+            self.close()
+            raise BackendError(
+                f"the step did not end within {short_duration(self._timeout_s)}",
+                hint=f"{TIMEOUT_VARIABLE}=1h waits longer; {self._way_out}",
+            ) from None
 
     @property
     def _way_out(self) -> str:
         return _WITHOUT_XLA if self._compiles else _WHOLE_SCRIPT
-
-    def _answer(self, child: subprocess.Popen[bytes]) -> bytes:
-        """The child's next line, empty if the child has ended; BackendError on timeout."""
-        assert child.stdout is not None
-        started_s = time.monotonic()
-        poll = select.poll()
-        poll.register(child.stdout, select.POLLIN)
-        doing = "compiling or running" if self._compiles else "running"
-        while (left_s := self._timeout_s - (time.monotonic() - started_s)) > 0:
-            if poll.poll(1000 * min(left_s, _REPORT_S)):
-                return child.stdout.readline().strip()
-            self._report(f"still {doing} after {time.monotonic() - started_s:.0f} s")
-        self._end_child()
-        limit = short_duration(self._timeout_s)
-        raise BackendError(
-            f"the step did not end within {limit}",
-            hint=f"{TIMEOUT_VARIABLE}=1h waits longer; {self._way_out}",
-        )
-
-    def _report(self, text: str) -> None:
-        if self._progress is not None:
-            self._progress(text)
-
-    def _end_child(self) -> None:
-        """End the child and its processes, and remove its files."""
-        self._child, self._is_ready = None, False
-        self._context.close()
 
     def _card_environment(self) -> dict[str, str]:
         """The environment of a simulated GPU that looks like the target, with room for any step."""
@@ -323,46 +283,25 @@ class StepRunner:
         total_bytes = _AMPLE_BYTES if self._allow_growth else least
         spec = CardSpec(total_bytes, compute_capability=f"{major}.{minor}")
         card = self._context.enter_context(simulated_card(spec))
-        base = environ_for_simulation(self._environ)
-        base["GPUCONF_SIMCARD_WORKSPACE"] = str(self.workspace_bytes)
-        # A smaller cap of the user's would leave no algorithm, nor does TensorFlow's 4 GiB.
-        base["TF_CUDNN_WORKSPACE_LIMIT_IN_MB"] = str(max(1, -(-self.workspace_bytes // MIB)))
-        base["GPUCONF_SIMCARD_TOTAL"] = str(self.target.total_bytes)
+        base = environ_for_simulation(
+            self._environ,
+            total_bytes=self.target.total_bytes,
+            workspace_bytes=self.workspace_bytes,
+        )
         return card.environment(base, xla=self.support)
 
     def _environment_here(self) -> dict[str, str]:
-        """The environment in which TensorFlow sees this machine's first GPU alone."""
         if not self.target.is_here:
             raise BackendError(
                 "this machine has no NVIDIA GPU to measure on", hint="gpuconf doctor"
             )
-        found = environ_with_gpus(self._environ)
-        visible = found.get("CUDA_VISIBLE_DEVICES", "0")
-        return {**found, "CUDA_VISIBLE_DEVICES": visible.partition(",")[0]}
+        return environ_here(self._environ)
 
-    def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        folder = tempfile.TemporaryDirectory(prefix="gpuconf-estimate-")
-        self._folder = Path(self._context.enter_context(folder))
-        family = self._context.enter_context(AdoptingFamily())
-        # A killed worker leaves temporary files.  Some kernels are compiled at their first use, in
-        # seconds, and each worker would compile them again.
-        files = {"TMPDIR": str(self._folder), "TF_JIT_CACHE_DIR": str(self._folder)}
-        with open(self._folder / "stderr", "wb") as stderr:
-            child = family.start(
-                [sys.executable, "-m", _PROGRAM, *([ONCE] if self.is_here else [])],
-                {**environ, **files},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-            )
-        self._context.callback(_close, child)
-        return child
-
-    def _refused(self, child: subprocess.Popen[bytes], folder: Path) -> BackendError:
+    def _refused(self, child: Child, folder: Path) -> BackendError:
         file = folder / ERROR
-        reason = file.read_text(encoding="utf-8") if file.is_file() else self._end(child)
+        reason = file.read_text(encoding="utf-8") if file.is_file() else child.last_words()
         if shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES:
-            return _unwritten(self._folder, os.strerror(errno.ENOSPC))
+            return _unwritten(child.folder, os.strerror(errno.ENOSPC))
         if self._compiles and (refusal := refused_by_xla(reason)) is not None:
             return BackendError(refusal, hint=f"{hint_of_refusal(refusal)}, as --no-jit does here")
         if _is_out_of_memory(reason):
@@ -377,15 +316,6 @@ class StepRunner:
             "XLA cannot compile this step" if self._compiles else "this step cannot run on its own"
         )
         return BackendError(f"{cannot}: {shown}", hint=self._way_out)
-
-    def _end(self, child: subprocess.Popen[bytes]) -> str:
-        """How the child ended, or the last line it wrote that is more than a notice."""
-        code = _exit_code(child)
-        if code is not None and code < 0:
-            return ended_by(-code)
-        text = (self._folder / "stderr").read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in text.splitlines() if line.strip() and not _NOTICE.match(line)]
-        return lines[-1] if lines else f"it exited with code {code}"
 
 
 def _assignment(folder: Path) -> str:
@@ -417,18 +347,5 @@ def _unwritten(folder: Path, reason: str | None) -> BackendError:
     return BackendError(f"cannot write to {folder}: {reason}", hint=full_disk.HINT)
 
 
-def _exit_code(child: subprocess.Popen[bytes]) -> int | None:
-    """The child's exit code; None if it is still running after one of its workers failed."""
-    try:
-        return child.wait(timeout=_END_S)
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _close(child: subprocess.Popen[bytes]) -> None:
-    for stream in (child.stdin, child.stdout):
-        if stream is not None:
-            try:
-                stream.close()
-            except OSError:  # data for a child that has ended
-                continue
+def _silent(_text: str) -> None:
+    """For callers that show no progress."""

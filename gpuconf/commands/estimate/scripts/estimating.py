@@ -5,16 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gpuconf.commands.estimate.estimating import (
-    bytes_of,
-    compile_target,
-    estimate,
-    estimate_subject,
-    safe_limit,
-    with_runners_note,
-)
+from gpuconf.commands.estimate.estimating import estimate, estimate_subject, step_runner
 from gpuconf.commands.estimate.memory_estimate import MemoryEstimate
-from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.scripts.training import Training
 from gpuconf.errors import UsageError
@@ -53,11 +45,8 @@ def _of_function(
     batch_size: int,
     *,
     training: bool,
-    workspace_limit: int | str | None = None,
-    jit: bool | None = None,
-    card: int | str | None = None,
-    here: bool = False,
-    allow_growth: bool = True,
+    phases: bool,
+    advise: bool | None,
     **options: Any,
 ) -> MemoryEstimate:
     refused = [name for name in _OF_A_MODEL if options.pop(name) is not None]
@@ -68,17 +57,15 @@ def _of_function(
             "its own step",
             hint="change it in the script, or name the function that builds the model",
         )
-    safe = safe_limit(bytes_of("limit", options["limit"]))
-    with StepRunner(
-        compile_target(card),
-        allow_growth=allow_growth,
-        workspace_bytes=bytes_of("workspace_limit", workspace_limit),
-        limit_bytes=safe.usable_bytes if safe else None,
-        must_compile=bool(jit),
-        is_here=here,
-        progress=options.get("progress"),
-    ) as runner:
-        wants_compiling = step.is_compiled if jit is None else jit
-        step = dataclasses.replace(step, runner=runner, wants_compiling=wants_compiling)
-        estimated = estimate_subject(step, batch_size, **options)
-    return with_runners_note(estimated, runner)
+    with step_runner(**options) as runner:
+        jit = options["jit"]
+        step = dataclasses.replace(
+            step, runner=runner, wants_compiling=step.is_compiled if jit is None else jit
+        )
+        return estimate_subject(
+            *(step, batch_size),
+            limit=options["limit"],
+            phases=phases,
+            advise=advise,
+            progress=options["progress"],
+        )

@@ -64,16 +64,10 @@ class StepFunction:
                 return int(leaf.shape[0])
         return 1
 
-    @cached_property
+    @property
     def is_of_one_batch_size(self) -> bool:
         """Whether it can only be traced at one batch size."""
-        if not any(_is_tensor(leaf) for leaf in self._leaves()):
-            return True
-        try:
-            self._concrete(self.batch_size * 2)
-        except Exception:  # any kind, from the script
-            return True
-        return False
+        return not any(_is_tensor(leaf) for leaf in self._leaves())
 
     def trace(self, batch_size: int) -> Step:
         """Trace a step at this batch size."""
