@@ -274,18 +274,13 @@ def areas_of(parts: Sequence[str]) -> list[Area]:
 
 def _borders(parts: Sequence[str]) -> tuple[int, int]:
     """Return where backward begins, and where update begins."""
-    # cost[k]: the fewest misplaced operations so far if the step is now in part k, with its
-    # borders.
-    best: list[tuple[int, tuple[int, int]]] = [(0, (0, 0))] * 3
-    for place, part in enumerate(parts):
-        wrong = [int(part != each) for each in _ORDER]
-        forward, backward, update = best
-        ahead = (forward[0], (place, place))
-        backward = min(backward, ahead, key=lambda each: each[0])
-        update = min(update, (backward[0], (backward[1][0], place)), key=lambda each: each[0])
-        best = [
-            (forward[0] + wrong[0], (place + 1, place + 1)),
-            (backward[0] + wrong[1], (backward[1][0], place + 1)),
-            (update[0] + wrong[2], update[1]),
-        ]
-    return min(best, key=lambda each: each[0])[1]
+    backward = _border([part == FORWARD for part in parts])
+    return backward, backward + _border([part != UPDATE for part in parts[backward:]])
+
+
+def _border(is_before: Sequence[bool]) -> int:
+    """Return the border with the fewest operations on the wrong side."""
+    wrong = [0]  # how many more are on the wrong side than with a border at 0
+    for each in is_before:
+        wrong.append(wrong[-1] + (-1 if each else 1))
+    return wrong.index(min(wrong))
