@@ -1,9 +1,7 @@
-"""Forward the program's output as it arrives, with a status line below it on a terminal.
+"""Forward the program's stderr as it arrives, and keep its end: the evidence of an aborted program.
 
-A stdout that is not a terminal is given to the program directly.  A terminal is replaced by a
-pseudo-terminal of the same size, so that the program still sees one and draws its progress bars,
-and we know when a line is complete and ours can go below it.  stderr always passes through here,
-because its end is the evidence of an aborted program.
+stdout is given to the program directly.  A stderr that is a terminal is replaced by a
+pseudo-terminal of the same size, so that the program still sees one and draws its progress bars.
 """
 
 from __future__ import annotations
@@ -24,41 +22,39 @@ _ERASE_LINE = b"\r\x1b[K"
 
 
 class Passthrough:
-    """Forwards a program's output to ours; ``child_stdout`` and ``child_stderr`` are for Popen."""
+    """A program's output; ``child_stdout`` and ``child_stderr`` are for Popen.
+
+    It is forwarded if ``is_shown``.  Otherwise a terminal shows the progress instead.
+    """
 
     def __init__(self, *, is_shown: bool, stdout_to_stderr: bool) -> None:
         self.is_shown = is_shown
-        self._out = sys.stderr if stdout_to_stderr else sys.stdout
-        self._sinks: dict[int, int | None] = {}  # source descriptor -> target descriptor
-        self._gone: set[int] = set()  # targets that can no longer be written to
-        self._ours: list[int] = []
+        self._target = _fileno(sys.stderr)  # None if there is none, or its reader is gone
+        self._is_terminal = self._target is not None and os.isatty(self._target)
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
         self._tail = bytearray()
-        self._stderr_source = -1
         self._status = b""
-        self._is_drawn = False
-        self._ends_line = True
-        self._terminal = _fileno(sys.stderr) if _is_terminal(sys.stderr) else None
-        self.child_stderr = self._open(sys.stderr if is_shown else None)
-        self._stderr_source = next(iter(self._sinks))
+        self._source, self.child_stderr = self._open()
+        self._open_ones = {self._source, self.child_stderr}
         if not is_shown:
             self.child_stdout = subprocess.DEVNULL
         elif stdout_to_stderr:
             self.child_stdout = self.child_stderr
-        elif _is_terminal(self._out):
-            self.child_stdout = self._open(self._out)
         else:
-            _flush(self._out)
-            descriptor = _fileno(self._out)
+            descriptor = _fileno(sys.stdout)
             self.child_stdout = subprocess.DEVNULL if descriptor is None else descriptor
 
     def __enter__(self) -> Passthrough:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._erase()
-        for descriptor in [*self._ours, *self._sinks]:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+        if self._status:
+            self.say("")
+        for descriptor in list(self._open_ones):
+            self._close(descriptor)
 
     @property
     def stderr_tail(self) -> str:
@@ -66,108 +62,73 @@ class Passthrough:
         return self._tail.decode("utf-8", "replace")
 
     def child_has_started(self) -> None:
-        """Close our copies of the program's ends, once it has them."""
-        for descriptor in self._ours:
-            os.close(descriptor)
-        self._ours.clear()
+        """Close our copy of the program's end, once it has it."""
+        self._close(self.child_stderr)
 
     def show(self, status: str) -> None:
-        """Draw a line below the output, if there is a terminal and no partial line on it."""
-        if self._terminal is None or status.encode() == self._status:
-            return
-        self._erase()
-        self._status = status.encode()
-        self._draw()
+        """Show the progress in one line of a terminal on which the program writes nothing."""
+        line = _ERASE_LINE + b"\x1b[2m" + status.encode() + b"\x1b[0m"
+        if self._is_terminal and not self.is_shown and line != self._status:
+            self._status = line
+            self._write(line)
 
     def say(self, text: str | None) -> None:
-        """Write a line of our own to stderr, between the program's."""
-        descriptor = _fileno(sys.stderr)
-        if text is not None and descriptor is not None:
-            self._erase()
-            self._write(descriptor, text.encode())
+        """Write a line of our own to stderr, in place of the progress."""
+        if text is not None:
+            erased = _ERASE_LINE if self._status else b""
+            self._status = b""
+            self._write(erased + text.encode())
 
     def pump(self, timeout_s: float) -> bool:
         """Forward what arrives within the time; return whether more may come."""
-        if not self._sinks:
-            select.select([], [], [], timeout_s)
+        sources = [self._source] if self._source in self._open_ones else []
+        ready, _, _ = select.select(sources, [], [], timeout_s)
+        if not ready:
             return False
-        ready, _, _ = select.select(list(self._sinks), [], [], timeout_s)
-        for source in ready:
-            self._pass_on(source)
-        return bool(ready)
+        try:
+            data = os.read(self._source, 65536)
+        except OSError:  # a pseudo-terminal reports a closed peer this way
+            data = b""
+        if not data:
+            self._close(self._source)
+        self._tail += data
+        del self._tail[:-_TAIL_BYTES]
+        if self.is_shown:
+            self._write(data)
+        return True
 
     def drain(self) -> None:
         """Forward the remaining output of a program that has ended."""
-        while self._sinks and self.pump(0.2):
+        while self.pump(0.2):
             pass
-        self._erase()
-        if self._terminal is not None and not self._ends_line:
-            # Keep an interrupted progress bar readable.
-            self._write(self._terminal, b"\r\n")
-            self._ends_line = True
+        if self._is_terminal and self.is_shown and self._tail[-1:] not in (b"", b"\n"):
+            self._write(b"\r\n")  # keep an interrupted progress bar readable
 
-    def _open(self, target: TextIO | None) -> int:
-        """Open a pipe, or a pseudo-terminal for a terminal; return the program's end."""
-        if target is not None and _is_terminal(target):
-            source, end = pty.openpty()
-            tty.setraw(end)  # no second translation of line endings
-            size = fcntl.ioctl(target.fileno(), termios.TIOCGWINSZ, b"\0" * 8)
-            fcntl.ioctl(end, termios.TIOCSWINSZ, size)
-        else:
-            source, end = os.pipe()
-        self._sinks[source] = None if target is None else _fileno(target)
-        self._ours.append(end)
-        _flush(target)
-        return end
+    def _open(self) -> tuple[int, int]:
+        """Open a pipe, or a pseudo-terminal for a terminal; return our end and the program's."""
+        if not (self._is_terminal and self.is_shown) or self._target is None:
+            return os.pipe()
+        source, end = pty.openpty()
+        tty.setraw(end)  # no second translation of line endings
+        size = fcntl.ioctl(self._target, termios.TIOCGWINSZ, b"\0" * 8)
+        fcntl.ioctl(end, termios.TIOCSWINSZ, size)
+        return source, end
 
-    def _pass_on(self, source: int) -> None:
-        try:
-            data = os.read(source, 65536)
-        except OSError:  # a pseudo-terminal reports a closed peer this way
-            data = b""
-        target = self._sinks[source]
-        if not data:
-            os.close(source)
-            del self._sinks[source]
-            return
-        if source == self._stderr_source:
-            self._tail += data
-            del self._tail[:-_TAIL_BYTES]
-        if target is None:
-            return
-        self._erase()
-        self._write(target, data)
-        if os.isatty(target):
-            self._ends_line = data.endswith(b"\n")
-        self._draw()
+    def _close(self, descriptor: int) -> None:
+        if descriptor in self._open_ones:
+            self._open_ones.remove(descriptor)
+            os.close(descriptor)
 
-    def _draw(self) -> None:
-        if self._terminal is not None and self._status and self._ends_line:
-            self._write(self._terminal, b"\x1b[2m" + self._status + b"\x1b[0m")
-            self._is_drawn = True
-
-    def _erase(self) -> None:
-        if self._is_drawn and self._terminal is not None:
-            self._write(self._terminal, _ERASE_LINE)
-        self._is_drawn = False
-
-    def _write(self, descriptor: int, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         """Write all of ``data``, but nothing more after the reader is gone or the disk is full.
 
         The rehearsal continues: its verdict is the exit code, which needs no reader.
         """
         try:
-            while data and descriptor not in self._gone:
-                data = data[os.write(descriptor, data) :]
+            while data and self._target is not None:
+                data = data[os.write(self._target, data) :]
         except OSError:
-            self._gone.add(descriptor)
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    try:
-        return stream is not None and stream.isatty()
-    except ValueError:  # closed
-        return False
+            self._target = None
 
 
 def _fileno(stream: TextIO | None) -> int | None:
@@ -175,9 +136,3 @@ def _fileno(stream: TextIO | None) -> int | None:
         return None if stream is None else stream.fileno()
     except (OSError, ValueError):  # closed, or an in-memory stream in a test
         return None
-
-
-def _flush(stream: TextIO | None) -> None:
-    if stream is not None:
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()

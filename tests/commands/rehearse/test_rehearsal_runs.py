@@ -245,13 +245,23 @@ def test_output_passes_through_a_pipe_untouched(tmp_path: Path) -> None:
     assert done.stderr == b"err False\n"
 
 
+_HIDDEN = """
+run_once([sys.executable, "-c", "import time; print(5); time.sleep(1)"], Orders(),
+         environ=os.environ, is_shown=False, title="T")
+"""
+
+
 def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
-    """The program sees one on both streams; our line is drawn and erased, never within its own."""
-    with OnTerminal([sys.executable, "-c", _OUTER], tmp_path, columns=80) as terminal:
+    """The program sees one on both streams; where it is not shown, our line is, and is erased."""
+    with OnTerminal([sys.executable, "-c", _OUTER + _HIDDEN], tmp_path, columns=80) as terminal:
         assert terminal.end() == 0
     assert "out\x1b[1m True\r" in terminal.raw
     assert "err True" in terminal.raw
-    assert "T: started" not in terminal.raw.rpartition("\x1b[K")[2]
+    shown, _, hidden = terminal.raw.partition("err True")
+    assert "T: " not in shown
+    assert "5" not in hidden
+    assert "T: started" in hidden
+    assert "T: started" not in hidden.rpartition("\x1b[K")[2]
 
 
 def test_resized_data() -> None:
