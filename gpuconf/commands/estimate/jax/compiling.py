@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from gpuconf.basics.environment import Patch
 from gpuconf.commands.estimate.compile_target import CompileTarget, target_text
 from gpuconf.commands.estimate.keras_models.data import Batch, shown
 from gpuconf.commands.estimate.keras_models.outputs import in_short
@@ -16,7 +15,7 @@ from gpuconf.support.keras_api.jax_steps import state_and_step
 
 _WITH_CUDA = 'pip install "jax[cuda12]"'
 # The plugin checks for the CUDA libraries, which compiling does not need.
-_WITHOUT_LIBRARIES = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
+_NO_CHECK = "JAX_SKIP_CUDA_CONSTRAINTS_CHECK"
 _LONGEST_REASON = 200
 _CONVOLUTION = "__cudnn$conv"
 
@@ -75,13 +74,16 @@ def _device(target: CompileTarget) -> Any:
     """Return a description of a GPU that is not present."""
     from jax.experimental import topologies
 
-    with _environment(_WITHOUT_LIBRARIES):
-        try:
-            return topologies.get_topology_desc(
-                platform="cuda", target_config=target_text(target), topology="1x1x1"
-            ).devices[0]
-        except Exception as error:  # XLA's, which have no common type
-            raise _cannot_compile(error) from error
+    patch = Patch({_NO_CHECK: (os.environ.get(_NO_CHECK), "1")})
+    patch.apply(os.environ)
+    try:
+        return topologies.get_topology_desc(
+            platform="cuda", target_config=target_text(target), topology="1x1x1"
+        ).devices[0]
+    except Exception as error:  # XLA's, which have no common type
+        raise _cannot_compile(error) from error
+    finally:
+        patch.undo(os.environ)
 
 
 def _figures(compiled: Any) -> CompiledStep:
@@ -111,17 +113,3 @@ def _cannot_compile(error: Exception) -> BackendError:
         hint=f"{_WITH_CUDA} --upgrade, which needs no GPU; or estimate it as TensorFlow would run "
         "it: KERAS_BACKEND=tensorflow",
     )
-
-
-@contextmanager
-def _environment(changes: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

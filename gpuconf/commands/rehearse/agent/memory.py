@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 import time
@@ -21,16 +22,9 @@ _SEGMENT_S = 60.0
 # before its first step would fill it, so the tape is replaced regularly, up to this total size.
 _MOST_TAPE_BYTES = 1024**3
 # Log lines of TensorFlow's profiler, which logs some of them as errors on a GPU without CUPTI.
-_OURS = (
-    b" session_manager.cc:",
-    b" profiler_session.cc:",
-    b" profiler_controller.cc:",
-    b" save_profile.cc:",
-    b" cupti_",
-    b" cuda_version_variants.cc:",
-    b"/profiler_session.cc:",
-    b"/save_profile.cc:",
-    b"/cupti_",
+_OURS = re.compile(
+    rb"[ /](session_manager|profiler_session|profiler_controller|save_profile|cupti_\w+|"
+    rb"cuda_version_variants)\.cc:"
 )
 _STDERR = 2
 
@@ -193,7 +187,7 @@ def _quietly() -> Iterator[None]:
             os.close(kept)
             held.seek(0)
             for line in held:
-                if not any(sign in line for sign in _OURS):
+                if not _OURS.search(line):
                     _write_all(line)
 
 
