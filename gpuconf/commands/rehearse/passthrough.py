@@ -101,7 +101,7 @@ class Passthrough:
         """Forward the remaining output of a program that has ended."""
         while self.pump(0.2):
             pass
-        if self._is_terminal and self.is_shown and self._tail[-1:] not in (b"", b"\n"):
+        if self._is_terminal and self.is_shown and self._tail and not self._tail.endswith(b"\n"):
             self._write(b"\r\n")  # keep an interrupted progress bar readable
 
     def _open(self) -> tuple[int, int]:

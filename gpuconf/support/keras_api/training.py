@@ -72,6 +72,12 @@ def trainer_classes(keras: str, *, in_graphs: bool = False) -> list[type]:
     return [owner for owner in owners if owner is not None]
 
 
+def backend_of(keras: ModuleType) -> str:
+    """The backend of an imported Keras; Keras 2 has TensorFlow alone."""
+    name = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
+    return str(name)
+
+
 def model_class(keras: str) -> Any:
     """``keras.Model`` of an imported Keras; None if it has none."""
     return getattr(sys.modules.get(keras), "Model", None)

@@ -133,8 +133,8 @@ def test_a_fork_that_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["soon", "5", "-1s"])
 def test_how_long_a_step_may_take(text: str) -> None:
     """What the variable says must be a duration; the error shows one."""
-    with pytest.raises(UsageError, match=r"GPUCONF_XLA_TIMEOUT.*a number and a unit"):
-        StepRunner(CompileTarget(), environ={"GPUCONF_XLA_TIMEOUT": text})
+    with pytest.raises(UsageError, match=r"GPUCONF_STEP_TIMEOUT.*a number and a unit"):
+        StepRunner(CompileTarget(), environ={"GPUCONF_STEP_TIMEOUT": text})
 
 
 def test_a_workspace_larger_than_the_gpu() -> None:

@@ -36,7 +36,7 @@ from gpuconf.support.failures import full_disk
 from gpuconf.support.failures.unsupported import hint_of_refusal, refused_by_xla
 from gpuconf.support.xplane import Event, read_events
 
-TIMEOUT_VARIABLE = "GPUCONF_XLA_TIMEOUT"
+TIMEOUT_VARIABLE = "GPUCONF_STEP_TIMEOUT"
 _TIMEOUT_S = 600.0
 _AMPLE_BYTES = 1 << 40  # of a GPU on which any step runs; no physical memory is used
 _OUT_OF_MEMORY = "ResourceExhaustedError"
@@ -76,7 +76,7 @@ class StepRunner:
     ``limit_bytes`` runs a second time under that limit, where it may fail for lack of a free piece
     that is large enough.  With ``must_compile``, a step that XLA cannot compile is an error.
     ``progress`` gets a line before each run and more lines during it, since XLA may take minutes
-    for a deep network.  The timeout is 10 minutes, or the value of GPUCONF_XLA_TIMEOUT.
+    for a deep network.  The timeout is 10 minutes, or the value of GPUCONF_STEP_TIMEOUT.
 
     If ``is_here``, every step runs on this machine's first GPU, with its kernels.
 

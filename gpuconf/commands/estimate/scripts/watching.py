@@ -77,7 +77,7 @@ class Watcher:
                 self._on_losses(sys.modules[name])
 
     def _on_keras(self, keras: ModuleType) -> None:
-        backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
+        backend = training.backend_of(keras)
         if backend != "tensorflow":
             self._on_error(
                 BackendError(

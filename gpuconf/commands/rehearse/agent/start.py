@@ -50,7 +50,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
 
     def on_keras(keras: ModuleType) -> None:
         record.update(keras=[keras.__name__, _version(keras)])
-        backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
+        backend = training.backend_of(keras)
         if backend != "tensorflow":
             parts.ending.refuse("backend", f"Keras uses the {backend} backend here")
         parts.steps.watch_optimizers(keras.__name__)
