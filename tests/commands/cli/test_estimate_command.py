@@ -287,9 +287,9 @@ def test_scripts_that_are_not_as_wanted(scripts: Callable[..., Done]) -> None:
             "two_models.py",
             2,
             "created 2 models: sequential_2 (Sequential), ",
-            "two_models.py:make_model",
+            "two_models.py:FUNCTION",
         ),
-        ("nothing.py", 2, "created no Keras model", "gpuconf estimate nothing.py:make_net"),
+        ("nothing.py", 2, "created no Keras model", "gpuconf estimate nothing.py:FUNCTION"),
         ("broken.py", 1, "No such file or directory: 'nosuch.csv'", "python broken.py"),
     ):
         done = scripts(words)

@@ -139,5 +139,5 @@ def function_wanted(file: Path) -> UsageError:
     """The error for a file given without a function."""
     return UsageError(
         f"{file} is a program; which of its functions builds the model?",
-        hint=f"gpuconf estimate {shlex.quote(str(file))}:make_model",
+        hint=f"name it: gpuconf estimate {shlex.quote(str(file))}:FUNCTION",
     )
