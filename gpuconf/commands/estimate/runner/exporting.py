@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuconf.basics.json_values import decoded, plain
 from gpuconf.commands.estimate.runner.without_numbers import decide
 from gpuconf.commands.estimate.step import Variable
 from gpuconf.errors import BackendError
@@ -88,7 +89,7 @@ def export(
     if not is_compiled:
         decide(definition)
     (folder / GRAPH).write_bytes(definition.SerializeToString())
-    (folder / STEP).write_text(json.dumps(step._asdict()), encoding="utf-8")
+    (folder / STEP).write_text(json.dumps(plain(step)), encoding="utf-8")
 
 
 def _without_colocations(definition: Any, left: set[str]) -> None:
@@ -101,13 +102,7 @@ def _without_colocations(definition: Any, left: set[str]) -> None:
 
 def read_step(folder: Path) -> ExportedStep:
     """Read a step that `export` has written."""
-    facts = json.loads((folder / STEP).read_text(encoding="utf-8"))
-    groups = {
-        name: tuple(Tensor(each[0], tuple(each[1]), *each[2:]) for each in facts[name])
-        for name in ("data", "variables", "constants")
-    }
-    outputs = tuple(facts["outputs"])
-    return ExportedStep(**groups, outputs=outputs, is_compiled=facts["is_compiled"])
+    return decoded(ExportedStep, json.loads((folder / STEP).read_text(encoding="utf-8")))
 
 
 def _exported(captured: CapturedVariable) -> Tensor:

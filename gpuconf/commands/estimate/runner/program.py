@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuconf.basics.json_values import decoded, plain
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.collecting import made_to_stay
 from gpuconf.commands.estimate.runner.exporting import GRAPH, ExportedStep, Tensor, read_step
@@ -74,13 +75,9 @@ def results_of(folder: Path, limit_bytes: int) -> Path:
 def _has_run(worker: int, folder: Path) -> bool:
     _, status = os.waitpid(worker, 0)
     if os.WIFSIGNALED(status):
-        _write_end(folder, status)
+        (folder / ERROR).write_text(ended_by(os.WTERMSIG(status)), encoding="utf-8")
         return False
     return (folder / PEAKS).is_file()
-
-
-def _write_end(folder: Path, status: int) -> None:
-    (folder / ERROR).write_text(ended_by(os.WTERMSIG(status)), encoding="utf-8")
 
 
 def ended_by(number: int) -> str:
@@ -106,8 +103,7 @@ def _dumped(folder: Path, end: str) -> list[str]:
 
 def read_peaks(folder: Path) -> MeasuredPeaks:
     """Read the peaks that a running fork has written."""
-    built, steps = json.loads((folder / PEAKS).read_text(encoding="utf-8"))
-    return MeasuredPeaks(built, tuple(steps))
+    return decoded(MeasuredPeaks, json.loads((folder / PEAKS).read_text(encoding="utf-8")))
 
 
 def _work(tf: Any, folder: Path, limit_bytes: int, results: Path) -> None:
@@ -150,7 +146,8 @@ def _run(tf: Any, folder: Path, step: ExportedStep, results: Path) -> None:
             tf.profiler.experimental.stop()
         peaks.append(memory.get_memory_info(_GPU)["peak"])
         del outputs
-    (results / PEAKS).write_text(json.dumps([built_bytes, peaks]), encoding="utf-8")
+    found = MeasuredPeaks(built_bytes, tuple(peaks))
+    (results / PEAKS).write_text(json.dumps(plain(found)), encoding="utf-8")
 
 
 def _function(tf: Any, folder: Path, step: ExportedStep, variables: list[Any]) -> Any:
