@@ -85,7 +85,7 @@ def test_schemas_have_every_choice() -> None:
     assert small == set(of_explain["details"]["properties"])
     tiers = of_estimate["estimate_document"]["properties"]["tier"]["enum"]
     assert tiers == [TRACED, SIMULATED_CARD, GPU]
-    for name in ("peak_document", "phase", "placed_moment"):
+    for name in ("peak_document", "phase", "moment"):
         assert of_estimate[name]["properties"]["part"]["enum"] == [FORWARD, BACKWARD, UPDATE, WHOLE]
 
 
