@@ -54,8 +54,7 @@ def test_the_call_that_works_in_parts(line: str, call: str) -> None:
 
 
 def test_images_come_from_their_paths() -> None:
-    """By gpuconf, for any backend of Keras, or by Keras."""
+    """By gpuconf, or by Keras."""
     fix = fix_of(IMAGES, "source.images_in_list")
     assert "gpuconf.images.stream(paths, labels" in fix
     assert hasattr(gpuconf.images, "stream")
-    assert hasattr(gpuconf.images, "sequence")
