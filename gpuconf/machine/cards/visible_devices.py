@@ -71,13 +71,10 @@ def resolve(
 
     Accepts any text: entries that CUDA would not understand end up in ``ignored``, with a reason.
     """
-    certain = _order_is_certain(gpus, device_order)
-    if value is None:
-        seen = VisibleDevices(_everything(gpus), order_certain=certain)
-    else:
-        seen = _read_list(value, gpus)
-        by_index = any(_is_number(entry) for entry in seen.entries)
-        seen = seen._replace(order_certain=certain or not by_index)
+    seen = VisibleDevices(_everything(gpus)) if value is None else _read_list(value, gpus)
+    by_index = value is None or any(_is_number(entry) for entry in seen.entries)
+    if by_index and not _order_is_certain(gpus, device_order):
+        seen = seen._replace(order_certain=False)
     return _only_what_mig_allows(seen, driver_version)
 
 
