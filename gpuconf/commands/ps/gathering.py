@@ -35,7 +35,7 @@ from gpuconf.machine.leases.view import (
     read_ledger,
     with_leases,
 )
-from gpuconf.machine.policy import current_user, read_policy
+from gpuconf.machine.policy import Policy, current_user, read_policy
 
 _NO_LEDGER_YET = "no program here has reserved memory yet"
 
@@ -59,15 +59,16 @@ def read_holdings() -> Holdings:
         waiting=_waiting(cards, found, reader),
         ledger=state,
         problem=inventory.problem,
-        policy=_policy(),
+        policy=policy_line(read_policy(current_user())),
     )
 
 
-def _policy() -> str | None:
-    policy = read_policy(current_user())
-    if policy is None or policy.problem is not None or not any(policy.rules):
-        return policy and policy.problem
-    return f"{policy.path} limits your programs together: gpuconf plan shows what it leaves"
+def policy_line(policy: Policy | None) -> str | None:
+    """Return what to say of the administrator's policy; None if it does not limit this user."""
+    if policy is None or not (policy.problem or any(policy.rules)):
+        return None
+    limits = f"{policy.path} limits your programs together: gpuconf plan shows what it leaves"
+    return policy.problem or limits
 
 
 def summed_up(holdings: Holdings) -> Holdings:

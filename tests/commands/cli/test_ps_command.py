@@ -324,15 +324,6 @@ def test_a_driver_that_lists_no_sizes(tmp_path: Path, nvml: Nvml) -> None:
     assert shown(tmp_path, environ)["gpus"][0]["unlisted_bytes"] is None
 
 
-def test_ones_own_processes_come_first(tmp_path: Path, nvml: Nvml) -> None:
-    """However little they hold; a use that is not known is no part of the bar."""
-    listed = (standin.Process(2**22 + 1, used_bytes=GIB), standin.Process(os.getpid()))
-    card = standin.Card(standin.uuid(0), used=GIB, processes=listed)
-    (gpu,) = shown(tmp_path, nvml(standin.Machine((card,))), "--all-users")["gpus"]
-    assert [each["pid"] for each in gpu["processes"]] == [os.getpid(), 2**22 + 1]
-    assert (gpu["bar"]["ours_bytes"], gpu["bar"]["others_bytes"]) == (0, GIB)
-
-
 def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
     """The GPUs are shown, and the reason why no lease is."""
     (tmp_path / "leases").write_text("")
