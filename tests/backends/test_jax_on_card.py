@@ -130,13 +130,17 @@ def narrowed():
 def platform():
     os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"
     report(platform=limits(), settings=settings())
+def option():
+    print("by an option:", flush=True)
+    jax.config.update("jax_pjrt_client_create_options", {"allocator": "platform"})
+    jax.devices()
 def unknown():
     os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "bestfit"
     jax.devices()
 def own_choice():
     jax.config.update("jax_cuda_visible_devices", "1")
     report(own=limits(), own_settings=settings())
-for work in (narrowed, platform, unknown, own_choice):
+for work in (narrowed, platform, option, unknown, own_choice):
     child(work)
 """
     )
@@ -148,7 +152,9 @@ for work in (narrowed, platform, unknown, own_choice):
     _, effective, why = told["settings"]["jax cuda:0 memory limit"]
     assert effective == "11264 MiB"
     assert "without a limit" in why
-    assert outcome.log.count("gpuconf: ") == 1  # with the plan, and not again for each GPU
+    of_variable, _, of_option = outcome.log.partition("by an option:")
+    assert of_variable.count("gpuconf: ") == 1  # with the plan, and not again for each GPU
+    assert of_option.count("gpuconf: jax cuda:") == 2  # the plan does not know it
     assert "ENDED BackendError JAX cannot use the GPU: XLA_PYTHON_CLIENT_ALLOCATOR" in outcome.log
     assert list(filter(lambda name: "memory limit" in name, told["own_settings"])) == [
         "jax cuda:1 memory limit"
