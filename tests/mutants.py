@@ -203,7 +203,8 @@ def _first_failure(tree: Path, marks: str, tests: Sequence[str]) -> str:
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, 9)
             return TOO_LONG
-    found = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    # A parameter's name may have spaces.
+    found = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
     return "" if child.returncode in (0, 5) else (found or [output[-300:]])[0]
 
 
