@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from gpuconf.commands.estimate.runner.program import ONCE, ended_by, request
-from gpuconf.support.children.family import MarkedFamily
+from gpuconf.support.children.family import AdoptingFamily
 
 _PROGRAM = "gpuconf.commands.estimate.runner.program"
 _REPORT_S = 30.0  # between progress lines
@@ -47,7 +47,7 @@ class Child:
         with ExitStack() as context:
             temporary = tempfile.TemporaryDirectory(prefix="gpuconf-estimate-")
             self.folder = Path(context.enter_context(temporary))
-            family = context.enter_context(MarkedFamily())
+            family = context.enter_context(AdoptingFamily())
             # A killed worker leaves temporary files.  Some kernels are compiled at their first use,
             # in seconds, and each worker would compile them again.
             files = {"TMPDIR": str(self.folder), "TF_JIT_CACHE_DIR": str(self.folder)}
