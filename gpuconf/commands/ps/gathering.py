@@ -35,7 +35,7 @@ from gpuconf.machine.leases.view import (
     read_ledger,
     with_leases,
 )
-from gpuconf.machine.policy import Policy, current_user, read_policy
+from gpuconf.machine.policy import Policy, Rule, current_user, read_policy
 
 _NO_LEDGER_YET = "no program here has reserved memory yet"
 
@@ -65,7 +65,10 @@ def read_holdings() -> Holdings:
 
 def policy_line(policy: Policy | None) -> str | None:
     """Return what to say of the administrator's policy; None if it does not limit this user."""
-    if policy is None or not (policy.problem or any(policy.rules)):
+    if policy is None:
+        return None
+    has_limit = any(rule != Rule() for rules in policy.rules for rule in rules)
+    if not (policy.problem or has_limit):
         return None
     limits = f"{policy.path} limits your programs together: gpuconf plan shows what it leaves"
     return policy.problem or limits

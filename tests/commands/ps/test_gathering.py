@@ -64,6 +64,7 @@ def test_memory_that_no_listed_process_holds(tmp_path: Path, nvml: Nvml) -> None
     [
         (None, None),
         (Policy("policy.yaml", ((), (), ())), None),  # its rules are for other users
+        (Policy("policy.yaml", ((), (), (Rule(),))), None),
         (Policy("policy.yaml", ((), (), (Rule(gpus=1),))), LIMITS),
         (Policy("policy.yaml", problem="policy.yaml is ignored"), "policy.yaml is ignored"),
     ],
