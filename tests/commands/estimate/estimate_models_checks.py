@@ -59,7 +59,7 @@ def check_what_stays_is_what_a_training_leaves() -> None:
         model.train_on_batch(inputs, np.zeros(BATCH, "int32"))
         after = op_by_op(model, BATCH)
         assert before.resident_bytes == after.resident_bytes == state_of(model)
-        assert before.peak_bytes == pytest.approx(after.peak_bytes, rel=1e-3, abs=KIB)
+        assert before.peak_bytes == pytest.approx(after.peak_bytes, rel=1e-3, abs=4 * KIB)
         inference = op_by_op(model, BATCH, training=False)
         assert inference.resident_bytes == bytes_of([*model.variables, *_of_metrics(model)])
 

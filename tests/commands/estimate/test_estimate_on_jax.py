@@ -83,7 +83,7 @@ except gpuconf.BackendError as error:
 
 @pytest.mark.nightly
 def test_peaks_are_those_of_the_allocator(run_on_card: RunOnCard) -> None:
-    """Within 1 % where a transformer trains; for a small network at most 5 % above, never below."""
+    """Within 1 % where a transformer trains; for a small network from 0.1 % below to 5 % above."""
     done = run_on_card(
         _MEASURING,
         frameworks=("jax",),
@@ -93,7 +93,7 @@ def test_peaks_are_those_of_the_allocator(run_on_card: RunOnCard) -> None:
     )
     assert done.code == 0, done.log
     (small, of_small), (estimated, measured) = done.values["training"]
-    assert of_small <= small <= 1.05 * of_small
+    assert 0.999 * of_small <= small <= 1.05 * of_small
     assert estimated == pytest.approx(measured, rel=0.01)
     assert done.values["inference"] < 0.5 * estimated
     assert done.values["notes"] == [
