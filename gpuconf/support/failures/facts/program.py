@@ -26,7 +26,7 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
         r"|training_step|apply_gradients|\.minimize\(|[\w/\\]train\w{0,30}\.py|[Ee]poch\W{0,3}\d"
         r"|\btrainer?\.train\(|finetune|GradientTape|in train\w{0,30}\b")),
     ("infers", re.compile(
-        r"\.generate\(|\binfer\w{0,20}\b|\bpredict\w{0,20}\b|\bdemo\w{0,20}\.py|\btest\.py"
+        r"\.generate\(|\binfer\w{0,20}\b|__inference_predict_|\bpredict\w{0,20}\b|\bdemo\w{0,20}\.py|\btest\.py"
         r"|\btest_step|\bsample\w{0,20}\.py|\bgenerat(?:e|ing|ion)\b|\bdecode\(|txt2img|img2img",
         re.IGNORECASE)),
     ("without-gradients", re.compile(
@@ -66,7 +66,7 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     # Of Keras Tuner and Optuna; or names that TensorFlow has numbered, as it does in a loop.
     ("trials", re.compile(
         r"\b[Tt]rial[ #][1-9]\d{0,4} (?:finished|Complete|failed|as TrialState)\b"
-        r"|(?<![/\w])(?:training|sequential|functional|Adam)_(?:[5-9]|\d{2,4})/"
+        r"|(?<![/\w])(?:(?:training|sequential|functional|Adam)_(?:[5-9]|\d{2,4})|model_\d{2,4})/"
         r"|\bVariable_(?:[5-9]\d\d|\d{4,5})/")),
     ("pins-memory", re.compile(r"\bdata\.pin_memory\(")),
     ("driver-out-of-memory", re.compile(r"\bNV_ERR_NO_MEMORY\b")),

@@ -57,7 +57,9 @@ _OF_WEIGHTS = re.compile(
     r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|[Aa]ssign|VarHandle|^random$"
 )
 # Operations whose result has a row per sample; other matrices may be weights.
-_OF_ROWS = re.compile(r"MatMul|Relu|BiasAdd|Softmax|Gather|Concat|concat|Tanh|Sigmoid|Elu")
+_OF_ROWS = re.compile(r"MatMul|Relu|BiasAdd|Softmax|Gather|Concat|concat|Tanh|Sigmoid|Elu|logits")
+# Operations whose result is computed, even if their scope bears the name of a layer's weights.
+_COMPUTES = re.compile(r"(?:^|/)(?:one_hot|OneHot|Tile|Softmax)(?:_\d{1,4})?$")
 # Operations that create a tensor without inputs, such as tf.ones, tf.zeros and variables.
 _MAKES_TENSORS = re.compile(
     r"Fill|ZerosLike|OnesLike|Const|Range|Random\w{1,40}|VarHandleOp|(?:Assign|Read)Variable\w{1,20}"
@@ -230,7 +232,12 @@ def is_of_weights(node: str, shape: tuple[int, ...] = ()) -> bool:
     """
     if "Filter" in node and len(shape) == 4 and max(shape[:2]) > _LARGEST_FILTER:
         return False
-    return _OF_WEIGHTS.search(node) is not None
+    return _OF_WEIGHTS.search(node) is not None and not is_computed(node)
+
+
+def is_computed(node: str) -> bool:
+    """Whether an operation computes a matrix that is neither weights nor a row per sample."""
+    return _COMPUTES.search(node) is not None
 
 
 def has_rows(node: str) -> bool:

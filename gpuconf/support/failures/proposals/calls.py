@@ -52,7 +52,14 @@ def is_whole_data_set(facts: LogFacts) -> bool:
 
 def likely_call(facts: LogFacts) -> str:
     """The Keras call in the user's line, otherwise the likely one."""
+    if only_infers(facts):
+        return keras_call(facts) or "predict"
     return keras_call(facts) or ("evaluate" if is_whole_data_set(facts) else "fit")
+
+
+def only_infers(facts: LogFacts) -> bool:
+    """Whether the log shows a program that predicts, and nothing that trains."""
+    return "infers" in facts.signs and "trains" not in facts.signs
 
 
 def is_of_unknown_batch(facts: LogFacts) -> bool:

@@ -184,8 +184,7 @@ def _jax_needs(facts: LogFacts) -> str:
 
 
 def _array_call(facts: LogFacts) -> str:
-    only_infers = "infers" in facts.signs and "trains" not in facts.signs
-    return calls.keras_call(facts) or ("predict" if only_infers else "fit")
+    return calls.keras_call(facts) or ("predict" if calls.only_infers(facts) else "fit")
 
 
 def _array_names(facts: LogFacts) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconf.basics.units import GIB, MIB
-from gpuconf.support.failures.facts.tensor import has_rows, is_of_weights, logged_size
+from gpuconf.support.failures.facts.tensor import has_rows, is_computed, is_of_weights, logged_size
 from gpuconf.support.failures.reading import LogFacts
 
 # Weights of at least this size suggest a different layer.
@@ -132,14 +132,14 @@ def is_one_sample(facts: LogFacts) -> bool:
 def are_large_weights(facts: LogFacts) -> bool:
     """Whether the failed tensor is a large matrix of weights, not computed from a batch.
 
-    Of a Dense layer after Flatten, or of an Embedding.
+    Of a Dense layer after Flatten, or of an Embedding.  Integers are no weights.
     """
     tensor, node = facts.request.tensor, facts.request.node or ""
-    if tensor is None or tensor.size_bytes < _LARGE_WEIGHTS:
+    if tensor is None or tensor.size_bytes < _LARGE_WEIGHTS or "int" in (tensor.dtype or ""):
         return False
     if is_of_weights(node, tensor.shape):
         return True
-    if len(tensor.shape) != 2 or has_rows(node):
+    if len(tensor.shape) != 2 or has_rows(node) or is_computed(node):
         return False
     is_table = min(tensor.shape) >= _LEAST_UNITS and max(tensor.shape) >= _LEAST_ROWS
     return is_table and (facts.batch_size is None or facts.batch_size not in tensor.shape)

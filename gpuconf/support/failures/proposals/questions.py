@@ -151,6 +151,7 @@ QUESTIONS: dict[str, _Question] = {
     "needs-run": stack.needs_run,
     "gpuconf-serves": stack.gpuconf_serves,
     "keras": calls.is_keras,
+    "only-infers": calls.only_infers,
     "of-torch": lambda facts: facts.framework not in ("tensorflow", "jax"),
     "tensorflow-1": stack.is_version_1,
     "tensorflow-version": lambda facts: stack.tensorflow_version(facts) is not None,
