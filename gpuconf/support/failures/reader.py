@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 
 from gpuconf.errors import OriginalTraceback
+from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.failures.facts.allocations import AllocationReader
 from gpuconf.support.failures.facts.card import CardReader, LoggedCard
 from gpuconf.support.failures.facts.details import batch_size_in, details_in
@@ -134,5 +135,7 @@ def _evidence(matches: Iterable[RuleMatch], refined: Mapping[str, str]) -> tuple
 
 def _evidence_of(match: RuleMatch, refined: Mapping[str, str]) -> Evidence:
     (number, text), count = match.shown
-    cause = refined.get(match.rule.id) or match.rule.cause
-    return Evidence(number, text.strip()[:1000], match.rule.means, cause, count, match.rule.generic)
+    cause, means = refined.get(match.rule.id) or match.rule.cause, match.rule.means
+    if refined.get(match.rule.id) == "host-oom":  # the rule's own words name the GPU
+        means = CAUSES["host-oom"].title
+    return Evidence(number, text.strip()[:1000], means, cause, count, match.rule.generic)

@@ -15,6 +15,8 @@ _FREE_SHARE = 0.25
 _TENSOR_RULES = ("tensor-refused", "allocator-refused", "allocation-failed", "allocator-dump")
 # In lines, including the code of each frame.
 _ONE_TRACEBACK = 150
+# A message names its operation, and TensorFlow 1 the operation's device, at once or a line below.
+_ONE_MESSAGE = 2
 _XLA = "xla-out-of-memory"
 _TENSORFLOW = re.compile(r"tensorflow|OP_REQUIRES|\[Op:|\{\{node|rendezvous", re.IGNORECASE)
 
@@ -34,6 +36,8 @@ def refined_causes(
     of_weights = _are_near(found, "weights-assigned", "array-copied")
     if of_weights or (dump is not None and _is_a_small_part(dump)):
         refined["array-copied"] = "oom-device-tensor"
+    if _are_near(found, "node-of-the-host", "tensor-refused", _ONE_MESSAGE):
+        refined.update(dict.fromkeys(("tensor-refused", "exception-of-memory"), "host-oom"))
     if _is_jax(found, outcome):
         refined.update(dict.fromkeys((*_TENSOR_RULES, _XLA, "region-refused"), "jax-oom"))
     elif "torch-refused" in found or "torch-error" in found:
@@ -48,13 +52,15 @@ def refined_causes(
     return refined
 
 
-def _are_near(found: Mapping[str, RuleMatch], one: str, other: str) -> bool:
-    """Whether two rules match within one traceback."""
+def _are_near(
+    found: Mapping[str, RuleMatch], one: str, other: str, lines: int = _ONE_TRACEBACK
+) -> bool:
+    """Whether two rules match within so many lines, otherwise within one traceback."""
     if one not in found or other not in found:
         return False
     first, second = found[one].excerpts, found[other].excerpts
     distances = [abs(a.line.number - b.line.number) for a in first for b in second]
-    return min(distances) <= _ONE_TRACEBACK
+    return min(distances) <= lines
 
 
 def _is_a_small_part(dump: Dump) -> bool:

@@ -38,7 +38,7 @@ _NODES = (
     re.compile(r"\[Op:(?!__inference)(\w{1,200})\]"),
     re.compile(r"__wrapped__(\w{1,200}?)_device_"),
     re.compile(r"in order to run (\w{1,200})"),
-    re.compile(r"failed at (crop_and_resize|assign|random)_op"),
+    re.compile(r"failed at (batch_matmul|crop_and_resize|assign|random)_op"),
 )
 _ROUNDED = re.compile(r"rounded to (\d{1,19})\)")
 _BYTES = re.compile(

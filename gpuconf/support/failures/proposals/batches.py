@@ -10,6 +10,8 @@ from gpuconf.support.failures.reading import LogFacts
 
 # Nobody chooses a batch this large on purpose.
 WHOLE_DATA_SET = 1000
+# The last dimension of images: gray, or three colors.
+_COLORS = (1, 3)
 # Keras methods that work in batches.
 CALLS = ("evaluate", "predict", "fit")
 
@@ -35,6 +37,15 @@ def is_of_a_batch(facts: LogFacts) -> bool:
         shape = tensor.shape if tensor is not None else ()
         return not is_of_weights(node, shape) and not makes_a_tensor(node)
     return facts.request != MemoryRequest() or any(f".{call}(" in (code or "") for call in CALLS)
+
+
+def is_computed_on_host(facts: LogFacts) -> bool:
+    """Whether an operation of the model computed the tensor in the host's RAM, no data pipeline."""
+    node, tensor = facts.request.node, facts.request.tensor
+    if node is None or tensor is None or "data-pipeline" in facts.signs:
+        return False
+    is_of_images = len(tensor.shape) > 2 and tensor.shape[-1] in _COLORS
+    return not is_of_images and not makes_a_tensor(node)
 
 
 def fitting_batch(facts: LogFacts) -> Fit | None:

@@ -11,6 +11,7 @@ from gpuconf.support.failures.proposals import calls, memory, stack
 from gpuconf.support.failures.proposals.batches import (
     batch_of,
     fitting_batch,
+    is_computed_on_host,
     is_of_a_batch,
 )
 from gpuconf.support.failures.proposals.figures import SMALLER_DTYPES, known_xids_of
@@ -75,6 +76,8 @@ def _is_no_picture(facts: LogFacts) -> bool:
 def _is_array(facts: LogFacts) -> bool:
     """Whether the log shows that an array failed: its shape, or a line that creates one."""
     is_one = facts.request.tensor is not None or "numpy" in facts.signs
+    if is_computed_on_host(facts):
+        return False
     return is_one or _ARRAYS.search(stack.code_of(facts)) is not None
 
 
@@ -176,6 +179,7 @@ QUESTIONS: dict[str, _Question] = {
     "large-weights": memory.are_large_weights,
     "one-is-huge": memory.one_is_huge,
     "half-precision": _half_precision_helps,
+    "computed-on-host": is_computed_on_host,
     "accumulates": _accumulates,
     "array": _is_array,
     "no-picture": _is_no_picture,
