@@ -82,7 +82,9 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("directml", re.compile(r"\bdml_device_")),
     ("malloc-async", re.compile(r"\bcudaMallocAsync\b")),
     ("shuffle-buffer", re.compile(r"(?i)shuffle buffer")),
-    ("keeps-predictions", re.compile(r"\bin (?:evaluation_loop|prediction_loop|nested_concat)\b")),
+    ("keeps-predictions", re.compile(
+        r"\bin (?:evaluation_loop|prediction_loop|nested_concat)\b"
+        r"|transformers[/\\]trainer\.py.{1,30}\bin predict\b")),
     ("ray", re.compile(r"^\W{0,9}\((?:[\w:.]{1,60} )?pid=\d{1,9}(?:, ip=[\d.]{1,40})?\)")),
     ("new-gpu", re.compile(r"\bRTX ?[345]0[5-9]0|\b[AH]100\b|\bRTX A\d000")),
     ("cuda-10", re.compile(
@@ -95,7 +97,7 @@ _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
 # Stack frames that create a model or move it to the GPU, near the line that failed.
 _LOADS = re.compile(
     r"\bin (?:from_pretrained|load_\w{1,60}|_load_\w{1,60}|_apply|convert|restore\w{0,30}|cuda)\b"
-    r"|from_pretrained\(|load_state_dict|load_checkpoint|\bmodel\.(?:to|cuda)\(|\bload_model"
+    r"|from_pretrained\(|load_state_dict|load_checkpoint|\b(?:model|pipe|pipeline)\.(?:to|cuda)\(|\bload_model"
     r"|failed to load|initialize_model|\bload_weights|\bin (?:init|create)\w{0,10}_state\b"
     r"|\bin (?:build|_load_pretrained_model)\b"
     r"|nn[/\\]modules[/\\]\w{1,40}\.py\", line \d{1,6}, in (?:__init__|reset_parameters)\b"
@@ -136,6 +138,7 @@ class ProgramReader:
         "set per process memory fraction", "in apply", "in convert", "in cuda", "load state dict",
         "load checkpoint", "model to", "model cuda", "load model", "failed to load",
         "initialize model", "load weights", "in load",
+        "pipe to", "pipe cuda", "pipeline to", "pipeline cuda",
         "stderr", "stdout", "rank", "trial", "pin memory", "nv err no memory", "dml device",
         "hip error", "hip out of memory", "hip code object", "hiperrornobinaryforgpu", "rocm",
         "tfjs", "node modules", "nest", "js", "onnxruntime", "onnxruntime providers cuda",

@@ -19,7 +19,8 @@ _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
         "torch",
         re.compile(
             r"\b(?:py)?torch\b|c10|aten/|when calling `cu|cuDNN error: CUDNN|CUDA out of mem"
-            r"|CUDA error: CUBLAS|THCudaCheck",
+            r"|CUDA error: CUBLAS|THCudaCheck|OutOfMemoryError\s{1,99}Traceback"
+            r"|transformers[/\\]trainer",
             re.IGNORECASE,
         ),
     ),
