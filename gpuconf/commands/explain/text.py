@@ -143,7 +143,7 @@ def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     if diagnosis.cause != NOT_GPU:
         on_card = diagnosis.cause not in _OF_THE_HOST
         if diagnosis.cause != "disk-full":
-            yield from _asked(facts.request, on_card=on_card)
+            yield from _asked(facts.request, on_card=on_card, said=_said(diagnosis))
         if on_card:
             yield from _card(facts)
         if facts.dump is not None and diagnosis.is_about_memory:
@@ -157,7 +157,13 @@ def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), shown
 
 
-def _asked(request: MemoryRequest, *, on_card: bool) -> Iterator[tuple[str, str]]:
+def _said(diagnosis: Diagnosis) -> str:
+    """The log's lines about the failure, in one text."""
+    lines = (*diagnosis.evidence, *diagnosis.consequences)
+    return " ".join([diagnosis.facts.exception or "", *(each.text for each in lines)])
+
+
+def _asked(request: MemoryRequest, *, on_card: bool, said: str) -> Iterator[tuple[str, str]]:
     tensor = request.tensor
     if tensor is not None:
         dtype = tensor.dtype or "float32 (the message names no type)"
@@ -166,7 +172,9 @@ def _asked(request: MemoryRequest, *, on_card: bool) -> Iterator[tuple[str, str]
         if request.likely_batch is not None and on_card:
             yield "", f"the first dimension looks like the batch: {request.likely_batch}"
     elif request.size_bytes is not None:
-        yield "requested", f"{sized(request.size_bytes)} ({request.size_bytes} B)"
+        is_exact = str(request.size_bytes) in said.replace(",", "")  # not from a rounded figure
+        exact = f" ({request.size_bytes} B)" if is_exact else ""
+        yield "requested", f"{sized(request.size_bytes)}{exact}"
     if request.node is not None:
         yield "by", request.node
 

@@ -14,7 +14,7 @@ import yaml
 from gpuconf.commands.explain import Diagnosis, explain
 
 CASES = yaml.safe_load(Path(__file__).with_name("first_change.yaml").read_text(encoding="utf-8"))
-CHECKED = {"log", "first", "second", "any", "never", "says", "changes", "severity"}
+CHECKED = {"log", "first", "second", "any", "never", "says", "never_says", "changes", "severity"}
 
 
 def texts(found: Diagnosis) -> list[str]:
@@ -40,6 +40,7 @@ def test_changes_of_a_log(name: str) -> None:
     assert case.get("any", "") in "\n".join(changes)
     assert [each for each in listed(case.get("never", ())) if each in "\n".join(changes)] == []
     assert [each for each in listed(case.get("says", ())) if each not in str(found)] == []
+    assert [each for each in listed(case.get("never_says", ())) if each in str(found)] == []
     assert len(changes) == case.get("changes", len(changes))
     assert found.severity == case.get("severity", found.severity)
 

@@ -159,6 +159,15 @@ def _torch_others(facts: LogFacts) -> str:
     )
 
 
+def _of_the_card(facts: LogFacts) -> str:
+    """The GPU's size, next to what PyTorch holds."""
+    figures = figures_of(facts)
+    total = sized(figures.total or 0)
+    if (figures.held or 0) <= (figures.total or 0):
+        return f" of {total}"
+    return f", more than the GPU's {total}, so it spills into host memory,"
+
+
 def _server_share(facts: LogFacts) -> str:
     """What was free, for vLLM, rounded down; its own 0.9 less a tenth if that is not known."""
     share = server_share(facts)
@@ -336,6 +345,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "torch_free": lambda facts: sized(figures_of(facts).free or 0),
     "torch_held": lambda facts: sized(figures_of(facts).held or 0),
     "torch_total": lambda facts: sized(figures_of(facts).total or 0),
+    "of_the_card": _of_the_card,
     "torch_others": _torch_others,
     "unused_share": _unused_share,
     # Arrays on the GPU and on the host.
