@@ -117,6 +117,8 @@ class _Judge:
     def _ladder_failed(self, ladder: RuleMatch, sure: Iterable[RuleMatch]) -> bool:
         """Whether the retry with less failed too: the log ends there, or failures follow."""
         number = ladder.last.line.number
+        if self._last.number == number + 1 and "failed to alloc" in self._last.text:
+            number += 1  # one more refusal, whose line is cut
         if self._goes_on_below(ladder.last.line):
             return False
         return (

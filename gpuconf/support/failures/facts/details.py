@@ -75,7 +75,7 @@ class Details(TypedDict, total=False):
     device_refused: str
     """The phrase with which CUDA refused the device."""
     assertion: str
-    """The assertion that failed in a kernel."""
+    """The assertion that failed in a kernel, or CUDA's words for one that is not shown."""
     paging_file: str
     """The error of Windows for a paging file that is too small, 1455, or PyTorch's words for it."""
     cpu_build: str
@@ -182,6 +182,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("container", re.compile(r"(could not select device driver|nvidia-container-cli)")),
     ("device_refused", re.compile(r"(invalid device ordinal|busy or unavailable)")),
     ("assertion", re.compile(r"Assertion [`']?(.{1,200}?)[`']? failed")),
+    ("assertion", re.compile(r"(device-side assert)")),
     ("paging_file", re.compile(r"(\b1455\b|DefaultCPUAllocator: not enough memory)")),
     ("cpu_build", re.compile(
         r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA"
@@ -232,7 +233,7 @@ def details_in(texts: Iterable[str]) -> Details:
             found[name] = [int(each) for each in entries] if name == "xid" else entries
     for name, pattern in _SINGLES:
         match = next((hit for text in whole if (hit := pattern.search(text))), None)
-        if match is not None:
+        if match is not None and name not in found:
             found[name] = match[1].rstrip(".")
     full = full_disk.unwritten_in(whole)
     if full is not None:
