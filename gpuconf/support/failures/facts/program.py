@@ -16,7 +16,7 @@ Sign = Literal[
     "preallocation-off", "ranks", "trials", "pins-memory", "driver-out-of-memory",
     "amd", "node", "onnxruntime", "optimizer-state", "semaphore", "shuffle-buffer",
     "data-pipeline", "managed-memory", "malloc-async", "directml",
-    "keeps-predictions", "ray", "idle-gpu", "new-gpu", "cuda-10",
+    "keeps-predictions", "vmap", "ray", "idle-gpu", "new-gpu", "cuda-10",
 ]  # fmt: skip
 
 # The signs of a program, anywhere in the log.
@@ -85,6 +85,7 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("keeps-predictions", re.compile(
         r"\bin (?:evaluation_loop|prediction_loop|nested_concat)\b"
         r"|transformers[/\\]trainer\.py.{1,30}\bin predict\b")),
+    ("vmap", re.compile(r"\bvmap\b")),
     ("ray", re.compile(r"^\W{0,9}\((?:[\w:.]{1,60} )?pid=\d{1,9}(?:, ip=[\d.]{1,40})?\)")),
     ("new-gpu", re.compile(r"\bRTX ?[345]0[5-9]0|\b[AH]100\b|\bRTX A\d000")),
     ("cuda-10", re.compile(
@@ -138,7 +139,7 @@ class ProgramReader:
         "set per process memory fraction", "in apply", "in convert", "in cuda", "load state dict",
         "load checkpoint", "model to", "model cuda", "load model", "failed to load",
         "initialize model", "load weights", "in load",
-        "pipe to", "pipe cuda", "pipeline to", "pipeline cuda",
+        "vmap", "pipe to", "pipe cuda", "pipeline to", "pipeline cuda",
         "stderr", "stdout", "rank", "trial", "pin memory", "nv err no memory", "dml device",
         "hip error", "hip out of memory", "hip code object", "hiperrornobinaryforgpu", "rocm",
         "tfjs", "node modules", "nest", "js", "onnxruntime", "onnxruntime providers cuda",

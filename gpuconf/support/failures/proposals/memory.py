@@ -19,6 +19,8 @@ _LARGEST_CARD = 288 * 10**9
 _ROOM_FOR_A_HANDLE = 1536 * MIB
 # JAX's own share leaves more than this part of a GPU, so with less, others hold it too.
 _NEARLY_NONE = 0.05
+# So many processes of one size are workers of the same job.
+_SIBLINGS = 3
 # Every GPU has this much for JAX, unless something else fills it.
 _LITTLE_FOR_JAX = 128 * MIB
 
@@ -81,6 +83,12 @@ def others_hold_much(facts: LogFacts) -> bool:
         return True
     total, free = card_total(facts), card_free(facts)
     return total is not None and free is not None and free < 0.85 * total
+
+
+def are_siblings(facts: LogFacts) -> bool:
+    """Whether several processes hold the same memory, as the workers of one job do."""
+    sizes = [each.size_bytes for each in facts.card.holders] if facts.card is not None else []
+    return any(sizes.count(size) >= _SIBLINGS for size in sizes)
 
 
 def was_free(facts: LogFacts) -> bool:

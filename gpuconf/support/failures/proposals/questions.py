@@ -43,6 +43,8 @@ _VERY_LITTLE, _LITTLE = 4 * MIB, 32 * MIB
 _MINUTE_LIMIT = 256 * MIB
 # More than most GPUs have.
 _MUCH = 40 * GIB
+# jax.vmap computes all of its calls at once; from here, in pieces.
+_MUCH_OF_VMAP = 16 * GIB
 # An array so small fails only where the host's RAM is full of other things.
 _SMALL_ARRAY = 64 * MIB
 # If a program of PyTorch holds less of the GPU than this, its batch is not the problem.
@@ -188,6 +190,7 @@ QUESTIONS: dict[str, _Question] = {
     "little-is-free": memory.little_is_free,
     "nearly-none-is-free": memory.nearly_none_is_free,
     "handle-had-room": memory.handle_had_room,
+    "siblings": memory.are_siblings,
     "others-hold-much": memory.others_hold_much,
     "was-free": memory.was_free,
     "larger-than-the-card": memory.is_larger_than_the_card,
@@ -202,7 +205,9 @@ QUESTIONS: dict[str, _Question] = {
     "little-asked": lambda facts: memory.asked_less_than(_LITTLE, facts),
     "copy-refused": _says("dst tensor"),
     "little-for-jax": memory.little_was_asked_for_jax,
-    "array-is-huge": lambda facts: (facts.request.size_bytes or 0) > _MUCH,
+    "array-is-huge": lambda facts: (
+        (facts.request.size_bytes or 0) > (_MUCH_OF_VMAP if "vmap" in facts.signs else _MUCH)
+    ),
     # If CUDA refused, the request was JAX's preallocation, its share of the GPU.
     "preallocation-refused": lambda facts: (
         facts.details.get("status") == "CUDA_ERROR_OUT_OF_MEMORY"
