@@ -49,6 +49,8 @@ _MUCH_OF_VMAP = 16 * GIB
 _SMALL_ARRAY = 64 * MIB
 # If a program of PyTorch holds less of the GPU than this, its batch is not the problem.
 _SMALL_SHARE, _PART_OF_OTHERS = 0.3, 0.15
+# If it holds so many times the GPU's memory, a limit does not make it fit.
+_SEVERAL = 2
 # Since this major compute capability, builds leave out GPUs from below rather than from above.
 _NEW_CAPABILITY = 7
 
@@ -217,6 +219,10 @@ QUESTIONS: dict[str, _Question] = {
     "torch-figures": _has_torch_figures,
     "torch-larger-than-the-card": _is_larger_than_torchs_card,
     "torch-beyond-the-card": lambda facts: is_beyond_the_card(figures_of(facts)),
+    # No limit helps a program that needs several GPUs' memory.
+    "torch-far-beyond": lambda facts: (
+        (figures_of(facts).held or 0) > _SEVERAL * (figures_of(facts).total or 0)
+    ),
     "torch-fragmented": lambda facts: is_fragmented(figures_of(facts)),
     "torch-was-free": lambda facts: was_free(figures_of(facts)),
     "others-in-the-way": lambda facts: others_are_in_the_way(figures_of(facts)),
