@@ -131,7 +131,7 @@ def test_not_even_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.__traceback__ is not None
     shown = capsys.readouterr().err
     assert "not even one sample fits" in shown
-    assert "PyTorch found no memory on the GPU (torch-oom)" in shown
+    assert "PyTorch ran out of GPU memory (torch-oom)" in shown
 
 
 def test_bounded(capsys: pytest.CaptureFixture[str]) -> None:
