@@ -1,6 +1,6 @@
-"""The same in a graph of TensorFlow 1: ``accuracy`` of the whole test set in one ``run``.
+"""The same in a TensorFlow 1 graph: ``accuracy`` of the whole test set in one ``run``.
 
-python graph_test_set.py             # fails on a GPU of 1 GiB
+python graph_test_set.py             # fails on a 1 GiB GPU
 python graph_test_set.py gpuconf     # in batches that fit
 """
 

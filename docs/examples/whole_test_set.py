@@ -1,6 +1,6 @@
-"""The classic end of a training run that went well: the whole test set at once.
+"""The classic end of a successful training run: the whole test set in one batch.
 
-python whole_test_set.py             # Keras evaluates; on a GPU of 1 GiB it fails
+python whole_test_set.py             # Keras evaluates; fails on a 1 GiB GPU
 python whole_test_set.py gpuconf     # the same, in batches that fit
 """
 
@@ -19,7 +19,7 @@ keras.utils.set_random_seed(1)
 model = keras.Sequential(
     [
         keras.Input((28, 28, 1)),
-        keras.layers.Conv2D(32, 3, padding="same", activation="relu"),  # 957 MiB of 10000 images
+        keras.layers.Conv2D(32, 3, padding="same", activation="relu"),  # 957 MiB for 10000 images
         keras.layers.GlobalAveragePooling2D(),
         keras.layers.Dense(10, activation="softmax"),
     ]

@@ -1,4 +1,4 @@
-"""Ray Train with JAX: two workers on one GPU, each held to 0.4 of its memory.
+"""Ray Train with JAX: two workers on one GPU, each limited to 0.4 of its memory.
 
 python train_jax.py
 

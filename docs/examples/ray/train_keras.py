@@ -1,4 +1,4 @@
-"""Ray Train with Keras 3: two workers on one GPU, each held to 0.4 of its memory.
+"""Ray Train with Keras 3: two workers on one GPU, each limited to 0.4 of its memory.
 
 python train_keras.py
 
@@ -27,7 +27,7 @@ def train():
     report({"loss": history.history["loss"][-1]})
 
 
-# Not in RunConfig(worker_runtime_env=...): Ray calls a job's setup hook, and no worker's own.
+# Not in RunConfig(worker_runtime_env=...): Ray calls a job's setup hook, but not a worker's own.
 ray.init(runtime_env={"worker_process_setup_hook": "gpuconf.ray.setup"})
 trainer = DataParallelTrainer(
     train,

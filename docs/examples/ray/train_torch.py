@@ -1,4 +1,4 @@
-"""Ray Train with PyTorch: two workers on one GPU, each held to 0.4 of its memory.
+"""Ray Train with PyTorch: two workers on one GPU, each limited to 0.4 of its memory.
 
 python train_torch.py
 

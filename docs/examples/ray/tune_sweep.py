@@ -1,4 +1,4 @@
-"""Ray Tune: eight trials, four at a time on one GPU, each held to a quarter of its memory.
+"""Ray Tune: eight trials, four at a time on one GPU, each limited to a quarter of its memory.
 
 python tune_sweep.py
 """
