@@ -27,7 +27,7 @@ def leave_eager_mode(tf: Any) -> None:
         tf.compat.v1.disable_eager_execution()
     except ValueError as error:
         raise TooLateError(
-            f"graph mode must begin before anything else in TensorFlow: {error}",
+            f"graph mode must be enabled before TensorFlow is used: {error}",
             hint="make `import gpuconf.auto` the first line of the script",
         ) from error
 

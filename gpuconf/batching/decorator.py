@@ -102,9 +102,9 @@ class _Call:
         counts = {int(leaf.shape[0]) for leaf in nests.leaves(self.data)}
         if len(counts) != 1 or counts == {0}:
             raise UsageError(
-                f"{self.name}: the data have {sorted(counts) or 'no'} samples, and must have as "
-                "many as one another; positional arrays are cut into batches",
-                hint="pass by keyword what must not be cut",
+                f"{self.name}: the arrays have {sorted(counts) or 'no'} samples, but must all "
+                "have the same number; positional arrays are split into batches",
+                hint="pass arrays that must not be split as keyword arguments",
             )
         (self.samples,) = counts
 
@@ -141,8 +141,8 @@ class _Call:
         shapes = [getattr(leaf, "shape", ()) for leaf in nests.leaves(result)]
         if not all(shape and shape[0] == size for shape in shapes):
             raise UsageError(
-                f"{self.name} gave {shapes} for {size} samples: results without a row for each of "
-                "them cannot be joined",
+                f"{self.name} returned {shapes} for {size} samples: results without one row per "
+                "sample cannot be joined",
                 hint="@oom_safe(combine=lambda results, sizes: np.average(results, weights=sizes))",
             )
 

@@ -96,8 +96,8 @@ def _checked(batch_size: Any, card_batch_size: Any) -> int | None:
     """The largest part of a batch, or None if it has to be found."""
     if isinstance(batch_size, str):
         raise UsageError(
-            f"batch_size of fit is {batch_size!r}; what is learned depends on it, so it must be a "
-            "number, and gpuconf finds the size of the GPU's part anyway",
+            f"fit's batch_size is {batch_size!r}, but it must be a number, because it affects what "
+            "the model learns; gpuconf finds the size of the GPU's part anyway",
             hint="batch_size=32",
         )
     checked_batch_size(batch_size, hint="batch_size=32")

@@ -97,7 +97,7 @@ class GatheredOutputs:
                 raise UsageError("out is read-only", hint='np.load("outputs.npy", mmap_mode="r+")')
             if not np.can_cast(values.dtype, array.dtype, "same_kind"):
                 raise UsageError(
-                    f"out is of {array.dtype}, which cannot hold the outputs' {values.dtype}",
+                    f"out has dtype {array.dtype}, which cannot hold the outputs' {values.dtype}",
                     hint=hint,
                 )
 
@@ -112,7 +112,8 @@ class GatheredOutputs:
         assert self._arrays is not None
         if end > len(self._arrays[0]):
             raise UsageError(
-                f"there are outputs for {end} samples or more, and room for {len(self._arrays[0])}",
+                f"there are outputs for at least {end} samples, but room for only "
+                f"{len(self._arrays[0])}",
                 hint="steps=..., or an out= with a row for each sample",
             )
 
@@ -128,7 +129,8 @@ def _aligned(out: Any, outputs: Any) -> list[Any]:
     if isinstance(outputs, (dict, list, tuple)) or isinstance(out, (dict, list, tuple)):
         kinds = f"{type(out).__name__}, but the outputs are a {type(outputs).__name__}"
         raise UsageError(
-            f"out is a {kinds}, not nested alike", hint="out= with an array for each output"
+            f"out is a {kinds}, not nested in the same way",
+            hint="out= with an array for each output",
         )
     return [out]
 

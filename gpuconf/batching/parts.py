@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 _ROWS_AT_A_TIME = 32
 _DONATED = (
     "JAX has consumed a donated argument (donate_argnums), so the call cannot be "
-    "made again with fewer samples"
+    "repeated with fewer samples"
 )
 
 

@@ -95,7 +95,7 @@ def _batches(given: HostData, steps: int | None) -> Generator[Any, None, None]:
     data = given.arguments["x"]
     if hasattr(data, "row_splits"):
         raise UsageError(
-            "x is one ragged tensor, which has to come in batches",
+            "x is a single ragged tensor, but ragged data must come in batches",
             hint="tf.data.Dataset.from_tensor_slices(x).batch(32)",
         )
     yield from batches_of(data, steps) if is_sequence(data) else itertools.islice(data, steps)

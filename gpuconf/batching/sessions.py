@@ -141,8 +141,8 @@ class _Result:
         if dtype.is_integer:
             name = self._fetch.name
             say(
-                f"session_evaluate: {name} is a whole number, and the mean over the samples is "
-                f'given; of a count: reduce={{"{name}": "sum"}}'
+                f"session_evaluate: {name} is an integer, but its mean over the samples is "
+                f'returned; for a count: reduce={{"{name}": "sum"}}'
             )
         return mean.astype(dtype.as_numpy_dtype) if dtype.is_floating else mean
 
@@ -153,8 +153,8 @@ class _Result:
         is_open = shape.rank > 0 and shape[0] is None
         if is_open and len(value) != size:
             raise UsageError(
-                f"{self._fetch.name} has {len(value)} rows for {size} samples, so that it cannot "
-                "be joined",
+                f"{self._fetch.name} has {len(value)} rows for {size} samples, so its parts "
+                "cannot be joined",
                 hint="fetch a tensor with a row for each sample, or a scalar",
             )
         return is_open
@@ -193,10 +193,10 @@ def _agreed_count(cut: dict[Any, SampleRows]) -> int:
         return counts.pop()
     given = ", ".join(f"{key.name} {rows.count}" for key, rows in cut.items())
     raise UsageError(
-        f"the arrays that are to be cut have no samples, or different numbers of them: {given}"
+        f"the arrays to be split have no samples, or different numbers of samples: {given}"
         if cut
-        else "no placeholder of the feed has an open first dimension, so nothing can be cut",
-        hint="whole=[placeholder] for values that are fed uncut",
+        else "no placeholder in the feed has an open first dimension, so nothing can be split",
+        hint="whole=[placeholder] for values that are fed without being split",
     )
 
 
@@ -208,8 +208,8 @@ def _ways(graph: Any, reduce: Any, names: list[str]) -> dict[str, str]:
     ways |= given
     if not set(given) <= set(names) or any(way not in _WAYS for way in ways.values()):
         raise UsageError(
-            f"reduce is {reduce!r}; it must be one of {', '.join(_WAYS)}, or a dict of them with "
-            f"keys among {', '.join(names)}",
+            f"reduce is {reduce!r}; it must be one of {', '.join(_WAYS)}, or a dict of these "
+            f"with keys from {', '.join(names)}",
             hint='reduce="mean"',
         )
     return ways

@@ -125,8 +125,8 @@ class CardBatch:
             self._give_up(failure, "not even one sample fits")
         if self._retries_left <= 0:
             tries = "1 try" if self.refusals == 1 else f"{self.refusals} tries"
-            why = f"still out of memory after {tries}; a smaller batch_size, or more max_retries"
-            self._give_up(failure, why)
+            advice = "use a smaller batch_size, or a larger max_retries"
+            self._give_up(failure, f"still out of memory after {tries}; {advice}")
         self._retries_left -= 1
         self._bad = size if self._bad is None else min(self._bad, size)
         self.size = (size + 1) // 2 if size > 2 else 1

@@ -29,7 +29,7 @@ class DeviceGauge:
         backend = backend_of(model)
         self._counter = counter = counter_for(backend)
         if counter is None:
-            self._say(f"Keras computes with {backend}, whose memory cannot be read")
+            self._say(f"Keras runs on {backend}, whose memory use cannot be read")
             return
         try:
             names = [short_name(name) for name in counter.devices()]
@@ -62,7 +62,7 @@ class DeviceGauge:
         self._counting |= {device for device, use in uses.items() if use.peak_bytes > 0}
         for device in (device for device in uses if device not in self._counting):
             self._say(
-                f"{counter.framework} counts no bytes on {device}: the model is elsewhere, or its "
+                f"{counter.framework} reports no bytes on {device}: the model is elsewhere, or its "
                 f"allocator keeps no count",
                 device,
             )
@@ -105,7 +105,7 @@ def choose_devices(
     ``names`` look like ``GPU:0``.  If ``wanted`` is None, all GPUs are read.
     """
     gpus = tuple(name for name in names if name.startswith("GPU:"))
-    why_no_gpu = f"{framework} uses no GPU here, `gpuconf doctor` says why"
+    why_no_gpu = f"{framework} uses no GPU here; `gpuconf doctor` shows why"
     if wanted is None:
         return gpus, None if gpus else why_no_gpu
     short = short_name(wanted)

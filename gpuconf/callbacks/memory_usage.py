@@ -52,7 +52,7 @@ class MemoryUsage(KerasHooks):
         if estimate is not None and not _is_number(getattr(estimate, "peak_bytes", None)):
             raise UsageError(
                 f"MemoryUsage: the estimate {estimate!r} has no peak_bytes",
-                hint="give what gpuconf.estimate(model, batch_size) returns, and a device by name: "
+                hint="pass what gpuconf.estimate(model, batch_size) returns, and name the device: "
                 'MemoryUsage(device="GPU:1")',
             )
         if device is not None and not is_device(device):

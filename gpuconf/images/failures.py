@@ -34,7 +34,7 @@ def out_of_memory(name: str) -> MemoryError:
     """The error for an intact file that does not fit in memory while it is decoded."""
     return MemoryError(
         printable(f"{name}: this machine has no memory left to decode it")
-        + "\n  hint: a smaller host_limit; or see what else holds memory: free -h"
+        + "\n  hint: set a smaller host_limit, or see how much memory is in use: free -h"
     )
 
 

@@ -43,7 +43,7 @@ def list_folder(
         files = _files_below(os.path.join(folder, os.fsencode(name)), follow_links)
         kept = _keep_images(files, left_out)
         if not kept:
-            say(f"images: the class folder {name!r} of {os.fsdecode(folder)} holds no image")
+            say(f"images: the class folder {name!r} of {os.fsdecode(folder)} contains no images")
         paths += kept
         labels += [label] * len(kept)
     _report(folder, left_out, beside=sum(map(_is_image, beside)))

@@ -41,7 +41,7 @@ def make_labels(
     if values.dtype.kind not in "iubf":
         raise UsageError(
             f"labels of type {values.dtype} are neither numbers nor names",
-            hint="labels=[0, 1, …] or names of classes",
+            hint="labels=[0, 1, …] or class names",
         )
     if values.dtype.kind == "f":
         finite = np.isfinite(values.reshape(count, -1)).all(axis=1)
@@ -126,7 +126,7 @@ def _refuse(
     what: str,
     where: Where,
     *,
-    hint: str = "give every image a label, or leave these images out",
+    hint: str = "provide a label for every image, or leave these images out",
 ) -> None:
     """Raise a UsageError that names the bad entries, if there are any."""
     import numpy as np

@@ -98,7 +98,7 @@ def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
     for place, path in enumerate(paths):
         if not isinstance(path, (str, bytes, os.PathLike)) or not os.fspath(path):
             raise UsageError(
-                f"a path is not a file name: {path!r}: {origin.named([place])}",
+                f"expected a file name, got {path!r}: {origin.named([place])}",
                 hint="leave entries without a name out",
             )
         encoded.append(os.fsencode(path))

@@ -105,7 +105,7 @@ def check_split(validation_split: Any, subset: str | None) -> None:
         return
     if validation_split is None or subset is None:
         raise UsageError(
-            f"validation_split={validation_split!r} and subset={subset!r}: give both or none",
+            f"validation_split={validation_split!r} and subset={subset!r}: pass both or neither",
             hint='validation_split=0.2, subset="training"',
         )
     check_choice("subset", subset, SUBSETS)

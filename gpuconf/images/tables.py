@@ -98,7 +98,7 @@ def _read_csv(file: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     for line, row in rows:
         if len(row) != len(names):
             raise UsageError(
-                f"line {line} of {file} has {len(row)} cells, the line of names {len(names)}",
+                f"line {line} of {file} has {len(row)} cells, but the header line has {len(names)}",
                 hint=f"put a cell that contains {separator!r} in quotation marks",
             )
     return names, rows

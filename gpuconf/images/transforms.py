@@ -22,7 +22,7 @@ def make_scale(scale: Any) -> Transform | None:
         return _named_scale(scale)
     if isinstance(scale, Real) and not isinstance(scale, bool):
         if not math.isfinite(scale) or scale == 0:
-            raise UsageError(f"scale={scale!r} makes every picture empty", hint=_HINT)
+            raise UsageError(f"scale={scale!r} makes every image empty", hint=_HINT)
         factor = float(scale)
         return lambda images: images * factor
     if callable(scale):

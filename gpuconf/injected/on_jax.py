@@ -37,7 +37,7 @@ def hold(jax, run):
                 _wrap(bridge, name, watched, "JAX")
                 return
     raise _wrapping.MissingError(
-        "JAX %s creates its backends in a place that this version of gpuconf does not know"
+        "JAX %s creates its backends in a place that this version of gpuconf does not know about"
         % (jax.__version__,)
     )
 

@@ -49,8 +49,8 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments: a variable, and the options of the command line."""
     made = CommandParser(
         prog="%gpuconf estimate",
-        description="Say how much GPU memory a step of fit() or predict() of a model in this "
-        "notebook takes. Nothing is trained, and the model stays as it is. The limit is that of "
+        description="Show how much GPU memory a fit() or predict() step of a model in this "
+        "notebook needs. Nothing is trained, and the model is not changed. The limit is that of "
         "this kernel, unless --limit or --profile names another.",
     )
     about = "a variable that holds a Keras model (default: the only one there is)"

@@ -34,13 +34,13 @@ HELP = {
     "ps": COMMANDS["ps"],
     "plan": COMMANDS["plan"],
     "doctor": COMMANDS["doctor"],
-    "explain": "say why the last cell failed, or the run of a log, and what to change",
-    "estimate": "say what a model of this notebook takes of a GPU's memory, and which batch fits",
+    "explain": "show why the last cell, or the run in a log, failed, and what to change",
+    "estimate": "show how much GPU memory a model in this notebook needs, and which batch fits",
     "profiles": COMMANDS["profiles"],
     "isolated": "with %% as a cell's first line: run the cell in its own process, and free its GPU "
     "memory",
     "docs": COMMANDS["docs"],
-    "help": "this list, or what a command takes: %gpuconf help plan",
+    "help": "this list, or what a command accepts: %gpuconf help plan",
 }
 # Commands that become another program, or need a terminal.
 _IN_A_TERMINAL = tuple(name for name in COMMANDS if name not in HELP)
@@ -71,8 +71,8 @@ class GpuconfMagic:
             name, *words = _words_of(line) or [""]
             if name != _ISOLATED:
                 raise UsageError(
-                    f"`%{_PROG} {line.strip()}`: the first line of a cell can be "
-                    f"`%{_PROG} {_ISOLATED}` only",
+                    f"`%{_PROG} {line.strip()}`: the first line of a cell can "
+                    f"only be `%{_PROG} {_ISOLATED}`",
                     hint=f"{_PROG} help {_ISOLATED}",
                 )
             call = isolated_cell.prepare(words, cell, self._shell)
@@ -165,15 +165,16 @@ def _refuse_unknown(name: str, rest: list[str]) -> None:
     """Raise for unknown commands, and for commands that need a terminal."""
     if name in _IN_A_TERMINAL:
         raise UsageError(
-            f"`{_PROG} {name}` is for a terminal: it becomes another program, or draws on the "
-            "screen",
+            f"`{_PROG} {name}` must run in a terminal: it starts another program in its "
+            "place, or draws on the screen",
             hint=f"!gpuconf {shlex.join([name, *rest])}",
         )
     if name not in HELP:
         close = get_close_matches(name, [*HELP, *COMMANDS], n=1)
         meant = f"did you mean `{_PROG} {close[0]}`? " if close else ""
         raise UsageError(
-            f"`{_PROG}` does not know {name!r}", hint=f"{meant}`{_PROG} help` lists what it knows"
+            f"`{_PROG}` does not recognize {name!r}",
+            hint=f"{meant}`{_PROG} help` lists the commands",
         )
 
 
@@ -182,7 +183,7 @@ def _show_help() -> None:
     print(f"{_PROG} COMMAND: gpuconf's commands, in a notebook\n")
     for name, about in HELP.items():
         print(f"  {name:<{width}}  {about}")
-    print(f"\n`{_PROG} help COMMAND` shows what a command takes. In a terminal, or with ! before "
+    print(f"\n`{_PROG} help COMMAND` shows what a command accepts. In a terminal, or with ! before "
           f"gpuconf: {', '.join(_IN_A_TERMINAL)}.")  # fmt: skip
 
 

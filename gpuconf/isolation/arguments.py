@@ -35,7 +35,7 @@ def write_call(
         what, why = next(_culprits(function, args, kwargs), ("the function", error))
         raise UsageError(
             f"{what} cannot be sent to another process: {why}",
-            hint="create it inside the function, or give the function a path or a NumPy array",
+            hint="create it inside the function, or pass the function a path or a NumPy array",
         ) from None
 
 

@@ -135,7 +135,7 @@ def _parent(
         what = "the profile extends itself" if len(read) == 1 else "a cycle of profiles"
         raise problem(f"{what}: {names}", mark=named.mark, key="extends", hint=hint)
     if len(read) >= LONGEST_CHAIN:
-        rule = f"more than {LONGEST_CHAIN} profiles extend one another"
+        rule = f"more than {LONGEST_CHAIN} profiles extend each other"
         raise problem(rule, mark=named.mark, key="extends", hint="merge some of these profiles")
     return parent
 

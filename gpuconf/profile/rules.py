@@ -102,7 +102,7 @@ def text(*, says: str, example: str) -> ValueRule:
     def read(node: Node, key: str) -> str:
         node = scalar(node, key, says, example)
         if len(node.text) > _LONGEST_TEXT or not node.text.strip():
-            raise refuse(node, key, f"1 to {_LONGEST_TEXT} characters", "say it in a few words")
+            raise refuse(node, key, f"1 to {_LONGEST_TEXT} characters", "use a few words")
         if has_steering(node.text):
             raise refuse(node, key, "no control characters except tab and line feed", "delete it")
         return node.text

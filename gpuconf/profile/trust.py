@@ -59,7 +59,7 @@ def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:
     folder = _store(environ)
     if folder is None:
         raise GpuconfError(
-            "no folder to store the trust in: neither HOME nor XDG_STATE_HOME is set",
+            "no folder to store trust records in: neither HOME nor XDG_STATE_HOME is set",
             hint="export XDG_STATE_HOME=FOLDER",
         )
     key = trust_key(path)

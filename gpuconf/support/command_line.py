@@ -86,7 +86,7 @@ class CommandParser(argparse.ArgumentParser):
         close = get_close_matches(word.partition("=")[0], list(known), n=1)
         meant = f"did you mean `{self.prog} {close[0]}`? " if close else ""
         raise UsageError(
-            f"`{self.prog}` does not know {word!r}",
+            f"`{self.prog}` does not recognize {word!r}",
             hint=f"{meant}`{self.prog} --help` shows what it accepts",
         )
 
@@ -112,7 +112,7 @@ def command_after_dashes(words: list[str], options: Iterable[str], example: str)
         if ours is not None:
             raise UsageError(
                 f"{ours} comes after the command: is it for {prog}, or for {words[0]}?",
-                hint=f"put -- before the command, and what is for {prog} before that: {example}",
+                hint=f"put -- before the command, and options for {prog} before that: {example}",
             )
     if not words:
         raise UsageError(f"there is no command to {prog}", hint=f"put it after --: {example}")

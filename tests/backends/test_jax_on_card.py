@@ -295,5 +295,5 @@ except gpuconf.BackendError as error:
     assert reserve.code == 0, reserve.log
     requested, effective, why = reserve.values["found"]["reserve of jax cuda:0"]
     assert (requested, effective) == ("1024 MiB", None)
-    assert why == "it is allocated with jax.ffi, which JAX added in 0.5"
+    assert why == "allocating it requires jax.ffi, which JAX added in 0.5"
     assert "gpuconf: " not in reserve.log

@@ -226,7 +226,7 @@ def check_an_update_that_fails_is_undone_and_done_again(
         written = 6  # weights of this model; it fails after the second
         random.anew(update=[written * (step - 1) + 2])
         assert_same(random.fitted(), clean)
-        assert "the old ones kept in the host's RAM" in capsys.readouterr().err
+        assert "the old values kept in the host's RAM" in capsys.readouterr().err
 
 
 def check_an_update_that_fails_twice_is_the_user_s_error(random: Trained) -> None:

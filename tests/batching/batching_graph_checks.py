@@ -101,9 +101,9 @@ def check_mistakes() -> None:
     net = Network(5000)
     for feed, options, words in (
         ({net.x: X, net.y: Y[:9], net.keep: 1.0}, {}, "x:0 1001, y:0 9"),
-        ({net.keep: 1.0}, {}, "nothing can be cut"),
+        ({net.keep: 1.0}, {}, "nothing can be split"),
         (net.feed(), {"reduce": "median"}, "median"),
-        (net.feed(), {"reduce": {net.x: "sum"}}, "keys among Mean:0"),
+        (net.feed(), {"reduce": {net.x: "sum"}}, "keys from Mean:0"),
         (net.feed(), {"batch_size": 0}, "batch_size=0"),
         (net.feed(), {"max_retries": -1}, "max_retries=-1"),
     ):

@@ -467,14 +467,14 @@ def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
         "is a layer": lambda: batching.predict(layers.Dense(1), X),
         "different numbers of samples: x 53, y 50": lambda: batching.fit(model, X, Y[:50]),
         "no samples": lambda: batching.predict(model, X[:0]),
-        "batch_size of fit is 'auto'": lambda: batching.fit(model, X, Y, batch_size="auto"),
+        "fit's batch_size is 'auto'": lambda: batching.fit(model, X, Y, batch_size="auto"),
         "batch_size=0": lambda: batching.evaluate(model, X, Y, 0),
         "batch_size=-1": lambda: batching.fit(model, X, Y, card_batch_size=-1),
         "=1.0 is not a fraction": lambda: batching.fit(model, X, Y, validation_split=1.0),
-        "no samples are left": lambda: batching.fit(model, X[:1], Y[:1], validation_split=0.5),
+        "samples are left": lambda: batching.fit(model, X[:1], Y[:1], validation_split=0.5),
         "max_retries=None": lambda: batching.predict(model, X, max_retries=None),
-        "of dtype object": lambda: batching.predict(model, X.astype(object)),
-        "needs arrays": lambda: batching.fit(model, generated(), validation_split=0.2),
+        "have dtype object": lambda: batching.predict(model, X.astype(object)),
+        "requires arrays": lambda: batching.fit(model, generated(), validation_split=0.2),
         "out has shape": lambda: batching.predict(model, X, out=np.zeros((3, 3), "float32")),
     }
     for words, call in wrong.items():

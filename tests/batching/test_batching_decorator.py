@@ -165,7 +165,7 @@ def test_mistakes() -> None:
     with pytest.raises(UsageError, match="3, 4"):
         safe(np.zeros(4), np.zeros(3))
     for nothing in ((), (np.zeros(0),)):
-        with pytest.raises(UsageError, match="samples, and must have"):
+        with pytest.raises(UsageError, match="samples, but must all have"):
             safe(*nothing)
     with pytest.raises(UsageError, match="batch_size=0"):
         oom_safe(batch_size=0)

@@ -60,7 +60,7 @@ def test_as_keras(
     assert name == ("OutOfMemoryError" if backend == "torch" else "JaxRuntimeError")
     assert is_as_before
     assert values["torn_updates"] == ([0.0, name, 0.0] if backend == "torch" else [0.0])
-    assert "update of the weights" in outcome.log
+    assert "weight update" in outcome.log
     assert "16 samples do not fit; continuing with 8" in outcome.log
 
 

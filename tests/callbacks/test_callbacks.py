@@ -107,7 +107,7 @@ def test_a_backend_without_memory_to_count(capsys: pytest.CaptureFixture[str]) -
     gauge.find(None, type("Model", (), {"__module__": "keras.src.backend.numpy.trainer"})())
     gauge.reset()
     assert gauge.read() == {}
-    assert capsys.readouterr().err.count("Keras computes with numpy") == 1
+    assert capsys.readouterr().err.count("Keras runs on numpy") == 1
 
 
 def test_it_can_be_copied_and_pickled() -> None:
@@ -181,7 +181,7 @@ def test_the_names_of_the_figures_say_whose_they_are(without_a_gpu: Reported) ->
     """
     values, stderr = without_a_gpu["cpu"]
     assert set(values) == {"loss", "cpu_memory_current_bytes", "cpu_memory_peak_bytes"}
-    assert stderr.count("MemoryUsage: TensorFlow uses no GPU here, `gpuconf doctor`") == 1
+    assert stderr.count("MemoryUsage: TensorFlow uses no GPU here; `gpuconf doctor`") == 1
     assert stderr.count("MemoryUsage: TensorFlow has no TPU:0, only CPU:0;") == 1
 
 
@@ -300,7 +300,7 @@ def test_evaluate_and_predict(on_a_card: tuple[Reported, Path]) -> None:
     """
     values, stderr = on_a_card[0]["evaluate"]
     assert stderr.count("TensorFlow has no GPU:2, only CPU:0, GPU:0, GPU:1;") == 1
-    assert stderr.count("counts no bytes on GPU:1") == 1
+    assert stderr.count("reports no bytes on GPU:1") == 1
     assert values["after the error"] == {}
     assert values["rows"] == 64
     for name in ("evaluated", "predicted"):
@@ -329,7 +329,7 @@ def test_several_gpus(on_a_card: tuple[Reported, Path]) -> None:
     values, stderr = on_a_card[0]["alone"]
     assert values["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB
     assert "gpu_memory_peak_bytes_gpu1" not in values
-    assert stderr.count("counts no bytes on GPU:1") == 1
+    assert stderr.count("reports no bytes on GPU:1") == 1
     values, _ = on_a_card[0]["mirrored"]
     names = ("current_bytes_gpu0", "current_bytes_gpu1", "peak_bytes_gpu0", "peak_bytes_gpu1")
     told = {f"gpu_memory_{name}" for name in (*names, "peak_estimate_bytes")}

@@ -111,11 +111,11 @@ CSV_FAULTS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("", "no column 'path'; its columns are: none", "in the file's first line: path,label", {}),
     ("path,label\n", "no image in", "", {}),
     ("path,path,label\na.png,b.png,1\n", "2 columns 'path'", "", {}),
-    ("path,label\na.png,1,2\n", "list.csv has 3 cells, the line of names 2", "", {}),
+    ("path,label\na.png,1,2\n", "list.csv has 3 cells, but the header line has 2", "", {}),
     ("path;label\na.png;1;2\n", "line 2 of", "contains ';' in quotation marks", {}),
     ("path,label\na.png,1\n\nb.png,\n", "1 labels are missing: line 4 (", "", {}),
     ("path;label\na.png;1\nb.png;0,5\n", "'0,5' is not a number: line 3 of", "decimal point", {}),
-    ('path,label\n"a\nb",1\nb.png,x\n,1\n', "not a file name: '': line 5 of", "", {}),
+    ('path,label\n"a\nb",1\nb.png,x\n,1\n', "expected a file name, got '': line 5 of", "", {}),
 ]  # fmt: skip
 
 
@@ -208,9 +208,9 @@ def table(columns: dict[str, Any]) -> Any:
 THREE = ["a.png", "b.png", "c.png"]
 FAULTS: list[tuple[Any, Any, dict[str, Any], str]] = [
     # Paths and labels as they are given, options, and the words of the error.
-    (["a.png", float("nan")], None, {}, "not a file name: .*: image 1, counted from 0"),
-    (["a.png", None], None, {}, "not a file name: .*: image 1, counted from 0"),
-    (["a.png", ""], None, {}, "not a file name: .*: image 1, counted from 0"),
+    (["a.png", float("nan")], None, {}, "expected a file name, got .*: image 1, counted from 0"),
+    (["a.png", None], None, {}, "expected a file name, got .*: image 1, counted from 0"),
+    (["a.png", ""], None, {}, "expected a file name, got .*: image 1, counted from 0"),
     (7, None, {}, "paths=7"),
     ([], None, {}, "no image in the list"),
     ("no/such/folder", None, {}, "there is no file or folder no/such/folder"),
@@ -219,7 +219,7 @@ FAULTS: list[tuple[Any, Any, dict[str, Any], str]] = [
     (table({"image": ["a.png"]}), None, {},
      r"the DataFrame has no column 'path'.*: image\n.*path_column="),
     (table({"path": ["a.png", None]}), None, {},
-     "not a file name: .*: row 1 of the DataFrame, counted from 0"),
+     "expected a file name, got .*: row 1 of the DataFrame, counted from 0"),
     (table({"path": ["a.png", "b.png"], "label": ["x", None]}), None, {},
      r"missing: row 1 \(b.png\) of the DataFrame, counted from 0"),
     (table({"path": []}), None, {}, "no image in the DataFrame"),

@@ -61,7 +61,7 @@ def test_a_mistake_is_one_error(tmp_path: Path) -> None:
             for name in ("a+b", "__name__", "class", "Out")
         },
         "%%gpuconf plan\n1": "`%%gpuconf plan`: the first line of a cell",
-        "%%gpuconf isolated --wait x\n1": "does not know '--wait'",
+        "%%gpuconf isolated --wait x\n1": "does not recognize '--wait'",
     }
     more = ("%%gpuconf isolated --help\n1", "%gpuconf help isolated", "%unload_ext gpuconf")
     cells = run_cells(tmp_path, *mistakes, *more, "%%gpuconf isolated\nprint('it ran')")

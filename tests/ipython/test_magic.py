@@ -42,8 +42,8 @@ GOOD = {
 }
 # A mistake, and what stands in its error and hint.
 BAD = {
-    "%gpuconf exlain": ("does not know 'exlain'", "`%gpuconf explain`"),
-    "%gpuconf plan --jsn": ("does not know '--jsn'", "`%gpuconf plan --json`"),
+    "%gpuconf exlain": ("does not recognize 'exlain'", "`%gpuconf explain`"),
+    "%gpuconf plan --jsn": ("does not recognize '--jsn'", "`%gpuconf plan --json`"),
     "%gpuconf plan half-crad": ('no profile named "half-crad"', "half-card"),
     "%gpuconf plan one two": ("", "%gpuconf plan --help"),
     "%gpuconf profile nope": ('no profile named "nope"', "gpuconf profiles list"),

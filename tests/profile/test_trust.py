@@ -127,7 +127,7 @@ def test_no_place_to_keep_it(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     with pytest.raises(GpuconfError, match="cannot be written: Not a directory"):
         trust.record("/a", b"1", environ(tmp_path))
-    with pytest.raises(GpuconfError, match="no folder to store the trust in"):
+    with pytest.raises(GpuconfError, match="no folder to store trust records in"):
         trust.record("/a", b"1", {})
     assert not trust.is_trusted("/a", b"1", {})
     assert trust.trusted_files({}) == []

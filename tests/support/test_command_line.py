@@ -30,10 +30,10 @@ def parser() -> CommandParser:
 @pytest.mark.parametrize(
     ("words", "said", "hint"),
     [
-        (["explian"], "`tool` does not know 'explian'", "did you mean `tool explain`? "),
-        (["xyzzy"], "`tool` does not know 'xyzzy'", "`tool --help` shows what it accepts"),
+        (["explian"], "`tool` does not recognize 'explian'", "did you mean `tool explain`? "),
+        (["xyzzy"], "`tool` does not recognize 'xyzzy'", "`tool --help` shows what it accepts"),
         (["explain", "--verbsoe=1"], "'--verbsoe=1'", "did you mean `tool explain --verbose`?"),
-        (["plan", "--verbose"], "`tool plan` does not know '--verbose'", "`tool plan --help`"),
+        (["plan", "--verbose"], "`tool plan` does not recognize '--verbose'", "`tool plan --help`"),
         ([], "required", "`tool --help` shows what it accepts"),
     ],
 )

@@ -20,7 +20,7 @@ def take_reserve(
     """
     jax: Any = sys.modules["jax"]
     if why_not is None and not hasattr(jax, "ffi"):
-        why_not = "it is allocated with jax.ffi, which JAX added in 0.5"
+        why_not = "allocating it requires jax.ffi, which JAX added in 0.5"
 
     def allocate(size_bytes: int) -> None:
         # XLA allocates the result and runs no kernel.

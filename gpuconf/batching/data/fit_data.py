@@ -88,7 +88,7 @@ def _train_and_apart(
         return given(), None
     if not is_rows(training.x):
         raise UsageError(
-            f"validation_split={validation.split} needs arrays, from which a part can be split off",
+            f"validation_split={validation.split} requires arrays, which can be split",
             hint="validation_data=...",
         )
     if not 0 < validation.split < 1:
@@ -106,8 +106,8 @@ def _weights_of_samples(family: KerasFamily, training: Training) -> Any:
         return training.sample_weight
     if training.sample_weight is not None:
         raise UsageError(
-            "class_weight and sample_weight are both given, but each sample has only one weight",
-            hint="sample_weight=..., with the classes' weights multiplied in",
+            "class_weight and sample_weight cannot both be given: each sample has only one weight",
+            hint="sample_weight=..., with the class weights multiplied in",
         )
     import numpy as np
 

@@ -95,7 +95,7 @@ def host_data(
     first, end = (math.floor(count * share) for share in section)
     if end <= first:
         raise UsageError(
-            f"no samples are left of {count}: validation_split takes all or none",
+            f"none of the {count} samples are left: validation_split takes all or none",
             hint="validation_split=0.2",
         )
     if size is None and steps:
@@ -197,7 +197,7 @@ def _by_python(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
 
 
 def _refuse(_: Any) -> Any:
-    raise RuntimeError("the program ends: no more data is read")
+    raise RuntimeError("the program is ending: no more data is read")
 
 
 def _without_last_nones(parts: tuple[Any, ...]) -> tuple[Any, ...]:

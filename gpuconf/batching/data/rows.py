@@ -22,7 +22,7 @@ class SampleRows:
         shape = tuple(self._source.shape)
         if not shape:
             raise UsageError(
-                f"data of shape () has no samples: {source!r:.60}", hint="x=np.array([...])"
+                f"data with shape () has no samples: {source!r:.60}", hint="x=np.array([...])"
             )
         _check_not_mixed(self._source)
         self.count = int(shape[0])
@@ -109,8 +109,8 @@ def _check_columns(source: Any) -> None:
     if others and len(others) < len(kinds):
         listed = ", ".join(f"{name!r} ({kind})" for name, kind in list(others.items())[:5])
         raise UsageError(
-            f"a DataFrame with numeric and other columns: {listed}",
-            hint='x.select_dtypes("number"), or the columns given as x.drop(columns=[...])',
+            f"the DataFrame has non-numeric columns: {listed}",
+            hint='x.select_dtypes("number"), or drop those columns: x.drop(columns=[...])',
         )
 
 
@@ -124,7 +124,7 @@ def _check_not_mixed(source: Any) -> None:
     for value in values:
         if not isinstance(value, (str, bytes)):
             raise UsageError(
-                f"data of dtype object, among them {value!r:.60}, a {type(value).__name__}; the "
-                "values must be numbers of one type, or all strings",
-                hint='x.astype("float32"), or x.select_dtypes("number") of a frame',
+                f"the data have dtype object and include {value!r:.60}, a {type(value).__name__}; "
+                "the values must be all strings, or all numbers of one type",
+                hint='x.astype("float32"), or for a DataFrame x.select_dtypes("number")',
             )

@@ -156,14 +156,14 @@ class JaxEngine:
         done, failure = attempt(lambda: finished(self._update(*before, gradients.values)))
         if failure is not None and failure.is_of_the_card:
             say(
-                f"fit: {failure.summary}; in the update of the weights, which is tried again with "
-                "the old ones in the host's RAM, not on the GPU"
+                f"fit: {failure.summary}; the weight update is retried with the old values "
+                "in the host's RAM, not on the GPU"
             )
             let_go(failure.error)
             done, failure = self._updated_in_place(before, gradients.values)
         if failure is not None:
             where = "on the GPU" if failure.is_of_the_card else "in the host's RAM"
-            explain_beside(failure.error, f"fit: no room {where} for the update of the weights")
+            explain_beside(failure.error, f"fit: no room {where} for the weight update")
             raise failure.error
         self.values |= dict(zip(("trainable", "optimizer"), map(list, done), strict=True))
 

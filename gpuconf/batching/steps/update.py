@@ -52,13 +52,13 @@ class GuardedUpdate:
         held.put_back()
         if self._on_host or not failure.is_of_the_card:
             where = "on the GPU" if failure.is_of_the_card else "in the host's RAM"
-            explain_beside(failure.error, f"fit: no room {where} for the update of the weights")
+            explain_beside(failure.error, f"fit: no room {where} for the weight update")
             raise failure.error
         self._on_host = True
         size = sized(size_bytes(written))
         say(
-            f"fit: {failure.summary}; in the update of the weights, which is undone and tried again"
-            f" with {size} of the old ones kept in the host's RAM, not on the GPU"
+            f"fit: {failure.summary}; the weight update is undone and retried with {size} of the "
+            "old values kept in the host's RAM, not on the GPU"
         )
         let_go(failure.error)
         del held

@@ -91,7 +91,7 @@ def pages() -> dict[str, Path]:
         if found:
             return {_name(page, folder): page for page in found}
     raise GpuconfError(
-        "this installation has no pages",
+        "this installation has no documentation pages",
         hint="pip install --force-reinstall gpuconf",
     )
 

@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--strict", action="store_true", help="exit 1 on warnings too")
     add("-v", "--verbose", action="store_true", help="show every check, with details")
     add("--format", choices=_FORMATS, default="text",
-        help="how to print what was found: for people, as one JSON document, or as annotations "
-        "of GitHub's workflows")  # fmt: skip
+        help="how to print the findings: human-readable, as one JSON document, or as GitHub "
+        "workflow annotations")  # fmt: skip
     add(
         "--json",
         action="store_const",

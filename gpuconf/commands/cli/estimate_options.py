@@ -84,7 +84,7 @@ def check_options(options: argparse.Namespace) -> None:
         for name in ("optimizer", "loss"):
             if getattr(options, name) is not None:
                 raise UsageError(
-                    f"--{name} is for training, but --inference does not train",
+                    f"--{name} applies only to training, but --inference does not train",
                     hint="leave one of them out",
                 )
 
@@ -95,7 +95,7 @@ def check_arguments(options: argparse.Namespace) -> None:
 
     if options.arguments and not is_script(options.target):
         raise UsageError(
-            f"arguments after -- are for a script, but {options.target} is not one",
+            f"arguments after -- need a script, but {options.target} is not one",
             hint="gpuconf estimate train.py -- --epochs 3",
         )
 
@@ -104,14 +104,14 @@ def check_for_backend(options: argparse.Namespace, backend: str) -> None:
     """Raise UsageError for options that need TensorFlow's individual operations."""
     if options.jit is False:
         raise UsageError(
-            f"--no-jit is for KERAS_BACKEND=tensorflow, not {backend}: only a compiled step can "
+            f"--no-jit requires KERAS_BACKEND=tensorflow, not {backend}: only a compiled step can "
             "be estimated there",
             hint="leave --no-jit out",
         )
     for name, why in _OF_TENSORFLOW.items():
         if getattr(options, name.replace("-", "_")):
             raise UsageError(
-                f"--{name} is for KERAS_BACKEND=tensorflow, not {backend}: {why}",
+                f"--{name} requires KERAS_BACKEND=tensorflow, not {backend}: {why}",
                 hint=f"leave --{name} out",
             )
 

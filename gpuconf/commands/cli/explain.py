@@ -94,8 +94,8 @@ def _piped() -> str:
     """Return the name for standard input if it is a pipe; raise UsageError if there is no log."""
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError(
-            "there is no log to explain: name the file that holds what the run printed, or - for "
-            "what you paste",
+            "there is no log to explain: name the file that holds the run's output, or use - to "
+            "paste it",
             hint="gpuconf explain train.log",
         )
     return "-"
@@ -131,7 +131,7 @@ def explained(name: str, output: Output) -> Diagnosis:
 def _stdin(output: Output) -> BufferedReader:
     if sys.stdin is None:  # the process was started without stdin
         raise UsageError(
-            "- is standard input, but this process was started without it",
+            "- means standard input, but this process was started without it",
             hint="gpuconf explain train.log",
         )
     if sys.stdin.isatty():

@@ -71,7 +71,7 @@ def _check_name(file: str) -> None:
     """Refuse a file name that commands and GPUCONF_PROFILE would not take as a profile's path."""
     if not file.endswith((".yaml", ".yml")):
         raise UsageError(
-            f"--output {file}: a profile's file ends in .yaml or .yml",
+            f"--output {file}: a profile's file name must end in .yaml or .yml",
             hint=f"gpuconf init --output {shlex.quote(file.rstrip('/') + '.yaml')}",
         )
 

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show each GPU as a bar, and who uses its memory: your processes, with what they use and "
         "have reserved, a total for each other user, and the programs that are waiting. BUSY is "
-        "the part of the last seconds in which they computed, where the driver reports it. Never "
-        "waits. gpuconf never ends a program that it did not start."
+        "the fraction of the last seconds during which they were computing, where "
+        "the driver reports it. Never waits. gpuconf never ends a program that it did not start."
     )
     add = parser.add_argument
     add(
@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     once.add_argument(
         "--record",
         action="store_true",
-        help="print nothing, and append who is busy to a file in the folder of leases; for a timer",
+        help="print nothing, and append which processes are busy to a file in the lease folder; "
+        "for use with a timer",
     )
     once.add_argument(
         "--idle",

@@ -97,7 +97,7 @@ def _refuse_name(name: str) -> None:
     hint = f"gpuconf trust {shell_word(path)}"
     if found.origin == "shipped":
         hint = (
-            "gpuconf's own profiles need no trust; `gpuconf trust FILE` is for those of a project"
+            "gpuconf's own profiles need no trust; `gpuconf trust FILE` is for a project's profiles"
         )
     raise UsageError(f"{printable(name)} is a profile's name, but trust needs a file", hint=hint)
 

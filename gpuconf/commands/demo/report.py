@@ -62,10 +62,10 @@ def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> 
     return [
         "TensorFlow's default is to take all that is free, from the first tensor on. Of the "
         f"{sized(left_bytes)} left, the second process got {limits_of(second)}: its "
-        "CUDA context and TensorFlow's reserve are subtracted. And a fraction is one of the GPU's "
-        "total, whatever others use.",
+        "CUDA context and TensorFlow's reserve are subtracted. And a fraction is a fraction of "
+        "the GPU's total, no matter what others use.",
         f"The profile {PROFILE} gives each process its own part, never more than is free at "
-        "that moment, and reserves it for as long as the process lives:",
+        "that moment, and reserves it for as long as the process runs:",
         *(f"{_INDENT}{line}" for line in arithmetic),
         "keep_free is for the display, context for what no limit covers: the CUDA context and the "
         "handles of cuDNN and cuBLAS. Without it the run fails with CUDNN_STATUS_ALLOC_FAILED.",

@@ -163,10 +163,10 @@ def _wanted_ids(request: ExaminationRequest) -> frozenset[str] | None:
     groups = {each.split(".")[0] for each in ids}
     if "source" in groups and not request.scripts:
         hint = "gpuconf doctor source --script train.py"
-        raise UsageError("the checks source.* read a script", hint=hint)
+        raise UsageError("the source.* checks need a script to read", hint=hint)
     if "live" in groups and not request.probe:
         hint = "gpuconf doctor live --probe"
-        raise UsageError("the checks live.* are those of --probe", hint=hint)
+        raise UsageError("the live.* checks need --probe", hint=hint)
     return ids
 
 

@@ -57,7 +57,7 @@ def load_model(
         _refuse_programs(path)
     if "://" in target:
         raise UsageError(
-            f"{target} is not on this machine", hint="fetch it first, then give the file's path"
+            f"{target} is not on this machine", hint="download it first, then name the file's path"
         )
     saved = read_saved_model(path) if is_file else None
     backend = backend_wanted(environ)
@@ -84,7 +84,7 @@ def _refuse_programs(path: Path) -> None:
         raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     raise UsageError(
         f"{str(path)!r} is neither an existing file nor module:function",
-        hint=f"give model.keras, or the function that builds the model: {FROM_CODE}",
+        hint=f"name model.keras, or the function that builds the model: {FROM_CODE}",
     )
 
 

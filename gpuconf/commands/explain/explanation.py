@@ -19,7 +19,7 @@ def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
     if not isinstance(exc_or_text, BaseException | str | bytes):
         given = type(exc_or_text).__name__
         raise TypeError(
-            f"explain() takes an exception or a log's text, not {given}; for a file, "
+            f"explain() accepts an exception or a log's text, not {given}; for a file, "
             'pass its bytes: open("train.log", "rb").read()'
         )
     return _diagnosis(read(exc_or_text))

@@ -40,7 +40,7 @@ class Holding(NamedTuple):
     most_bytes: Bytes | None = None
     """Its memory limit and its context, which may be more than is reserved; None if unknown."""
     busy_percent: Percent | None = None
-    """The part of the last seconds in which it computed on the GPU; None if not reported."""
+    """The fraction of the last seconds in which it computed on the GPU; None if not reported."""
     idle_since: str | None = None
     """With --idle, since when it has not computed, as far as the record goes; ISO 8601."""
 
@@ -103,7 +103,7 @@ class CardHoldings(NamedTuple):
     others: tuple[UserHoldings, ...] = ()
     """A total for each other user; empty with --all-users."""
     busy_percent: Percent | None = None
-    """The part of the last second in which any process computed on it; None if not reported."""
+    """The fraction of the last second in which a process computed on it; None if not reported."""
 
 
 class LinePlace(NamedTuple):

@@ -112,7 +112,7 @@ def _opener(path: str, flags: int) -> int:
     if stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid()):
         return descriptor
     os.close(descriptor)
-    raise PermissionError(0, "it is not a file of root or of this user")
+    raise PermissionError(0, "it must belong to root or to this user")
 
 
 def _read(path: str) -> Iterator[Holdings]:

@@ -165,8 +165,8 @@ def _further_batches(used: int, *, is_fitting: bool) -> tuple[int, ...]:
 def _why_unchangeable(batch: Mapping[str, object], steps: int) -> str:
     if not batch and not steps:
         return (
-            "it failed before fit() or train_on_batch() ran, and the batch of a loop of "
-            "the script's own cannot be changed from outside"
+            "it failed before fit() or train_on_batch() ran, and the batch of the "
+            "script's own loop cannot be changed from outside"
         )
     if batch.get("why_not"):
         return f"the batch cannot be changed from outside: {batch['why_not']}"

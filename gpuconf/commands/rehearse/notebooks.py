@@ -71,7 +71,7 @@ def notebook_in(
     name = _kernel_name(path)
     if find("nbclient") is None:
         raise MissingDependencyError(
-            "a notebook's cells are run with nbclient, which is not installed",
+            "nbclient, which runs a notebook's cells, is not installed",
             hint="pip install 'gpuconf[notebook]'",
         )
     if len(words) > 1:

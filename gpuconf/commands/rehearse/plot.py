@@ -28,7 +28,7 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
     if device is None or tape is None:
         raise UsageError(
             "there is no plot: the run left no trace of GPU memory",
-            hint="leave --plot out to see the report alone",
+            hint="leave --plot out to see only the report",
         )
     usage = next(usage for usage in tape.usages if usage.index == device.index)
     figure = canvas(10, 5)

@@ -37,7 +37,7 @@ def target_card(
         raise UsageError(
             f"nothing is left on the GPU: {sized(spec.used_bytes)} used and "
             f"{sized(spec.context_bytes)} for the CUDA context of {sized(spec.total_bytes)}",
-            hint="give a larger --card, or a smaller --used or --context",
+            hint="use a larger --card, or a smaller --used or --context",
         )
     return spec
 

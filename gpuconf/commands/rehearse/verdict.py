@@ -148,7 +148,7 @@ def _without_a_tape(run: RunResult, because: str) -> Verdict:
         f"{because}, but the trace of their memory was lost: the script ended without Python's "
         "normal exit, for example, by os._exit",
         NO_VERDICT,
-        hint="give --steps fewer than the script does, so that the rehearsal ends it",
+        hint="set --steps to fewer than the script runs, so that the rehearsal ends it",
     )
 
 

@@ -20,7 +20,7 @@ from gpuconf.support.children.starting import find_command
 
 _USER = "it gives the command its own environment, and closes the lease's file"
 _CONTAINER = "a container has its own environment and files"
-_MACHINE = "the command runs on another machine, whose GPUs this plan does not know"
+_MACHINE = "the command runs on another machine, whose GPUs are not in this plan"
 
 # What starts a command where the plan is lost, and why it is lost there.
 _ELSEWHERE = {

@@ -114,7 +114,7 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
     path = tuple(part.strip() for part in key.split("."))
     if not equals or not all(path):
         raise UsageError(
-            f"--set {change}: it must be a key, = and a value",
+            f"--set {change}: expected a key, =, and a value",
             hint="--set memory.memory_limit=4GiB; `gpuconf profiles schema` lists the keys",
         )
     if path[0] == "env":

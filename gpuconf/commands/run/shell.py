@@ -80,8 +80,8 @@ def warning_for(path: str) -> str | None:
         return None
     name = os.path.basename(path)
     return (
-        f"gpuconf does not know {name}: one of its startup files that sets PYTHONPATH would remove "
-        "the plan"
+        f"gpuconf does not support {name}: one of its startup files that sets PYTHONPATH would "
+        "remove the plan"
     )
 
 

@@ -63,7 +63,7 @@ class Finder(object):
         return None if self.is_retired else self._imports().find_spec(self, name, path, target)
 
     def find_module(self, name, _path=None):
-        """Python 2: return a loader of a framework; None for all other modules."""
+        """Python 2: return a loader for a framework; None for all other modules."""
         if name not in _FRAMEWORKS:
             if sys.meta_path[0] is not self:
                 self.stay_first()

@@ -156,7 +156,7 @@ class Gpu(NamedTuple):
     this GPU ahead of the current one.  ``caps`` are limits of the kernel and of an administrator.
     ``share`` is what a scheduler has assigned of it.  With ``is_unified`` the GPU uses the host's
     memory: total and free are the host's, and what is in use is unknown.  ``busy_percent`` is the
-    part of the last second in which kernels were running; only `gpuconf ps` reads it.
+    fraction of the last second in which kernels were running; only `gpuconf ps` reads it.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is unused here

@@ -1,7 +1,7 @@
 """A scheduler's share of a GPU: what Ray or Slurm has assigned to this process.
 
-These schedulers count fractions but limit nothing.  This package turns fractions into figures of
-the :class:`Inventory`, from which the planner computes a limit.
+These schedulers count fractions but limit nothing.  This package turns fractions into the numbers
+in the :class:`Inventory`, from which the planner computes a limit.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def ended_in_order() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Delay signals that would end us until the block is done.
+    """Delay signals that would end this process until the block is done.
 
     This uses a handler, not a mask: another thread would receive a signal masked in this one.
     """

@@ -43,7 +43,7 @@ def family_on_any_backend(model: Any) -> KerasFamily:
         if isinstance(model, keras.layers.Layer):
             raise UsageError(
                 f"{_type_name(model)} is a layer, not a model",
-                hint=f"give a model: {name}.Sequential([{name}.Input(...), layer])",
+                hint=f"pass a model: {name}.Sequential([{name}.Input(...), layer])",
             )
     raise UsageError(f"{_type_name(model)} is not a Keras model", hint=_hint_for(model))
 
@@ -83,9 +83,9 @@ def _type_name(value: Any) -> str:
 
 def _hint_for(value: Any) -> str:
     if isinstance(value, type):
-        return "give a model, not its class: MyModel()"
+        return "pass a model, not its class: MyModel()"
     if callable(value) and not hasattr(value, "parameters"):
-        return "give the model that the function returns: make_model()"
+        return "pass the model that the function returns: make_model()"
     if type(value).__module__.startswith("torch") or hasattr(value, "named_parameters"):
-        return "PyTorch's models cannot be estimated yet; give a keras.Model"
-    return "give a keras.Model, or on the command line: gpuconf estimate my_module:make_model"
+        return "PyTorch models cannot be estimated yet; pass a keras.Model"
+    return "pass a keras.Model, or on the command line: gpuconf estimate my_module:make_model"

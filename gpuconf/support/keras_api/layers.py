@@ -58,9 +58,7 @@ def recomputed(layers: list[Any], family: KerasFamily) -> Iterator[None]:
     with family.keras.RematScope(mode="full"):
         mode = getattr(family.keras.layers.Identity(), "_remat_mode", None)
     if mode is None:
-        raise UsageError(
-            "this version of Keras sets rematerialization in a way that is not known here"
-        )
+        raise UsageError("this version of Keras sets rematerialization in a way unknown to gpuconf")
     with attribute_set(layers, "_remat_mode", mode):
         yield
 

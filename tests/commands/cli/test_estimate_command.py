@@ -281,7 +281,7 @@ def test_scripts_that_are_not_as_wanted(scripts: Callable[..., Done]) -> None:
     assert "training with Adam and sparse_categorical_crossentropy" in small.out
     for words, code, said, hint in (
         ("main.py -- --btach 48", 1, "unrecognized arguments: --btach", "main.py -- --epochs 1"),
-        ("loop.py --optimizer sgd", 2, "--optimizer is for a model", "change it in the script"),
+        ("loop.py --optimizer sgd", 2, "--optimizer requires a model", "change it in the script"),
         ("session.py", 2, "session.run() at session.py:9", "gpuconf rehearse"),
         (
             "two_models.py",

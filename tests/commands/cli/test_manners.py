@@ -127,4 +127,4 @@ def test_the_simulated_card_is_a_command(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, module.stdout)
     wrong = run(gpuconf("simcard", "rn"), tmp_path)
     assert wrong.returncode == 2
-    assert "does not know 'rn'" in wrong.stderr
+    assert "does not recognize 'rn'" in wrong.stderr

@@ -144,7 +144,7 @@ def test_refusals(tmp_path: Path) -> None:
     *refusals, without_cuda = _estimates(tmp_path, *(f"{target} {each}" for each in options))
     for said, option in zip(refusals, options, strict=False):
         name = option.split()[0]
-        assert said.startswith(f"2 gpuconf: error: {name} is for KERAS_BACKEND=tensorflow")
+        assert said.startswith(f"2 gpuconf: error: {name} requires KERAS_BACKEND=tensorflow")
     assert "cannot compile for CUDA here" in without_cuda
     assert 'hint: pip install "jax[cuda12]" --upgrade' in without_cuda
     (said,) = _estimates(tmp_path, target, KERAS_BACKEND="torch")

@@ -146,7 +146,7 @@ def test_a_record_of_another_user_is_not_trusted(record: Path) -> None:
     """He could name a program as idle that is not."""
     record.write_text(line(50))
     os.chown(record, 65534, 65534)
-    with pytest.raises(GpuconfError, match="not a file of root or of this user"):
+    with pytest.raises(GpuconfError, match="must belong to root or to this user"):
         only_idle(holdings(), TWO_HOURS_S)
 
 

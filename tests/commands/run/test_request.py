@@ -69,9 +69,9 @@ def test_wait_without_a_time_has_no_end() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ("memory.memory_limit", "a key, = and a value"),
-        ("=4GiB", "a key, = and a value"),
-        ("memory.=4GiB", "a key, = and a value"),
+        ("memory.memory_limit", "a key, =, and a value"),
+        ("=4GiB", "a key, =, and a value"),
+        ("memory.=4GiB", "a key, =, and a value"),
         ("gpus=[0", "not YAML"),
     ],
 )

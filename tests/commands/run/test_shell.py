@@ -100,7 +100,7 @@ def test_a_shell_that_is_not_known_here(tmp_path: Path, environ: dict[str, str])
         [*SHELL, "--shell", str(other)], tmp_path, columns=300, environ=environ
     ) as terminal:
         assert terminal.end() == 0
-    assert "gpuconf does not know xonsh" in terminal.raw
+    assert "gpuconf does not support xonsh" in terminal.raw
     assert f"started with 0 words: {SITE}" in terminal.raw
 
 

@@ -107,7 +107,7 @@ def _cudnn(facts: Facts) -> Finding:
         or release(found.version) < release(least)[:2]
     ):
         return fail(
-            f"cuDNN {found.version} is loaded, and this TensorFlow was compiled with {least}",
+            f"cuDNN {found.version} is loaded, but this TensorFlow was compiled with {least}",
             f"it comes from {found.place}: {found.path}",
             fix=f"unset LD_LIBRARY_PATH; {_install(facts)}"
             if found.place == "LD_LIBRARY_PATH"
@@ -216,7 +216,7 @@ def _keras_backend(facts: Facts) -> Finding:
     if choice.problem is not None:
         fix = f"rm {shlex.quote(choice.set_by)}   # Keras writes a new one"
         return warn(choice.problem, fix=fix)
-    choice_text = f"Keras {version} computes with {choice.backend}, set by {choice.set_by}"
+    choice_text = f"Keras {version} runs on {choice.backend}, set by {choice.set_by}"
     there = _backends_there(packages)
     if choice.backend not in _BACKENDS:
         fix = f"export KERAS_BACKEND={next(iter(there), 'tensorflow')}"

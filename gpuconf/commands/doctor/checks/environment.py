@@ -59,7 +59,7 @@ def _device_order(facts: Facts) -> Finding:
     gpus = facts.inventory.gpus
     if order not in (None, "FASTEST_FIRST", "PCI_BUS_ID"):
         return warn(
-            f"{_ORDER}={order} is not an order that CUDA knows",
+            f"{_ORDER}={order} is not an order that CUDA recognizes",
             fix=f"export {_ORDER}=PCI_BUS_ID",
         )
     if len(gpus) < 2:

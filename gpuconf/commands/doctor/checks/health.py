@@ -76,7 +76,7 @@ def _xid(facts: Facts) -> Finding:
     unknown = [str(number) for number in numbers if number not in known]
     if unknown:
         return skip(
-            f"Xid {', '.join(unknown)} since the start: gpuconf does not know it", _XID_LIST
+            f"Xid {', '.join(unknown)} since the start: gpuconf does not recognize it", _XID_LIST
         )
     meanings = [f"Xid {number}: {known[number].means}" for number in numbers]
     return ok(

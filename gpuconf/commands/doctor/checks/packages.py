@@ -307,7 +307,7 @@ def _nvml_binding(facts: Facts) -> Finding:
     if other is not None and release(other) < (12,):
         return warn(
             f"pynvml {other}, no longer maintained, hides nvidia-ml-py {ours or ''}".rstrip(),
-            "both provide a module named pynvml; the older one does not know newer drivers",
+            "both provide a module named pynvml; the older one does not support newer drivers",
             fix="pip uninstall -y pynvml && pip install --force-reinstall nvidia-ml-py",
         )
     if ours is None:

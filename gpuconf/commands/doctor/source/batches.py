@@ -61,7 +61,7 @@ def _problem(call: ast.Call, how: str, fix: str) -> ScriptProblem:
         "source.whole_set",
         "warn",
         call,
-        f"{how} gives the GPU a whole data set as one batch",
+        f"{how} sends a whole data set to the GPU as one batch",
         ("the activations of all samples are in its memory at once",),
         fix,
     )

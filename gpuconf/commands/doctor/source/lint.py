@@ -46,7 +46,7 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.refused_value": "the frameworks accept the values that the script sets for them",
     "source.growth_one_gpu": "memory growth is set for every GPU that is visible",
     "source.devices_early": "no device is created before its settings",
-    "source.v1": "no code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have",
+    "source.v1": "no TensorFlow 1 code that TensorFlow 2 and Keras 3 no longer have",
     "source.unedited": "whether the script is better left unchanged and started with `gpuconf run`",
     "source.crowded": "no part of the script takes the GPU from another part",
     "source.whole_set": "no whole data set goes to the GPU at once",

@@ -27,7 +27,7 @@ _SETTINGS = {
 _MAKERS = {"TensorFlow": makers.TENSORFLOW, "PyTorch": makers.TORCH_STARTS, "JAX": makers.JAX}
 # The behavior of gpuconf/backends/torch if PyTorch has already started CUDA.
 _CAPPED_LATE = (
-    "PyTorch is capped only from here on, and where it sees other GPUs or holds more than the "
+    "PyTorch is limited only from here on; if it already uses other GPUs or more than the "
     "limit, TooLateError is raised"
 )
 _OTHER_FRAMEWORKS = ("jax", "torch", "flax")
@@ -80,7 +80,7 @@ def late_auto(script: Script) -> Iterator[ScriptProblem]:
 def _late_auto(script: Script, node: ast.AST, status: str, what: str, where: str) -> ScriptProblem:
     our_line = ast.unparse(node)
     is_fail = status == "fail"
-    why = "variables read at import stay as they were"
+    why = "variables read at import keep their old values"
     if is_fail:
         why = _CAPPED_LATE if what.startswith("PyTorch") else "so it raises TooLateError"
     return ScriptProblem(

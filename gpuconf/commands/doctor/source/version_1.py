@@ -95,7 +95,7 @@ def _fix(script: Script, names: list[str]) -> str:
         lines.append("from tensorflow.keras import backend as K  # in place of tensorflow_backend")
     if any(_is_among(name.removeprefix("compat.v1."), GONE_NAMES) for name in inner):
         lines.append(
-            "# of tf.contrib, slim and layers are in the package tf_slim, cells and initializers "
+            "# from tf.contrib, slim and layers are in the package tf_slim, cells and initializers "
             "in tf.compat.v1"
         )
     start = in_one_line(script.source.filename)

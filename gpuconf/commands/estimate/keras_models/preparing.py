@@ -135,7 +135,7 @@ def _compile(model: Any, family: KerasFamily, choice: EstimateChoice, notes: lis
         except (TypeError, ValueError) as error:
             raise UsageError(
                 f"the model cannot be compiled with loss {loss!r}: {error}",
-                hint="pass a loss that Keras knows, such as 'mse'",
+                hint="pass a loss that Keras recognizes, such as 'mse'",
             ) from None
     elif made:
         model.optimizer = optimizer

@@ -132,7 +132,7 @@ class StepRunner:
         self._context.close()
 
     def step(self, trace: Callable[[bool], Step], *, jit: bool) -> Step:
-        """Call ``trace`` with whether XLA compiles the step; with False if it cannot.
+        """Call ``trace`` with True if XLA compiles the step, or False if it cannot.
 
         The first step decides for all, since the two kinds of figures are not comparable.  So
         later steps, and any step with ``must_compile``, raise the error of `compile`.
@@ -322,7 +322,7 @@ def _assignment(folder: Path) -> str:
     """XLA's account of the step that it compiled last."""
     found = assignments(folder)
     if not found:
-        raise BackendError("XLA wrote no account of the compiled step", hint=_WITHOUT_XLA)
+        raise BackendError("XLA wrote no report on the compiled step", hint=_WITHOUT_XLA)
     return found[-1]
 
 

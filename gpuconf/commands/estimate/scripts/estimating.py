@@ -53,8 +53,8 @@ def _of_function(
     refused += [] if training else ["inference"]
     if refused:
         raise UsageError(
-            f"--{refused[0].replace('_', '-')} is for a model, but the script trains with "
-            "its own step",
+            f"--{refused[0].replace('_', '-')} requires a model, but the script trains "
+            "with its own step",
             hint="change it in the script, or name the function that builds the model",
         )
     with step_runner(**options) as runner:

@@ -62,7 +62,7 @@ def place_of(target: str, folder: Path) -> ModelOrigin:
     if not all(name.isidentifier() for name in names):
         raise UsageError(
             f"{target!r} is neither an existing file nor module:function",
-            hint="give model.keras, or: gpuconf estimate my_module:make_model",
+            hint="name model.keras, or: gpuconf estimate my_module:make_model",
         )
     return ModelOrigin(module, attribute, folder)
 

@@ -1,4 +1,4 @@
-"""TensorFlow variables with a shape and dtype but no memory, to build a model for its sizes."""
+"""TensorFlow variables with a shape and dtype but no memory, to get a model's sizes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from gpuconf.commands.rehearse.agent.record import AgentRecord
 from gpuconf.support.keras_api.patching import wrap
 
 _WAIT_FOR_THE_END_S = 30.0
-_NOT_REAL = "what it would be given is not the result of a real training run"
+_NOT_REAL = "its input would not come from a real training run"
 _LONGEST_TEXT = 20_000
 # Errors that end a dataset or stop TensorFlow's threads; the parent judges all others.
 _NO_FAILURES = ("OutOfRangeError", "CancelledError")

@@ -45,7 +45,7 @@ _HARMLESS = {
     *("uname", "ldconfig", "ld", "gcc", "cc", "lscpu", "nvidia-smi", "fc-list", "which", "file"),
 }
 _SHELL = re.compile(r"[|;&<>`$(\n]")  # lets a shell write a file or start another program
-WHY_NO_PROGRAM = "what it would be given is not the result of a real training run"
+WHY_NO_PROGRAM = "its input would not come from a real training run"
 
 
 class Files:
@@ -179,7 +179,7 @@ class Files:
 
     def refuse(self, path: str) -> None:
         """End the rehearsal: a write that cannot be diverted would follow."""
-        self._when_stuck(f"writing {path}", "it would change what is not the rehearsal's")
+        self._when_stuck(f"writing {path}", "it would change a file outside the rehearsal")
 
     def _refuse_start(self, event: str, args: tuple[Any, ...]) -> None:
         given = args[1] if event == "subprocess.Popen" else args[0]

@@ -120,6 +120,6 @@ class Sessions:
 
 
 def _examples(fed: Iterable[Any]) -> int | None:
-    """The leading dimension of the values fed; of several, the most frequent."""
+    """The leading dimension of the fed values; if they differ, the most frequent one."""
     sizes = [int(each.shape[0]) for each in fed if getattr(each, "shape", ())]
     return max(sizes, key=sizes.count, default=None)

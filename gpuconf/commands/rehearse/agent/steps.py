@@ -23,9 +23,9 @@ class Steps:
     """Calls ``when_counted()`` after each step.
 
     An optimizer that is applied eagerly has made a step.  If it is applied during tracing, the
-    ``tf.function`` that is being traced becomes a training function.  Each call of it is then one
-    step, or as many as the optimizer's own counter increased by (``steps_per_execution``).  A
-    session's run that trains is a step (`sessions`).
+    ``tf.function`` that is being traced becomes a training function.  Each call to it then counts
+    as one step, or as many as the optimizer's own counter increased by (``steps_per_execution``).
+    A session's run that trains is a step (`sessions`).
 
     ``made`` has the steps of each optimizer, by our own number.  ``calls`` counts the models and
     functions called outside of any step, ``tapes`` the gradient tapes.

@@ -143,8 +143,8 @@ def _why_others(facts: LogFacts) -> str:
     if facts.request.tensor is None and facts.request.size_bytes is None:
         return "a copy to the GPU did not fit, most often because the GPU was already full"
     return (
-        f"only {_asked(facts)} were requested, so the GPU, or TensorFlow's share of it, was full "
-        "before: of another process, an old notebook, or what the program holds"
+        f"only {_asked(facts)} were requested, so the GPU, or TensorFlow's share of it, was "
+        "already full: another process, an old notebook, or the program itself holds it"
     )
 
 
@@ -154,7 +154,7 @@ def _torch_others(facts: LogFacts) -> str:
     if held is None or others is None or total is None:
         return _OTHERS
     return (
-        f"PyTorch holds {sized(held)} of {sized(total)}, some {sized(others)} belong to others: "
+        f"PyTorch holds {sized(held)} of {sized(total)}; about {sized(others)} belong to others: "
         f"{_OTHERS}"
     )
 

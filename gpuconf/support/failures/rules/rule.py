@@ -102,11 +102,11 @@ def _problem(entry: Mapping[str, Any]) -> str | None:
         return f"unknown keys {sorted(unknown)}, missing keys {sorted(missing)}"
     for level in [entry[key] for key in _LEVELS if key in entry]:
         if level not in get_args(Level):
-            return f"level {level!r} is none of {get_args(Level)}"
+            return f"level {level!r} is not one of {get_args(Level)}"
     if (entry["level"] == "harmless") == ("cause" in entry):
-        return "a rule has a cause, and a harmless one has none"
+        return "a rule must have a cause, but a harmless one must not"
     if entry.get("cause", "no-device") not in CAUSES:
-        return f"no such cause: {entry['cause']!r}"
+        return f"unknown cause: {entry['cause']!r}"
     return _problem_of_phrases(entry)
 
 
@@ -117,7 +117,7 @@ def _problem_of_phrases(entry: Mapping[str, Any]) -> str | None:
         return f"silently: {wordless}"
     numbered = [said for said in texts if re.search(r"\d", said)]
     if numbered and "pattern" not in entry:
-        return f"numbers count in patterns alone, and there is none for {numbered}"
+        return f"numbers count only in a pattern, but there is none for {numbered}"
     excluded = list(map(phrase, entry.get("unless", ())))
     own = [said for said in texts if any(says(phrase(said), each) for each in excluded)]
     return f"unless excludes its own phrases: {own}" if own else None

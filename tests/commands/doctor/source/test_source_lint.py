@@ -152,7 +152,7 @@ def test_several_files_are_counted_by_their_findings(clean: int, counted: str) -
         ),
         (
             "x_test = tf.load()\nmodel = tf.keras.Sequential([f])\nmodel(x_test)",
-            "`model(x_test)` gives the GPU a whole data set as one batch",
+            "`model(x_test)` sends a whole data set to the GPU as one batch",
         ),
     ],
 )
