@@ -170,6 +170,6 @@ def test_mistakes() -> None:
     with pytest.raises(UsageError, match="batch_size=0"):
         oom_safe(batch_size=0)
     assert seen == []
-    with pytest.raises(UsageError, match="without a row for each of them") as caught:
+    with pytest.raises(UsageError, match="without one row per sample") as caught:
         oom_safe(lambda numbers: numbers.mean())(np.zeros(4))
     assert caught.value.hint is not None

@@ -62,7 +62,7 @@ def test_what_does_not_fit() -> None:
 
 def test_more_outputs_than_room_are_refused() -> None:
     """A dataset that is longer than ``out``: an error, not a file that ends early."""
-    with pytest.raises(UsageError, match="room for 4"):
+    with pytest.raises(UsageError, match="room for only 4"):
         gathered((np.ones((3, 2)), 3), (np.ones((3, 2)), 3), samples=None, out=np.zeros((4, 2)))
 
 
