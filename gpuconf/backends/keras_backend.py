@@ -16,7 +16,7 @@ def elsewhere() -> str | None:
 
     Next to such a Keras, TensorFlow only reads data and saves files; if it saw a GPU, it would take
     memory from the framework that trains.  TensorFlow also imports Keras for itself, whatever
-    backend is configured, so a program that does not use Keras computes with TensorFlow.
+    backend is configured, so a program that does not use Keras runs on TensorFlow.
     """
     name = _configured()
     if name in (None, "tensorflow") or not (imported_by_program or _is_used_by_program()):

@@ -104,7 +104,7 @@ def _numbers(cells: list[Any], where: Where) -> Any:
     if values is None or values.dtype.kind in "US":
         other = next((n for n, cell in enumerate(cells) if type(cell) is not type(cells[0])), 0)
         raise UsageError(
-            f"labels are of several types; they must be all numbers or all names: "
+            f"labels have several types; they must be all numbers or all names: "
             f"{cells[0]!r}, {cells[other]!r}: {where([0, other])}",
             hint="labels=[str(label) for label in labels]",
         )

@@ -61,8 +61,8 @@ def _state() -> Drawing:
         choice = chosen_profile()
         lines = [
             "no profile is active in this kernel: nothing limits a framework that is imported now",
-            f"`%gpuconf profile` with a name chooses one; without a name `import gpuconf.auto` "
-            f"would take {choice.profile}, because {choice.because}",
+            f"`%gpuconf profile` with a name chooses one; without a name, `import "
+            f"gpuconf.auto` would use {choice.profile}, because {choice.because}",
         ]
     return drawing(map(Line, [*lines, *_profiles(made.profile if made is not None else None)]))
 

@@ -86,7 +86,7 @@ def _end_unless_open(files: list[object], *descriptors: int) -> None:
     with suppress(OSError):
         if _files_at(*descriptors) == files:
             return
-    said = "the function has closed a file descriptor of gpuconf, so its result cannot be sent"
+    said = "the function has closed one of gpuconf's file descriptors, so its result cannot be sent"
     print(said, file=sys.stderr, flush=True)
     os._exit(1)
 

@@ -38,7 +38,7 @@ class Released(NamedTuple):
             f"{sized(gpu.after_bytes)} after"
             for gpu in self.gpus
         ]
-        lines = lines or ["the driver lists no GPU memory of this process"]
+        lines = lines or ["the driver lists no GPU memory for this process"]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 

@@ -93,7 +93,7 @@ def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
     if options.what == "run":
         return _run(options, command)
     if command:
-        raise UsageError(f"{options.what} takes no command after --", hint="use run")
+        raise UsageError(f"{options.what} accepts no command after --", hint="use run")
     if options.what == "env":
         return _print_environment(options)
     if options.what == "show":

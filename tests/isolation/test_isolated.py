@@ -399,7 +399,7 @@ def test_a_function_that_closes_all_files(tmp_path: Path, has_files: bool) -> No
             os.write(os.open(path, os.O_RDWR | os.O_CREAT), b"its own")
 
     with pytest.raises(
-        gpuconf.IsolatedProcessError, match="has closed a file descriptor of gpuconf"
+        gpuconf.IsolatedProcessError, match="has closed one of gpuconf's file descriptors"
     ):
         closes()
     assert [path.read_bytes() for path in paths if path.exists()] == [b"its own"] * 20 * has_files

@@ -89,7 +89,7 @@ def _why_growing(environ: Mapping[str, str]) -> str | None:
     """Return why a policy in ``XLA_FLAGS`` allows more than the fraction, which it overrides.
 
     Without an end, ``0.75`` or ``0.75+``, it may allow all of the GPU; ``0.3-0.35`` ends at 0.35
-    (xla/pjrt/plugin/xla_gpu/xla_gpu_allocator_config.h).  JAX up to 0.12 does not know the flag.
+    (xla/pjrt/plugin/xla_gpu/xla_gpu_allocator_config.h).  JAX up to 0.12 does not have the flag.
     """
     policy = _POLICY.search(environ.get("XLA_FLAGS", ""))
     fraction = environ.get(NEW_FRACTION) or environ.get(OLD_FRACTION) or ""

@@ -50,7 +50,7 @@ def take_reserve(torch: Any, plan: Plan, source: PlanSource) -> None:
 def _why_not(torch: Any) -> str | None:
     """Return why torch keeps nothing that it has allocated for later tensors; None if it does."""
     if caps.has_own_allocator(torch):
-        return "the program has its own allocator"
+        return "the program uses its own allocator"
     if any("max_split_size" in os.environ.get(name, "") for name in OPTION_VARIABLES):
         return "with max_split_size, small tensors would not get any of it"
     return voided_cap(os.environ)

@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help=f"run {TENSOR} twice at once in place of the training, first without the line, then "
+        help=f"run {TENSOR} twice at once instead of the training, first without the line, then "
         "with it; needs neither scikit-learn nor a C++ compiler",
     )
     parser.set_defaults(command=run)

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--idle",
         type=_duration,
         metavar="TIME",
-        help="show only processes, of every user, that the record shows idle for TIME (30min, 2h)",
+        help="show only processes, of all users, that the record shows idle for TIME (30min, 2h)",
     )
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)

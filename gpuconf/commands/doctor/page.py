@@ -65,7 +65,7 @@ def page_text(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[Line]:
-    """The verbose report, and what a reader elsewhere does not know of the machine."""
+    """The verbose report, and what a reader elsewhere cannot know about the machine."""
     yield Line(headline(report), "bold")
     made_at = report.made_at or "at an unknown time"
     yield Line(f"made {made_at} by gpuconf {__version__} with: {report.command}", "dim")

@@ -68,10 +68,10 @@ def bar_row(card: CardHoldings) -> BarRow:
     if card.estimated_bytes is not None:
         remarks.append(
             f"the programs with a reservation use about {sized(card.estimated_bytes)} together; "
-            "the driver does not say which of them uses how much"
+            "the driver does not report how much each of them uses"
         )
     elif card.index is not None and not card.lists_processes:
-        remarks.append("the driver does not say which processes use memory")
+        remarks.append("the driver does not report which processes use memory")
     below = ("; ".join(remarks),) if remarks else ()
     return BarRow(card.label, name, card.bar, below, _busy(card.busy_percent))
 

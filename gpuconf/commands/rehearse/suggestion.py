@@ -69,7 +69,7 @@ def suggest(
     by_batch = {point.batch: point for point in measurements}
     points = sorted(by_batch.values())[-2:]
     if len(points) < 2:
-        return Suggestion(None, "a line needs two batches that fit, but there are not two")
+        return Suggestion(None, "a line needs two batches that fit, but there are fewer")
     (small, small_peak), (large, large_peak) = points
     slope = (large_peak - small_peak) / (large - small)
     fixed = small_peak - slope * small
@@ -88,7 +88,9 @@ def suggest(
     is_all_data = examples is not None and examples <= most
     most = examples if is_all_data and examples is not None else most
     if most < 1:
-        why_not = "by the line through the two measured batches not even one example would fit"
+        why_not = (
+            "according to the line through the two measured batches, not even one example would fit"
+        )
         return Suggestion(None, why_not, slope, fixed)
     batch = most if is_all_data else sensible(most)
     if large_peak <= room and batch < large:

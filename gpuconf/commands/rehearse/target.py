@@ -60,8 +60,8 @@ def host_shortage(spec: CardSpec) -> str | None:
     if available is None or available >= free:
         return None
     return (
-        f"the GPU has {sized(free)} free and this machine {sized(available)}: a script that uses "
-        "more than that is killed, without a verdict"
+        f"the GPU has {sized(free)} free, but this machine has only {sized(available)}: a script "
+        "that uses more than that is killed, without a verdict"
     )
 
 

@@ -26,7 +26,7 @@ NAME_VARIABLE = "GPUCONF_SHELL"
 _PLAN_VARIABLE = "_GPUCONF_PLAN"
 _STARTUP = Path(__file__).parent / "startup"
 _LOST = (
-    "gpuconf: PYTHONPATH had been set without the plan's folder, which is first again now; "
+    "gpuconf: PYTHONPATH had been set without the plan's folder, which is now first again; "
     "programs started in between have no limit"
 )
 

@@ -51,7 +51,7 @@ def _of_shards(shards: int, rules: SlurmRules, environ: Mapping[str, str]) -> As
     gpus = len([each for each in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each])
     if gpus > 1 and shards != gpus * per_gpu:
         return _unknown(
-            shards, f"{shards} shards are on {gpus} GPUs, and how many are on each is unknown"
+            shards, f"{shards} shards are on {gpus} GPUs, but how many are on each is unknown"
         )
     if shards > max(gpus, 1) * per_gpu:
         return _unknown(

@@ -18,7 +18,7 @@ class KerasFamily(NamedTuple):
 
 
 def family_of(model: Any) -> KerasFamily:
-    """The Keras of a model that computes with TensorFlow.
+    """The Keras of a model that runs on TensorFlow.
 
     Raises UsageError for anything but a model, BackendError for backends other than TensorFlow.
     """

@@ -310,7 +310,7 @@ def test_mig_instances_are_cards(ledger: Path, tmp_path: Path, nvml: Nvml) -> No
 def test_a_driver_that_lists_no_processes(tmp_path: Path, nvml: Nvml) -> None:
     """WSL2: said once below the GPU."""
     done = run(gpuconf("ps"), tmp_path, environ=nvml("wsl2"))
-    assert "the driver does not say which processes use memory" in done.stdout
+    assert "the driver does not report which processes use memory" in done.stdout
     (gpu,) = shown(tmp_path, nvml("wsl2"))["gpus"]
     assert (gpu["lists_processes"], gpu["unlisted_bytes"]) == (False, None)
 

@@ -43,7 +43,7 @@ def _leftover(facts: Facts) -> Finding:
         listed = "; ".join(f"GPU {gpu.index}: {sized(stray)}" for gpu, stray in strays)
         return warn(
             f"memory in use by no process on the driver's list: {listed}",
-            "a process that is ending, one of another container, or one whose main thread is dead",
+            "a process that is exiting, one in another container, or one whose main thread exited",
             "fuser is in the package psmisc",
             fix="sudo fuser -v /dev/nvidia*   # then: kill PID",
         )

@@ -103,7 +103,9 @@ class AllocatingBench:
         if limit is None or self._difference(place) is not None:
             return  # the notes report it; and more than our limit would be allocated
         if self._cards.refuses(limit + _GRANULE_BYTES, place) is False:
-            raise LimitNotHeldError(f"{sized(limit + _GRANULE_BYTES)} were given at once")
+            raise LimitNotHeldError(
+                f"a single allocation of {sized(limit + _GRANULE_BYTES)} succeeded"
+            )
 
     def _difference(self, place: int) -> str | None:
         """Describe how the limit in effect differs from the plan's; None if it does not."""

@@ -126,7 +126,7 @@ class Bench:
             model.compile("adam", loss)
             history = model.fit(images, np.arange(32) % 10, batch_size=16, epochs=1, verbose=0)
         if not math.isfinite(history.history["loss"][-1]):
-            raise WrongResultError(f"the loss of two steps is {history.history['loss'][-1]}")
+            raise WrongResultError(f"the loss after two steps is {history.history['loss'][-1]}")
 
 
 def _first_devices(

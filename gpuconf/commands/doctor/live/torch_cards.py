@@ -61,6 +61,6 @@ class TorchCards:
         return (there[0] @ there[1]).cpu().numpy()
 
     def in_use(self, place: int) -> tuple[int, int]:
-        """The figures of the caching allocator."""
+        """The caching allocator's numbers."""
         cuda = self._torch.cuda
         return cuda.memory_allocated(place), cuda.max_memory_allocated(place)

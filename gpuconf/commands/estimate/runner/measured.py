@@ -67,7 +67,7 @@ def measured_step(
 def _operations(
     events: Iterable[Event], layers: LayersByName, parts: dict[str, str]
 ) -> Iterable[Operation]:
-    """The operation behind each event; one that the trace does not know continues the last part."""
+    """The operation behind each event; one that is not in the trace continues the last part."""
     part = FORWARD
     for event in events:
         name = str(event.stats.get("tf_op") or "")

@@ -115,7 +115,7 @@ class MemoryTape:
         """Disable the program's profiling: only one profiler can run in a process."""
 
         def say(*_: Any, **__: Any) -> None:
-            self._record.append("notes", "the program's own profiling was left out")
+            self._record.append("notes", "the program's own profiling was skipped")
 
         for module in self._profilers:
             for name in ("start", "stop"):

@@ -32,8 +32,8 @@ for gpu in tf.config.list_physical_devices('GPU'):
 _OTHERS = "the desktop, a notebook kernel that is still running, or another training run"
 _MEASURE = "later steps may need more: `gpuconf rehearse` measures it"
 _TWICE = (
-    "weights of that size come with as much for the gradient and for each slot of the optimizer, "
-    "and data of that size are often held twice"
+    "weights of that size need as much again for the gradient and for each optimizer slot, and "
+    "data of that size are often stored twice"
 )
 _WITH_CUDA = "pip install 'tensorflow[and-cuda]'"
 _REINSTALL = {
@@ -84,7 +84,7 @@ def _fit(facts: LogFacts) -> Fit:
 def _looks_whole(facts: LogFacts) -> str:
     if not calls.is_whole_data_set(facts):
         return ""
-    return f"the first dimension, {_fit(facts).batch}, looks like a whole data set given at once; "
+    return f"the first dimension, {_fit(facts).batch}, looks like a whole data set passed at once; "
 
 
 def _how_many(facts: LogFacts) -> str:
