@@ -117,7 +117,7 @@ def test_an_unknown_use_is_said_to_count_where_it_does() -> None:
     lines = [line.text for line in lines_of(Holdings(TODAY, (both,), ledger=LEDGER), BarLayout())]
     row = "0      7  me    train.py  half-card  5120 MiB  unknown  14:02"
     assert lines[lines.index("") + 2 :] == [row] * 2
-    assert any("use about 1024 MiB together; the driver does not say" in line for line in lines)
+    assert any("use about 1024 MiB together; the driver does not report" in line for line in lines)
 
 
 def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
