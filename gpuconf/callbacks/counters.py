@@ -99,7 +99,7 @@ def _jax_use(device: str) -> Use:
 
     stats = jax.local_devices()[_number(device)].memory_stats()
     if not stats:
-        raise ValueError(f"JAX's allocator for {device} keeps no count")
+        raise ValueError(f"JAX's allocator for {device} keeps no statistics")
     pool = stats.get("pool_bytes")
     return Use(
         int(stats["bytes_in_use"]),

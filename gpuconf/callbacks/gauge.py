@@ -62,8 +62,8 @@ class DeviceGauge:
         self._counting |= {device for device, use in uses.items() if use.peak_bytes > 0}
         for device in (device for device in uses if device not in self._counting):
             self._say(
-                f"{counter.framework} reports no bytes on {device}: the model is elsewhere, or its "
-                f"allocator keeps no count",
+                f"{counter.framework} reports no bytes on {device}: the model is on another "
+                f"device, or its allocator keeps no statistics",
                 device,
             )
         if of_this_part and counter.reset is None:

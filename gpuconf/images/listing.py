@@ -145,6 +145,6 @@ def split(images: ImageList, share: float, seed: int) -> tuple[ImageList, ImageL
     if not 0 < count < len(places):
         raise UsageError(
             f"validation_split={share} of {len(places)} images leaves one side empty",
-            hint="give two lists of paths",
+            hint="pass two lists of paths",
         )
     return images.take(sorted(places[count:])), images.take(sorted(places[:count]))

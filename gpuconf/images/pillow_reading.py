@@ -40,7 +40,7 @@ class Lanes:
         """Return the lock for one large image, or no lock; above all limits, raise ImageError."""
         if size_bytes > self._alone_bytes:
             raise ImageError(
-                f"{path}: {what} needs up to {sized(size_bytes)} to decode, and host_limit "
+                f"{path}: {what} needs up to {sized(size_bytes)} to decode, but host_limit "
                 f"leaves {sized(self._alone_bytes)} for one image",
                 hint='a larger host_limit, such as host_limit="8GiB"; or make the file smaller',
                 path=path,

@@ -84,7 +84,7 @@ def read_policy(user: User, path: str = POLICY_PATH, *, owner: int = 0) -> Polic
 
             status, data = os.fstat(file.fileno()), file.read(LARGEST_FILE_BYTES + 1)
         if status.st_uid != owner or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ProfileError("only root may own it or write to it")
+            raise ProfileError("it must be owned by root and writable only by root")
         return Policy(path, _rules_for(user, data, path))
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -173,8 +173,8 @@ class Card:
         plugin = base.get(VARIABLE)
         if plugin and os.path.basename(plugin) != LIBRARY:
             raise UsageError(
-                f"{VARIABLE} is {plugin}: TensorFlow accepts only one plugin, and a simulated GPU "
-                "needs to be that plugin",
+                f"{VARIABLE} is {plugin}: TensorFlow accepts only one plugin, and the simulated "
+                "GPU must be that plugin",
                 hint=f"unset {VARIABLE}",
             )
         changed.pop(VARIABLE, None)

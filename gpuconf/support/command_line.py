@@ -186,6 +186,6 @@ def check_picture(path: str) -> None:
         raise UsageError(f"--plot {path}: no permission to write there", hint=f"ls -ld {folder}")
     if find_spec("matplotlib") is None:
         raise MissingDependencyError(
-            "--plot draws with matplotlib, which is not installed",
+            "--plot needs matplotlib, which is not installed",
             hint="pip install 'gpuconf[plot]'",
         )

@@ -34,7 +34,7 @@ def _document(text: str | bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NotebookError(
-            f"a notebook is a JSON document, and this is not one: {error}"
+            f"a notebook must be a JSON document, but this is not: {error}"
         ) from None
 
 

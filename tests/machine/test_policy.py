@@ -63,7 +63,9 @@ def test_only_roots_own_file_counts(tmp_path: Path) -> None:
     for mode in (0o664, 0o646):
         ignored = policy_in(tmp_path, TEXT, mode)
         assert ignored.rules == ()
-        assert str(ignored.problem).endswith("is ignored: only root may own it or write to it")
+        assert str(ignored.problem).endswith(
+            "is ignored: it must be owned by root and writable only by root"
+        )
     other = read_policy(ME, policy_file(tmp_path, TEXT), owner=os.getuid() + 1)
     assert other is not None
     assert other.problem == ignored.problem

@@ -89,6 +89,6 @@ def engine_of(model: Any) -> Engine:
 
         return JaxEngine(model)
     raise BackendError(
-        f"Keras uses the {backend} backend here, and gpuconf cannot split its batches",
+        f"Keras uses the {backend} backend here, but gpuconf cannot split its batches",
         hint="export KERAS_BACKEND=tensorflow, or torch, or jax",
     )

@@ -41,11 +41,11 @@ SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, context_bytes=45
 _WIDTH = 100
 _NEEDED = {
     "tensorflow": (
-        "the demo runs TensorFlow, which is not installed",
+        "the demo needs TensorFlow, which is not installed",
         "pip install tensorflow, or `tensorflow[and-cuda]` for a GPU",
     ),
     "sklearn": (
-        "the demo trains on the digits that come with scikit-learn, which is not installed",
+        "the demo needs the digits data set from scikit-learn, which is not installed",
         "pip install scikit-learn; or, without it: gpuconf demo --quick",
     ),
 }

@@ -231,8 +231,8 @@ def _probe(
     from gpuconf.commands.doctor.live import LiveReport, measure
 
     if refusal is not None:
-        progress(f"no probe: {refusal} comes first")
-        return LiveReport((Finding("live.start", "skip", f"not tried: {refusal} comes first"),))
+        progress(f"no probe: {refusal} must pass first")
+        return LiveReport((Finding("live.start", "skip", f"not tried: {refusal} must pass first"),))
     try:
         return measure(
             request.profile,

@@ -25,7 +25,7 @@ _ABOUT = (
     "Removed from this page: home folders are shown as ~, the host's name as <host>, account "
     "names as <user>. Left in: names and numbers of processes, UUIDs of GPUs, variables that "
     "steer GPUs and frameworks. Read it once more before you publish it.",
-    "The page is one file, loads nothing and runs nothing.",
+    "The page is a single file that loads nothing and runs nothing.",
 )
 
 

@@ -18,7 +18,7 @@ from gpuconf.basics.environment import RUN_VARIABLE
 from gpuconf.errors import UsageError
 from gpuconf.support.children.starting import find_command
 
-_USER = "it gives the command its own environment, and closes the lease's file"
+_USER = "it runs the command in a new environment, and closes the lease file"
 _CONTAINER = "a container has its own environment and files"
 _MACHINE = "the command runs on another machine, whose GPUs are not in this plan"
 

@@ -68,7 +68,7 @@ def has_own_step(model: Any, name: str) -> bool:
 def _check_backend(family: KerasFamily) -> None:
     if family.backend != "tensorflow":
         raise BackendError(
-            f"Keras uses the {family.backend} backend here, and only TensorFlow's memory can be "
+            f"Keras uses the {family.backend} backend here, but only TensorFlow's memory can be "
             "estimated",
             hint="export KERAS_BACKEND=tensorflow",
         )

@@ -155,15 +155,15 @@ def check_strategy(model: Any, method: str) -> None:
     keras = family_on_any_backend(model).keras
     if getattr(getattr(keras, "distribution", None), "distribution", lambda: None)() is not None:
         raise UsageError(
-            "Keras distributes the model over devices (keras.distribution), and batches are "
-            "halved for one device only",
+            "Keras distributes the model over devices (keras.distribution), but batches can "
+            "only be split on a single device",
             hint=hint,
         )
     strategy = getattr(model, "distribute_strategy", None)
     replicas = getattr(strategy, "num_replicas_in_sync", 1)
     if replicas > 1:
         raise UsageError(
-            f"the model was created under a strategy of {replicas} replicas, and batches are "
-            "halved for one device only",
+            f"the model was created under a strategy of {replicas} replicas, but batches can "
+            "only be split on a single device",
             hint=hint,
         )

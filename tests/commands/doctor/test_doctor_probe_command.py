@@ -60,13 +60,13 @@ def test_a_refusal_is_told_once(tensorflow: Mapping[str, str], nvml: Nvml, tmp_p
     ]
     done = run_jobs(tmp_path, *jobs, environ=nvml(FULL_CARD))
     both, alone, unknown, off = (each.document for each in done)
-    assert done[0].err == "… no probe: profile.plan comes first\n"
+    assert done[0].err == "… no probe: profile.plan must pass first\n"
     found = {each["id"]: (each["status"], each["summary"]) for each in both["findings"]}
     assert found["profile.plan"][0] == "fail"
-    assert found["live.start"] == ("skip", "not tried: profile.plan comes first")
+    assert found["live.start"] == ("skip", "not tried: profile.plan must pass first")
     assert both["probe"] == {"runs": []}
     assert alone["counts"]["fail"] == 1
     assert alone["findings"][0]["id"] == "live.start"
     assert "not enough GPU memory" in alone["findings"][0]["summary"]
-    assert unknown["findings"][-1]["summary"] == "not tried: profile.choice comes first"
+    assert unknown["findings"][-1]["summary"] == "not tried: profile.choice must pass first"
     assert {each["id"] for each in off["findings"]} > TENSORFLOWS

@@ -90,7 +90,8 @@ def _is_nobodys(record: LiveRecord) -> bool:
 def _not_reached(trouble: Trouble, steps: Sequence[str]) -> list[Finding]:
     later = (*steps[steps.index(trouble.step) + 1 :], "headroom")
     return [
-        Finding(name, "skip", f"not tried: the {trouble.step} step comes first") for name in later
+        Finding(name, "skip", f"not tried: the {trouble.step} step must pass first")
+        for name in later
     ]
 
 
