@@ -64,7 +64,7 @@ def _jax_fraction(facts: Facts, given: Mapping[str, str]) -> Finding | None:
         )
     if len(found) == 2:
         return fail(
-            f"{' and '.join(found)} are both set: JAX uses the CPU, and only its log has the "
+            f"{' and '.join(found)} are both set: JAX uses the CPU, and only its log shows the "
             "ValueError",
             fix=f"unset {list(found)[1]}",
         )
@@ -80,7 +80,7 @@ def _allocator(facts: Facts, given: Mapping[str, str]) -> Finding | None:
         return None
     return fail(
         f"{name}={value} is not an allocator of jaxlib {facts.packages.version('jaxlib')}: JAX "
-        "uses the CPU, and only its log has the ValueError",
+        "uses the CPU, and only its log shows the ValueError",
         f"its allocators are {', '.join(known)}",
         fix=f"unset {name}",
     )

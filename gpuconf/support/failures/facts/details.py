@@ -95,7 +95,7 @@ class Details(TypedDict, total=False):
     gpuconf_hint: str
     """The hint of gpuconf's own shortage error."""
     fft: str
-    """cuFFT, where it is the library that found no memory."""
+    """cuFFT, if it is the library that ran out of memory."""
     outdated_library: str
     """The library of CUDA that JAX finds too old."""
     undefined_symbol: str
