@@ -103,7 +103,7 @@ def test_values_are_facts() -> None:
 
 def made_facts(chance: random.Random) -> LogFacts:
     """Facts of some log."""
-    sizes = [None, 1, 3, 20, 100, 700, 2048, 3000, 9000, 80_000, 400_000]
+    sizes = [None, 1, 3, 20, 100, 700, 2048, 3000, 9000, 15_000, 80_000, 400_000]
 
     def size() -> int | None:
         mib = chance.choice(sizes)
