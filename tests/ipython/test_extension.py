@@ -29,7 +29,7 @@ def cells(folder: Path, *texts: str) -> list[str]:
     """What IPython shows for each cell, both streams in the order in which they were written."""
     lines = [IPYTHON, f"shell.run_cell({FAILURE!r})", *(f"cell({text!r})" for text in texts)]
     (folder / "program.py").write_text("\n".join(lines), encoding="utf-8")
-    done = run(["bash", "-c", f"exec {sys.executable} program.py 2>&1"], folder)
+    done = run(["bash", "-c", f"exec {sys.executable} -u program.py 2>&1"], folder)
     assert done.returncode == 0, done.stdout
     return [part.partition("\n")[2] for part in done.stdout.split("cell: ")[1:]]
 

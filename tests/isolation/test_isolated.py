@@ -303,7 +303,7 @@ def test_output_goes_to_this_processs_streams(capsys: pytest.CaptureFixture[str]
         import atexit
         import subprocess
 
-        print("from Python ä")
+        print("from Python ä", flush=True)
         print("to stderr", file=sys.stderr)
         os.write(1, b"from C\n")
         subprocess.run("echo from a shell", shell=True, check=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuconf.commands.estimate.phases import MOST_BATCH
-from gpuconf.commands.estimate.runner.runner import TooLargeError
+from gpuconf.commands.estimate.runner.runner import StepFailedError
 from gpuconf.commands.estimate.step import Step
 
 _TRIES = 10
@@ -54,7 +54,7 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
         batch = search.next_batch()
         try:
             search.add(trace(batch))
-        except TooLargeError:
+        except StepFailedError:  # some kernels abort with more than 2**31 elements
             search.bad = batch
     return search.good
 

@@ -116,7 +116,9 @@ def test_a_reader_that_goes_away_is_no_verdict(tmp_path: Path) -> None:
     )
     done = run(["bash", "-c", script], tmp_path, environ=BUILT)
     codes = [line for line in done.stdout.splitlines() if line.isdecimal()]
-    assert codes == ["4", "4", "4"], done.stdout + done.stderr
+    assert codes[:2] == ["4", "4"], done.stdout + done.stderr
+    # 120 is the script's own code, if Python notices the full disk only at its end.
+    assert codes[2:] in (["4"], ["120"]), done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.largest_batch import Limit, largest_batch
 from gpuconf.commands.estimate.phases import MOST_BATCH
-from gpuconf.commands.estimate.runner.runner import TooLargeError
+from gpuconf.commands.estimate.runner.runner import StepFailedError, TooLargeError
 from gpuconf.commands.estimate.step import Step
 from tests.commands.estimate.hand_made_steps import piece, ran, step
 
@@ -31,6 +31,7 @@ class Tracer:
         self._card_mib = card_mib
         self._most_in_limit = most_in_limit
         self.asked: list[int] = []
+        self.error: type[StepFailedError] = TooLargeError
 
     def step(self, batch_size: int) -> Step:
         """The step, as it ran."""
@@ -42,7 +43,7 @@ class Tracer:
     def __call__(self, batch_size: int) -> Step:
         self.asked.append(batch_size)
         if self._peak(batch_size) > self._card_mib:
-            raise TooLargeError("more than the GPU")
+            raise self.error("more than the GPU")
         return self.step(batch_size)
 
     def largest(self, limit_mib: float, *, first: int = 8) -> int:
@@ -85,9 +86,11 @@ def test_the_runs_decide(peak: Peak, limit_mib: float, first: int, best: int) ->
     assert len(trace.asked) <= 10, "each is a run of seconds"
 
 
-def test_a_step_that_does_not_run_is_too_large() -> None:
-    """The GPU that takes all its memory at once is full before the limit: smaller ones are run."""
+@pytest.mark.parametrize("error", [TooLargeError, StepFailedError])
+def test_a_step_that_does_not_run_is_too_large(error: type[StepFailedError]) -> None:
+    """The GPU is full before the limit, or a kernel cannot count as far: smaller ones are run."""
     trace = Tracer(lambda batch: 10 * batch if batch < 50 else 20 * batch, card_mib=900)
+    trace.error = error
     assert trace.largest(890, first=8) >= 44
 
 

@@ -48,7 +48,11 @@ _LONGEST_REASON = 300
 _LEAST_ROOM_BYTES = MIB  # for XLA's files; with less free, XLA failed for lack of disk space
 
 
-class TooLargeError(BackendError):
+class StepFailedError(BackendError):
+    """The step does not run, or not at this batch size."""
+
+
+class TooLargeError(StepFailedError):
     """The step did not run on the GPU whose entire memory is a single region."""
 
 
@@ -315,7 +319,7 @@ class StepRunner:
         cannot = (
             "XLA cannot compile this step" if self._compiles else "this step cannot run on its own"
         )
-        return BackendError(f"{cannot}: {shown}", hint=self._way_out)
+        return StepFailedError(f"{cannot}: {shown}", hint=self._way_out)
 
 
 def _assignment(folder: Path) -> str:
