@@ -69,8 +69,8 @@ def check() -> None:
         raise TooLateError(
             f"this worker's limit was set for {words}, but Ray has assigned {assigned.words} to "
             "this task",
-            hint="decorate every task that imports a framework, also those without a GPU, with "
-            "@ray.remote(max_calls=1); if the decorator has num_gpus, Ray does that",
+            hint="decorate every task that imports a framework, including those without a GPU, "
+            "with @ray.remote(max_calls=1); if the decorator has num_gpus, Ray does that",
         )
 
 

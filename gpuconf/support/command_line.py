@@ -31,7 +31,7 @@ COMMANDS = {
     "simcard": "run a program on a simulated GPU, with no GPU",
     "docs": "read the documentation that came with the package",
     "completion": "print the setup that lets your shell complete gpuconf's commands",
-    "demo": "train on a crowded GPU: it fails, and works with one extra line",
+    "demo": "train on a crowded GPU: it fails, but works with one extra line",
 }
 # The others read files under /proc, lock files or start processes in ways that Windows lacks.
 WORK_ON_WINDOWS = ("explain", "docs", "completion")

@@ -129,7 +129,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _scaled_up(optimizer: Any, loss: Any) -> Any:
-    """The loss after the scaling of mixed precision."""
+    """The loss after mixed-precision scaling."""
     for name in ("scale_loss", "get_scaled_loss"):  # Keras 3, Keras 2
         if hasattr(optimizer, name):
             return getattr(optimizer, name)(loss)

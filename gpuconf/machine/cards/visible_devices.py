@@ -218,7 +218,7 @@ def _first_instance(gpu: Gpu) -> Gpu:
     if not gpu.mig_enabled:
         return gpu
     if not gpu.mig_instances:
-        raise _NamesNothingError("MIG is enabled on this GPU, but it has no instance")
+        raise _NamesNothingError("MIG is enabled on this GPU, but it has no instances")
     return gpu.mig_instances[0]
 
 

@@ -223,7 +223,7 @@ def jax_for_gpus(packages: Packages) -> str:
 
 
 def _jax(facts: Facts) -> Finding:
-    """JAX ignores a plugin of another version, with one warning (jaxlib/plugin_support.py).
+    """JAX ignores a plugin whose version does not match, and warns once (jaxlib/plugin_support.py).
 
     A CPU-only JAX is judged like a CPU-only torch.
     """

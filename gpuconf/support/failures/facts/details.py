@@ -1,4 +1,4 @@
-"""Small facts from a cause's lines: libraries, versions, Xids, matrices, a batch size."""
+"""Details from a cause's lines: libraries, versions, Xids, matrices, a batch size."""
 
 from __future__ import annotations
 

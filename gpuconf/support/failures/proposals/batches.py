@@ -73,7 +73,7 @@ def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | 
     if fits < 1:
         return None
     if fits >= batch:
-        return Fit(batch, batch // 2, "half of it: what is free is in pieces")
+        return Fit(batch, batch // 2, "half of it, because the free memory is fragmented")
     needs = f"({sized(in_use)} in use + {sized(asked)} asked)" if in_use else sized(asked)
     return Fit(
         batch,

@@ -43,7 +43,7 @@ _VERY_LITTLE, _LITTLE = 4 * MIB, 32 * MIB
 _MINUTE_LIMIT = 256 * MIB
 # More than most GPUs have.
 _MUCH = 40 * GIB
-# jax.vmap computes all of its calls at once; from here, in pieces.
+# jax.vmap computes all calls at the same time; arrays above this size should be split.
 _MUCH_OF_VMAP = 16 * GIB
 # An array so small fails only where the host's RAM is full of other things.
 _SMALL_ARRAY = 64 * MIB
