@@ -49,14 +49,21 @@ def test_several_pythons_are_tried() -> None:
 
 @every_python
 def test_a_start_loads_nothing(version: str, tmp_path: Path) -> None:
-    """Without a framework a start adds one module, our own."""
+    """Without a framework a start adds one module, our own.
+
+    Where Python has its own sitecustomize, as on Debian, running that needs importlib.util too.
+    """
     (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "sitecustomize.py").touch()
+    (tmp_path / "none").mkdir()
 
     def loaded(text: str | None, folder: Path) -> set[str]:
         environ = {**run_environment(text), "PYTHONPATH": str(folder)}
         return set(eval(run_in(PYTHONS[version], MODULES, environ, tmp_path).stdout))
 
+    hides_another = "sitecustomize" in loaded(None, tmp_path / "none")
+    (tmp_path / "empty" / "sitecustomize.py").write_text(
+        "import importlib.util" if hides_another else "", encoding="utf-8"
+    )
     empty = loaded(None, tmp_path / "empty")
     old = {"imp"} if version == "2.7" else set()
     assert loaded(None, SITE) <= empty | old | {"_gpuconf_injected_site"}
