@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,113 +171,108 @@ def test_a_terminal(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
-    """What became of ``estimate`` with these words, one of `SCRIPT_COMMANDS`."""
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Done]:
+    """What became of ``estimate`` with these words, each of which is run once."""
     folder = tmp_path_factory.mktemp("scripts")
     for name, text in SCRIPTS.items():
         (folder / name).write_text(text, encoding="utf-8")
-    # Compiling takes seconds each: in the first alone. The second is not compiled anyway.
-    commands = [
-        ["estimate", *(["--no-jit"] if number > 1 else []), *words.split()]
-        for number, words in enumerate(SCRIPT_COMMANDS)
-    ]
-    done = {
+
+    @functools.cache
+    def estimated(words: str) -> Done:
+        # Compiling takes seconds each: in one of them alone.
+        options = [] if words == COMPILED else ["--no-jit"]
         # What watches the losses of tf.keras waits for their import.
-        said: run(
-            gpuconf(*words), folder, environ={} if "tf_keras" in said else WARM, timeout_s=120
-        )
-        for said, words in zip(SCRIPT_COMMANDS, commands, strict=True)
-    }
-    assert not list(folder.glob("saved*")), "nothing after the training's beginning was done"
-    return lambda said: Done(
-        done[said].returncode, done[said].stdout, done[said].stderr, "estimate"
-    )
+        environ = {} if "tf_keras" in words else WARM
+        command = gpuconf("estimate", *options, *words.split())
+        done = run(command, folder, environ=environ, timeout_s=120)
+        assert not list(folder.glob("saved*")), "nothing after the training's beginning was done"
+        return Done(done.returncode, done.stdout, done.stderr, "estimate")
+
+    return estimated
 
 
-SCRIPT_COMMANDS = (
-    "main.py --json",
-    "batched.py --json",
-    "main.py --json -- --batch 48",
-    "main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48",
-    ALL_FIT := "main.py --limit 2GiB",
-    "main.py -- --btach 48",
-    "pipeline.py --json",
-    "batches.py --json",
-    "loop.py --json --limit 64MiB",
-    "loop.py --json --batch-size 20",
-    "loop.py --optimizer sgd",
-    "eager.py --json",
-    "function_loss.py --json",
-    "tf_keras_loss.py --json",
-    "gan.py --json",
-    "session.py",
-    "model_alone.py --json",
-    "two_models.py",
-    "nothing.py",
-    "broken.py",
-)
+COMPILED = "main.py --json"
+ALL_FIT = "main.py --limit 2GiB"
+SMALL = "main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48"
 # The script, its batch, its optimizer, and where the figures are from.
 FROM_SCRIPTS = (
-    ("main.py --json", 16, "SGD", "fit() at main.py:19: batch 16 of float32[16, 28, 28, 1], uint8"),
-    ("main.py --json -- --batch 48", 48, "SGD", "fit() at main.py:19: batch 48 of float32[48, 28"),
+    (COMPILED, 16, "SGD", "fit() at main.py:19: batch 16 of float32[16, 28, 28, 1], uint8"),
     ("batched.py --json", 20, "Adam", "fit() at batched.py:12: batch 20 of float32[20, 28, 28, 1]"),
     ("pipeline.py --json", 48, "Adam", "fit() at pipeline.py:15: batch 48 of float32[48, 28, 28, "),
-    ("batches.py --json", 24, "Adam", "train_on_batch() at batches.py:13: batch 24 of float32[24,"),
     ("loop.py --json --limit 64MiB", 50, "Adam", "train_step(), a tf.function, at loop.py:23: "),
-    ("loop.py --json --batch-size 20", 20, "Adam", "train_step(), a tf.function, at loop.py:23"),
     ("eager.py --json", 50, "Adam", "the loop at eager.py:18: batch 50 of float32[50, 28, 28, 1]"),
-    ("function_loss.py --json", 50, "Adam", "the loop at function_loss.py:19: batch 50 of float32"),
-    ("tf_keras_loss.py --json", 50, "Adam", "the loop at tf_keras_loss.py:19: batch 50 of float32"),
     ("gan.py --json", 16, None, "fit() at gan.py:34: batch 16 of float32[16, 28, 28, 1]"),
     ("model_alone.py --json", 32, "Adam", "model_alone.py ended without training: its only model"),
 )
+MORE_FROM_SCRIPTS = (
+    ("main.py --json -- --batch 48", 48, "SGD", "fit() at main.py:19: batch 48 of float32[48, 28"),
+    ("batches.py --json", 24, "Adam", "train_on_batch() at batches.py:13: batch 24 of float32[24,"),
+    ("loop.py --json --batch-size 20", 20, "Adam", "train_step(), a tf.function, at loop.py:23"),
+    ("function_loss.py --json", 50, "Adam", "the loop at function_loss.py:19: batch 50 of float32"),
+    ("tf_keras_loss.py --json", 50, "Adam", "the loop at tf_keras_loss.py:19: batch 50 of float32"),
+)
+
+
+def _documents(
+    rows: tuple[tuple[str, int, str | None, str], ...], scripts: Callable[[str], Done]
+) -> dict[str, Any]:
+    """The estimates' documents, whose batch, optimizer and first note are the row's."""
+    found = {}
+    for words, batch, optimizer, said in rows:
+        done = scripts(words)
+        assert done.code == 0, done.err
+        document = found[words] = done.document
+        assert document["batch_size"] == batch
+        assert optimizer in (None, document["setting"]["optimizer"])
+        assert said in document["notes"][0], document["notes"]
+    return found
 
 
 @pytest.mark.slow
 @needs_tensorflow
-def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
+def test_scripts_as_they_are(scripts: Callable[[str], Done]) -> None:
     """Model, optimizer, loss and batch are those of the script's first training, however it trains.
 
     Nothing is trained, and nothing that would come after it is done.
     """
-    found = {}
-    for words, batch, optimizer, said in FROM_SCRIPTS:
-        done = scripts(words)
-        assert done.code == 0, done.err
-        document = done.document
-        assert document["batch_size"] == batch
-        assert optimizer in (None, document["setting"]["optimizer"])
-        assert said in document["notes"][0], document["notes"]
-        found[words] = document
+    found = _documents(FROM_SCRIPTS, scripts)
     # The same model with the same optimizer and batch, by a loop of the script's own.
     loop, eager = found["loop.py --json --limit 64MiB"], found["eager.py --json"]
     assert abs(loop["peak_bytes"] - eager["peak_bytes"]) < eager["peak_bytes"] * 0.01
-    for words in ("function_loss.py --json", "tf_keras_loss.py --json"):
-        assert "int32[50]" in found[words]["notes"][0]  # the loss's own targets
-        assert not any("is assumed" in note for note in found[words]["notes"])
     assert loop["largest_batch"] > 50
     assert {"sequential/conv", "sequential/dense"} <= {row["layer"] for row in loop["layers"]}
-    assert "the script's own words" in scripts("main.py --json").err
-    assert found["main.py --json"]["setting"]["jit"], "what Keras decides"
+    assert "the script's own words" in scripts(COMPILED).err
+    assert found[COMPILED]["setting"]["jit"], "what Keras decides"
     assert not found["batched.py --json"]["setting"]["jit"], "gpuconf.fit runs steps without XLA"
     whole = "fit() copies whole arrays to the GPU: 6 MiB"  # 2000 x 28 x 28 x 4 B
-    assert whole in found["main.py --json"]["notes"][1]
-    kinds = found["main.py --json"]["peak"]["bytes_by_kind"]
+    assert whole in found[COMPILED]["notes"][1]
+    kinds = found[COMPILED]["peak"]["bytes_by_kind"]
     assert kinds["arrays of fit()"] == 2000 * (28 * 28 * 4 + 1), "float32, uint8"
     assert "arrays of fit()" not in found["batched.py --json"]["peak"]["bytes_by_kind"]
     assert not any("fit() copies" in note for note in found["pipeline.py --json"]["notes"])
-    assert not any("in one batch" in note for note in found["main.py --json"]["notes"]), "no limit"
-    small = scripts("main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48")
+    assert not any("in one batch" in note for note in found[COMPILED]["notes"]), "no limit"
+    small = scripts(SMALL)
     assert "in one batch" not in small.out
     assert "nor would a single sample" in small.out, "the arrays are larger than the limit"
     assert "fit() gets 2000 samples: all of them fit in one batch" in scripts(ALL_FIT).out
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @needs_tensorflow
-def test_scripts_that_are_not_as_wanted(scripts: Callable[..., Done]) -> None:
+def test_more_scripts_as_they_are(scripts: Callable[[str], Done]) -> None:
+    """The same with other ways to set a batch, to train by batches, and to compute the loss."""
+    found = _documents(MORE_FROM_SCRIPTS, scripts)
+    for words in ("function_loss.py --json", "tf_keras_loss.py --json"):
+        assert "int32[50]" in found[words]["notes"][0]  # the loss's own targets
+        assert not any("is assumed" in note for note in found[words]["notes"])
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_scripts_that_are_not_as_wanted(scripts: Callable[[str], Done]) -> None:
     """Options go over what the script says; what fails is the script's, or a hint continues."""
-    small = scripts("main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48")
+    small = scripts(SMALL)
     assert small.code == 1
     assert "does not fit in 2 MiB" in small.out
     assert "training with Adam and sparse_categorical_crossentropy" in small.out
