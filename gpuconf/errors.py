@@ -98,10 +98,11 @@ class TooLateError(GpuconfError, RuntimeError):
 class ShortageError(GpuconfError, RuntimeError):
     """A GPU has less free memory than the profile requests.
 
-    ``shortage`` is a short description of what is missing.  ``wait_s`` is the number of seconds
-    that the profile allows waiting for it; None if it forbids waiting or waiting cannot help.
-    ``held_by`` describes who uses the GPU, ``restart`` who should use gpuconf; "" if unknown.
-    ``wanted`` maps the UUIDs of acceptable GPUs to the bytes to lease at least, 0 if never enough.
+    ``shortage`` is a short description of what is missing. ``wait_s`` is the number of seconds that
+    the profile allows for waiting; None if it forbids waiting or if waiting cannot help.
+    ``held_by`` says who is using the GPU, and ``restart`` who should use gpuconf; "" if unknown.
+    ``wanted`` maps the UUIDs of acceptable GPUs to the minimum bytes to lease, 0 if there is never
+    enough.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class ShortageError(GpuconfError, RuntimeError):
 
 
 class IsolatedProcessError(GpuconfError, RuntimeError):
-    """An isolated function's process has ended without a result, or took too long."""
+    """The process of an isolated function ended without a result, or took too long."""
 
 
 class OriginalTraceback(Exception):  # noqa: N818  # the name is read above a traceback
@@ -153,12 +154,12 @@ def refuse_on_windows(what: str) -> None:
 
 
 def without_frames(error: GpuconfError) -> GpuconfError:
-    """``error`` without our internal frames, which ``GPUCONF_LOG=debug`` keeps."""
+    """``error`` without gpuconf's internal frames, which ``GPUCONF_LOG=debug`` keeps."""
     return error if is_debugging() else error.with_traceback(None)
 
 
 def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Wrap ``function`` so that gpuconf errors leave it without our internal frames.
+    """Wrap ``function`` so that gpuconf errors leave it without gpuconf's internal frames.
 
     The message and the line that called the function are enough for a user error.
     """

@@ -25,7 +25,8 @@ _TYPE = "accelerator_type:"  # before the type, in a node's resources
 
 
 class GpuPart(NamedTuple):
-    """A GPU in words, and the part of it that a task needs; None if its figures are unknown."""
+    """A GPU's description, and the part of it that a task needs; None if its figures are
+    unknown."""
 
     gpu: str
     part: float | None
@@ -37,24 +38,25 @@ class GpuPart(NamedTuple):
 
 
 def setup() -> None:
-    """Limit this worker to its share of the GPU; Ray calls it when the worker starts.
+    """Limit this worker to its share of the GPU; Ray calls this when the worker starts.
 
-    The profile is ``GPUCONF_PROFILE``, or the default described in docs/profiles.md.  The limit is
-    computed when the task imports a framework, and binds when the framework creates its devices::
+    The profile is ``GPUCONF_PROFILE``, or the default described in docs/profiles.md. The limit is
+    computed when the task imports a framework, and takes effect when the framework creates its
+    devices::
 
         share × (total - held by programs outside Ray - keep_free) - context
 
     A task without GPUs sees none.  Raises ProfileError for a bad profile.
 
-    Ray calls one hook, that of the job.  It silently ignores a hook in the runtime_env of an actor
-    or a task, and in Ray Train's ``worker_runtime_env`` (Ray 2.60).  A program with a hook of its
-    own calls this function there.
+    Ray calls only one hook, the job's. Ray silently ignores a hook in the runtime_env of an actor
+    or a task, and in Ray Train's ``worker_runtime_env`` (Ray 2.60). A program with its own hook
+    calls this function there.
     """
     configure.configure(memory={"share": "ray"})
 
 
 def check() -> None:
-    """Raise TooLateError if this worker's limit was made for another share than its task's.
+    """Raise TooLateError if this worker's limit was made for a share other than its task's.
 
     Ray reuses a worker after tasks whose decorator has neither ``num_gpus`` nor ``max_calls=1``.  A
     framework that has created its devices keeps its limit, or its lack of a GPU.  Call this first
@@ -84,8 +86,8 @@ def options(memory: str | int, *, accelerator: str | None = None) -> dict[str, o
     ``accelerator`` is Ray's ``accelerator_type``: only
     such GPUs count, and the task runs on one of them.
 
-    Asks every node that has GPUs, which takes seconds.  Raises UsageError if GPUs differ by more
-    than 2 %, because Ray takes one fraction for all, or if none is large enough.
+    Queries every node that has GPUs, which takes a few seconds. Raises UsageError if GPUs differ by
+    more than 2 %, because Ray takes one fraction for all, or if none is large enough.
     """
     import ray
 
@@ -131,7 +133,7 @@ def options_for(
 
 
 def _parts_here(size_bytes: int, node: str) -> list[GpuPart]:
-    """Return the part of each GPU of this node that a task needs for ``size_bytes``."""
+    """Return the part of each GPU on this node that a task needs for ``size_bytes``."""
     from gpuconf.machine.cards import read_inventory
     from gpuconf.planner import label
     from gpuconf.planner.scheduler_share import part_for

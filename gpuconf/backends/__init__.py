@@ -1,4 +1,4 @@
-"""Plan -> settings, with one module per framework for its environment variables and its calls."""
+"""From a plan to settings: one module per framework, for its environment variables and calls."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def environment_changes(
     knows_new_jax_name: bool = False,
     has_cupy: bool = False,
 ) -> list[Change]:
-    """Return every variable that ``profile`` asks to set, for all frameworks and its ``env``.
+    """Return every variable that ``profile`` asks to set, for all frameworks, plus its ``env``.
 
-    Without a ``plan``, only those that need no figures: ``gpus: none``, growth, allocators,
+    Without a ``plan``, return only those that need no figures: ``gpus: none``, growth, allocators,
     ``env``. ``baseline`` is the environment as the user set it; see
     :mod:`gpuconf.basics.environment`. ``has_tf_keras`` says whether the package tf_keras can be
     imported, ``has_amd_gpu`` whether ROCm finds a GPU, and ``knows_new_jax_name`` whether the
-    installed JAX reads XLA_CLIENT_MEM_FRACTION.  ``has_cupy`` says whether CuPy can be imported.
+    installed JAX reads XLA_CLIENT_MEM_FRACTION. ``has_cupy`` says whether CuPy can be imported.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
     changes = _visibility(profile, plan, has_amd_gpu=has_amd_gpu)
@@ -46,7 +46,7 @@ def environment_changes(
 
 
 def _visibility(profile: Profile, plan: Plan | None, *, has_amd_gpu: bool) -> list[Change]:
-    """Return the variables of the plan; ``gpus: none`` does not depend on the machine."""
+    """Return the variables for the plan; ``gpus: none`` does not depend on the machine."""
     values = {"CUDA_VISIBLE_DEVICES": "-1" if profile.gpus.kind == "none" else None}
     if plan is not None:
         values = {

@@ -1,4 +1,4 @@
-"""CuPy: the limit of its memory pool, one variable for every GPU.  Pure, and does not need CuPy.
+"""CuPy: its memory pool limit, one variable for all GPUs.  Pure; does not need CuPy.
 
 CuPy reads bytes, or a percentage of each GPU's total; 0 means no limit (docs.cupy.dev, "Environment
 variables").  It has not been run with CuPy itself.

@@ -13,10 +13,10 @@ class PlanSource(Protocol):
     """The source of the plan: gpuconf.session.binding.Binding."""
 
     def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
-        """Put the plan in effect and call ``apply``; ``only_lists``: no device is created yet."""
+        """Put the plan into effect and call ``apply``; ``only_lists``: no device is created yet."""
 
     def use(self, uuids: Sequence[str]) -> None:
-        """Count this process on the GPUs that it is about to use; raise if that is not allowed."""
+        """Register this process on the GPUs it is about to use; raise if that is not allowed."""
 
     def release(self) -> None:
         """Release the leases: this process uses no GPU."""
@@ -25,5 +25,5 @@ class PlanSource(Protocol):
         """Record a setting's outcome."""
 
     def claim_reserve(self, gpu: GpuPlan, framework: str, *, again: bool = False) -> bool:
-        """Whether ``framework`` allocates the reserve now; ``again`` says for a new allocator."""
+        """Whether ``framework`` allocates the reserve now; ``again`` means for a new allocator."""
         ...

@@ -12,11 +12,11 @@ imported_by_program = False
 
 
 def elsewhere() -> str | None:
-    """Return the backend of a Keras 3 that the program uses, such as ``jax``; None for TensorFlow.
+    """Return the backend if the program uses Keras 3, such as ``jax``; None for TensorFlow.
 
-    Next to such a Keras, TensorFlow only reads data and saves files; if it saw a GPU, it would take
-    memory from the framework that trains.  TensorFlow also imports Keras for itself, whatever
-    backend is configured, so a program that does not use Keras runs on TensorFlow.
+    Alongside such a Keras, TensorFlow only reads data and saves files; if it saw a GPU, it would
+    take memory from the framework that does the training. TensorFlow also imports Keras for its own
+    use, whatever backend is configured, so a program that does not use Keras runs on TensorFlow.
     """
     name = _configured()
     if name in (None, "tensorflow") or not (imported_by_program or _is_used_by_program()):
@@ -25,10 +25,10 @@ def elsewhere() -> str | None:
 
 
 def forces_growth(value: str | None) -> bool:
-    """Whether Keras 3 has set this TF_FORCE_GPU_ALLOW_GROWTH, as it does for other backends.
+    """Whether Keras 3 set this TF_FORCE_GPU_ALLOW_GROWTH value, as it does for other backends.
 
-    Keras sets it so that TensorFlow does not take the whole GPU, which no framework does under a
-    plan.
+    Keras sets it so that TensorFlow does not take all of the GPU's memory, which no framework does
+    under a plan.
     """
     return value == "true" and _configured() not in (None, "tensorflow")
 

@@ -35,8 +35,8 @@ def leave_eager_mode(tf: Any) -> None:
 def install(plan: Plan, tf: Any, record: Record) -> Any:
     """Build a ``tf.compat.v1.Session`` for ``plan``, give it to Keras, and return it.
 
-    Creates the GPU devices.  Raises BackendError in eager mode, where Keras would ignore the
-    session, and if only Keras 3 is installed.
+    Creates the GPU devices. Raises BackendError in eager mode, where Keras would ignore the
+    session, or if only Keras 3 is installed.
     """
     if tf.executing_eagerly():
         raise BackendError(

@@ -1,7 +1,7 @@
 """Allocate what a plan reserves, so that no other process can use it.
 
-A lease keeps later processes from planning with that memory.  Only memory in the framework's own
-pool also keeps earlier ones from growing into it.
+A lease keeps later processes from including that memory in their plans. Only memory in the
+framework's own pool also keeps earlier processes from growing into it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def take(
     *,
     why_not: str | None = None,
 ) -> None:
-    """Call ``allocate`` with each of ``sizes``, and record whether the memory was there.
+    """Call ``allocate`` with each of ``sizes``, and record whether the memory was available.
 
-    If it was not, or if ``why_not`` is a reason, the reserve is a lease only.
+    If it was not, or if ``why_not`` gives a reason, the reserve is only a lease.
     """
     sizes, why = tuple(sizes), why_not
     wanted = sized(sum(sizes))
@@ -44,7 +44,8 @@ def take(
 def region_sizes(size_bytes: int) -> list[int]:
     """Return requests, smallest first, for which the BFC allocator takes ``size_bytes`` in total.
 
-    TensorFlow's and XLA's allocator takes memory in regions of a power of two, from 2 MiB up.
+    TensorFlow's and XLA's allocator takes memory in regions whose size is a power of two, from 2
+    MiB up.
     """
     bits = range(FIRST_REGION_BYTES.bit_length() - 1, max(0, size_bytes).bit_length())
     return [1 << bit for bit in bits if size_bytes >> bit & 1]

@@ -1,4 +1,4 @@
-"""Find the line of user code that most likely created the devices, from the source code.
+"""Find, in the source code, the line of user code that most likely created the devices.
 
 gpuconf was not loaded when it happened, so this looks at what ran before: the file or the notebook
 cells up to the line that called us, then the modules that the program imported.
@@ -36,7 +36,7 @@ FIRST_LINE = (
 def too_late(
     what: str, makers: frozenset[str], then: str, *, argument: str | None = None
 ) -> TooLateError:
-    """Build the error for ``what`` was done before gpuconf was imported, with the likely line."""
+    """Build an error saying ``what`` was done before gpuconf was imported, with the likely line."""
     likely = likely_line(makers, argument=argument)
     where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
     return TooLateError(f"{what} {where}{then}", hint=FIRST_LINE)

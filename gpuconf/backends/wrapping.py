@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Entrance(NamedTuple):
-    """A module that only the framework itself has, and the functions in it to wrap."""
+    """A module that exists only in the framework itself, and the functions in it to wrap."""
 
     module: str
     functions: tuple[str, ...] = ()

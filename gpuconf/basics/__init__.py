@@ -1,1 +1,1 @@
-"""The ground that every part stands on: units, terminal, environment variables, JSON."""
+"""The foundation for all other parts: units, terminal, environment variables, JSON."""

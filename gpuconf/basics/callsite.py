@@ -44,7 +44,7 @@ def top_package(frame: FrameType) -> str:
 
 
 def is_installed(path: str) -> bool:
-    """Whether a module's file is Python's own or a package's, and not the program's."""
+    """Whether a module's file belongs to Python or to a package, rather than to the program."""
     folders = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     return "site-packages" in path or path.startswith(tuple(each + os.sep for each in folders))
 

@@ -1,4 +1,4 @@
-"""How notebooks and IPython show our values: their renderer is imported when one is shown."""
+"""How notebooks and IPython show our values: the renderer is imported when a value is shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def html_of(value: object) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return the same as text, for terminals and for notebooks that show no HTML."""
+    """Return the value as text, for terminals and for notebooks that show no HTML."""
     text: str = _drawing(value).text
     return printable(text, keep="\n\t")  # names in it may contain ESC sequences
 

@@ -1,6 +1,6 @@
 """Changes to environment variables: computed as values, applied and undone in one place.
 
-A child process inherits what gpuconf set in its parent.  The parent leaves a note of it (see
+A child process inherits what gpuconf set in its parent. The parent records this in a note (see
 :mod:`gpuconf.basics.state_note`); :func:`before_gpuconf` reads the note and returns the environment
 as the user set it.
 """
@@ -33,8 +33,8 @@ class Change(NamedTuple):
     A value set by the user stays, with three exceptions: ``valid`` lists the only values that the
     framework understands, and the user's is not among them (TensorFlow ignores
     ``TF_FORCE_GPU_ALLOW_GROWTH=1``); ``overrules`` says that ``value`` is a subset of the user's
-    value (``CUDA_VISIBLE_DEVICES``); or ``gives_way`` holds the reason, for the user, to replace
-    theirs.
+    value (``CUDA_VISIBLE_DEVICES``); or ``gives_way`` holds the reason, shown to the user, for
+    replacing their value.
     """
 
     name: str
@@ -58,8 +58,8 @@ class Patch(NamedTuple):
     def undo(self, environ: MutableMapping[str, str]) -> None:
         """Restore the previous values, even after an interrupted :meth:`apply`.
 
-        A variable that something else, such as another thread, has changed meanwhile keeps its new
-        value.
+        A variable that something else, such as another thread, has changed in the meantime keeps
+        its new value.
         """
         for name, (before, after) in self.values.items():
             if environ.get(name) == after:
@@ -67,7 +67,7 @@ class Patch(NamedTuple):
 
 
 def switched_off(environ: Mapping[str, str]) -> str | None:
-    """Return the ``GPUCONF_DISABLE`` setting that switches gpuconf off; None if it is on.
+    """Return the ``GPUCONF_DISABLE`` setting that switches gpuconf off; None if gpuconf is on.
 
     Raises UsageError for a value that is neither yes nor no.
     """
@@ -76,7 +76,7 @@ def switched_off(environ: Mapping[str, str]) -> str | None:
 
 
 def is_yes(name: str, environ: Mapping[str, str]) -> bool:
-    """Whether a variable of gpuconf's says yes; unset and empty are no.
+    """Whether a gpuconf variable is set to yes; unset and empty count as no.
 
     Raises UsageError for a value that is neither yes nor no.
     """
@@ -110,7 +110,7 @@ def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def set_by_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that gpuconf set, here or in a parent, and that are unchanged since."""
+    """Return the variables that gpuconf set, here or in a parent, that are still unchanged."""
     return {name: ours for name, ours, _ in _records(environ) if environ.get(name) == ours}
 
 
@@ -147,7 +147,7 @@ def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
 
 
 def patch_for(changes: Mapping[str, str], note: StateNote, environ: Mapping[str, str]) -> Patch:
-    """Return the patch that turns ``environ`` into the baseline plus ``changes``, with a note of
+    """Return the patch that turns ``environ`` into the baseline plus ``changes``, with a note about
     them.
 
     Pure.  ``note`` says who writes it and why, for child processes; its records are filled in here.

@@ -29,7 +29,7 @@ FromOne = Annotated[int, FieldRule(minimum=1)]
 
 
 class JsonShape(NamedTuple):
-    """How the JSON of a value type differs from its fields; as a decorator it declares that.
+    """How the JSON of a value type differs from its fields; used as a decorator, it declares this.
 
     ``computed`` lists properties that are also written, and ``hidden`` lists fields that are not.
     ``renamed`` maps fields to other keys.  ``keywords`` holds further rules in JSON Schema form.

@@ -29,8 +29,9 @@ class UnreadableError(ValueError):
 def plain(value: object) -> Any:
     """Convert ``value`` to dicts, lists, strings, numbers, booleans and None.
 
-    NamedTuples and dataclasses become objects of their fields, in order, plus the computed fields
-    of their `json_shape`; paths become strings.  Raises TypeError for a type without a JSON form.
+    NamedTuples and dataclasses become objects with one key per field, in order, plus the computed
+    fields of their `json_shape`; paths become strings. Raises TypeError for a type without a JSON
+    form.
     """
     if isinstance(value, Enum):
         return plain(value.value)

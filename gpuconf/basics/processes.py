@@ -1,4 +1,4 @@
-"""Processes, as /proc shows them to every user, and whether this one is a pool's worker."""
+"""Processes, as /proc shows them to every user, and whether this one is a pool worker."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _WITH_A_VALUE = ("-W", "-X")  # Python options that take a value
 class Stat(NamedTuple):
     """Some fields of /proc/PID/stat, see proc(5).
 
-    ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.  ``started`` is in clock
-    ticks since boot, ``address_space`` in bytes.
+    ``state`` is the kernel's letter: R, S, D, T (stopped), t (traced) or Z (dead). ``started`` is
+    in clock ticks since boot, ``address_space`` in bytes.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Stat(NamedTuple):
 
 
 def stat_of(pid: int | str, proc: str = _PROC) -> Stat | None:
-    """Return what ``stat`` says of a process; None if there is no such process."""
+    """Return what ``stat`` says about a process; None if there is no such process."""
     # The name in brackets may itself contain brackets and spaces.
     before, _, after = proc_text(pid, "stat", proc).rpartition(")")
     if not after:
@@ -42,7 +42,7 @@ def stat_of(pid: int | str, proc: str = _PROC) -> Stat | None:
 
 
 def proc_text(pid: int | str, name: str, proc: str = _PROC) -> str:
-    """Return the file ``name`` of a process; empty if this user cannot read it."""
+    """Return the contents of a process's file ``name``; empty if this user cannot read it."""
     return text_in(os.path.join(proc, str(pid), name))
 
 
@@ -67,7 +67,7 @@ def initial_environment_of(pid: int | str, proc: str = _PROC) -> dict[str, str]:
 
 
 def exists(pid: int) -> bool:
-    """Whether a process of this pid namespace has that number, even if /proc hides it."""
+    """Whether a process in this PID namespace has that number, even if /proc hides it."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -94,7 +94,7 @@ def lineage_of(pid: int) -> Iterator[int]:
 
 
 def user_of(pid: int, proc: str = _PROC) -> int | None:
-    """Return the number of the user that owns a process; None if there is no such process."""
+    """Return the ID of the user that owns a process; None if there is no such process."""
     try:
         return os.stat(os.path.join(proc, str(pid))).st_uid
     except OSError:
@@ -102,7 +102,7 @@ def user_of(pid: int, proc: str = _PROC) -> int | None:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of that user, or the number if it has none."""
+    """Return the name of the user with this ID, or the ID itself if it has no name."""
     import pwd  # not on Windows
 
     try:

@@ -1,4 +1,4 @@
-"""What was requested of a framework, what took effect, and why not: the lines of an Activation."""
+"""What was requested of a framework, what took effect, or why not: the lines of an Activation."""
 
 from __future__ import annotations
 

@@ -60,15 +60,15 @@ class StateNote(NamedTuple):
 
 
 def this_process() -> Writer:
-    """Describe this process as a writer."""
+    """Describe this process as the writer of a note."""
     return Writer(os.uname().nodename, text_in(_BOOT_ID).strip(), os.getpid())
 
 
 def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> StateNote | None:
     """Return the note in ``environ``; None if ``reader`` (by default this process) cannot trust it.
 
-    A note of another format, machine or boot is ignored: its variables may mean something else
-    here.
+    A note in another format, or from another machine or boot, is ignored: its variables may mean
+    something else here.
     """
     text = environ.get(STATE_VARIABLE)
     if not text:

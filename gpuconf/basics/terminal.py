@@ -33,7 +33,8 @@ def printable(text: str, *, keep: str = "") -> str:
 def say(text: str) -> None:
     """Write ``gpuconf: text`` to stderr; never raise.
 
-    stderr may be closed, None, deleted, or an object of the program that raises anything.
+    stderr may be closed, None, deleted, or one of the program's own objects, which may raise
+    anything.
     """
     try:
         stream = sys.stderr
@@ -71,9 +72,9 @@ def say_instead_of_traceback(error: BaseException) -> None:
 
 
 def tell_below_traceback(name: str, tell: Callable[[BaseException], None]) -> None:
-    """Call ``tell`` with the exception that ends the program, below its traceback.
+    """After the traceback, call ``tell`` with the exception that ends the program.
 
-    It replaces the latest function, if that has the same ``name``.
+    It replaces the most recently added function if that one has the same ``name``.
     """
     before: Any = sys.excepthook
     if getattr(before, "gpuconf_name", None) == name:
@@ -96,13 +97,13 @@ def show_no_traceback(error: BaseException) -> None:
 
 
 def is_in_ipython() -> bool:
-    """Whether a notebook or IPython runs this process."""
+    """Whether this process runs in a notebook or in IPython."""
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return get_ipython is not None and get_ipython() is not None
 
 
 def for_ipython(text: str) -> str:
-    """Return ``text`` with ``export`` and ``unset`` as lines of a cell; ``%env`` cannot unset."""
+    """Return ``text`` with ``export`` and ``unset`` as cell lines; ``%env`` cannot unset."""
 
     def line_of(found: re.Match[str]) -> str:
         comment = f"{found['comment']}\n" if found["comment"] else ""  # %env would assign it
@@ -117,7 +118,7 @@ def for_ipython(text: str) -> str:
 
 
 def is_debugging(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether ``GPUCONF_LOG=debug`` requests what only gpuconf's developers need."""
+    """Whether ``GPUCONF_LOG=debug`` requests output that only gpuconf's developers need."""
     return environ.get("GPUCONF_LOG", "").lower() == "debug"
 
 
@@ -130,7 +131,7 @@ def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:
 def wants_color(
     stream: TextIO | None, *, choice: str = "auto", environ: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether to color ``stream``: ``--color`` > NO_COLOR > FORCE_COLOR > is it a terminal.
+    """Whether to color ``stream``: ``--color`` > NO_COLOR > FORCE_COLOR > whether it is a terminal.
 
     ``choice`` is ``always``, ``never`` or ``auto``.  An empty NO_COLOR or FORCE_COLOR is ignored,
     as no-color.org and force-color.org specify.  A stream that is closed, or None because the

@@ -59,8 +59,8 @@ def parse_size(text: str) -> int:
     KiB, MiB, GiB and TiB are powers of 1024; kB, MB, GB and TB are powers of 1000, as in IEC
     80000-13; letter case does not matter.  A fraction of a byte is dropped.
 
-    Raises ValueError, with the rule in its text, for anything else: no unit, a sign, NaN, or more
-    than a pebibyte.
+    Raises ValueError, with the rule in its text, for anything else: a missing unit, a sign, NaN, or
+    more than a pebibyte.
     """
     number, unit = _number_and_unit(text)
     factor = _BYTES_PER_UNIT.get(unit.lower())
@@ -84,7 +84,7 @@ def parse_size_argument(text: str) -> int:
 
 
 def meant_size(text: str) -> str | None:
-    """Return the size that ``text`` was most likely meant to be; None if it is not nearly one.
+    """Return the size that ``text`` was most likely meant to be; None if it is not close to one.
 
     It is 4GiB for ``4``, ``4G`` and ``4 gigs``; for a bare number from 100 up it is in MiB, the
     unit of TensorFlow's memory_limit.
@@ -104,9 +104,7 @@ def _number_and_unit(text: str) -> tuple[str, str]:
 
 
 def _times(number: str, factor: int) -> int:
-    """Return ``number × factor`` in whole bytes, exactly: floats lose bytes above 8 PiB, and for
-    0.1.
-    """
+    """Return ``number × factor`` in bytes, exactly: floats are off above 8 PiB, and for 0.1."""
     whole, _, decimals = number.partition(".")
     digits: int = int(f"{whole}{decimals}") * factor
     return digits // int(10 ** len(decimals))
@@ -130,7 +128,7 @@ def parse_amount(text: str) -> Amount:
 def parse_duration(text: str) -> float:
     """Return the seconds in ``text``, such as ``90s``, ``10min`` or ``1.5h``.
 
-    Raises ValueError for no unit, a sign, or more than 7 days.
+    Raises ValueError for a missing unit, a sign, or more than 7 days.
     """
     number, unit = _number_and_unit(text)
     factor = _SECONDS_PER_UNIT.get(unit.lower())
@@ -145,12 +143,12 @@ def parse_duration(text: str) -> float:
 def sized(size_bytes: float, *, cut: bool = False) -> str:
     """Format ``size_bytes`` for people: ``6144 MiB``, ``37.5 MiB``, ``12 KiB``, ``300 B``.
 
-    From 100 MiB up, the result is in whole MiB, whatever the size.  That is the unit of nvidia-smi
-    and of TensorFlow's log; sums add up, and a limit of 5735 MiB differs from a peak of 5701 MiB.
-    Below that it has one decimal unless that is 0; below 1 MiB it is in KiB, and below 1 KiB in
-    bytes. Values are rounded to the nearest.  With ``cut`` the result is always in whole MiB,
-    rounded down as TensorFlow does with a limit.  `exact_size` formats a size that can be parsed
-    again.
+    From 100 MiB up, the result is in whole MiB, whatever the size. That is the unit of nvidia-smi
+    and of TensorFlow's log; sums add up, and a limit of 5735 MiB can be told apart from a peak of
+    5701 MiB. Below that, it has one decimal place unless that is 0; below 1 MiB it is in KiB, and
+    below 1 KiB in bytes. Values are rounded to the nearest displayed digit. With ``cut`` the result
+    is always in whole MiB, rounded down as TensorFlow does with a limit. `exact_size` formats a
+    size that can be parsed again.
     """
     if cut:
         return f"{int(size_bytes // MIB)} MiB"

@@ -1,6 +1,6 @@
-"""Batches that survive out-of-memory: evaluate, predict, fit, and any function of batches.
+"""Batches that survive out-of-memory errors: evaluate, predict, fit, any function of batches.
 
-The data stay in host RAM. The GPU receives one batch at a time, or a smaller one if
+The data stays in host RAM. The GPU receives one batch at a time, or a smaller one if
 that does not fit.
 """
 

@@ -49,7 +49,7 @@ def current_card(framework: str = "tensorflow") -> ComputeDevice:
 
 
 def card_in_use() -> ComputeDevice | None:
-    """Return the GPU if exactly one framework already computes; never initializes a GPU."""
+    """Return the GPU if exactly one framework already uses one; never initializes a GPU."""
     computing = {"tensorflow": is_computing, "torch": has_cuda, "jax": has_gpu_backend}
     found = [framework for framework, is_used in computing.items() if is_used()]
     return current_card(found[0]) if len(found) == 1 else None
@@ -101,7 +101,7 @@ def _of_tensorflow(environ: Mapping[str, str] = os.environ) -> ComputeDevice:
 
 
 def _of_torch() -> ComputeDevice:
-    """Return the current GPU; its limit is PyTorch's cap, or less if the GPU has less free."""
+    """Return the current GPU; its limit is PyTorch's cap, or less if less memory is free."""
     if not has_cuda():
         return ComputeDevice("CPU:0")
     cuda: Any = sys.modules["torch"].cuda

@@ -62,11 +62,11 @@ def oom_safe(
 
     Positional arguments that are arrays, or nests of arrays, are all cut along their first axis.
     All other arguments are passed on unchanged.  Results are joined along the first axis, on the
-    host.  ``combine(results, sizes)`` replaces the joining, for example for a mean of each batch.
-    A batch that does not fit is halved and the function is called again, so the function must
-    tolerate seeing the same samples twice.  Out-of-memory errors of TensorFlow, JAX and PyTorch are
-    recognized.  ``batch_size="auto"`` starts small and doubles as long as batches fit.  The size is
-    remembered for this function, these shapes and this GPU (`forget`).
+    host. ``combine(results, sizes)`` replaces the joining, for example if each result is the mean
+    of a batch. A batch that does not fit is halved and the function is called again, so the
+    function must tolerate seeing the same samples twice. Out-of-memory errors from TensorFlow, JAX
+    and PyTorch are recognized. ``batch_size="auto"`` starts small and doubles as long as batches
+    fit. The size is remembered for this function, these shapes and this GPU (`forget`).
 
     Raises UsageError for arrays of different lengths or results that cannot be joined.  If one
     sample does not fit, or after ``max_retries``, the function's own error is raised.
@@ -110,7 +110,7 @@ class _Call:
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of all samples, as far as they are known."""
+        """Bytes of all samples, as far as known."""
         return sum(int(getattr(leaf, "nbytes", 0)) for leaf in nests.leaves(self.data))
 
     def in_batches(self, card_batch: CardBatch, combine: Any, progress: bool | None) -> Any:

@@ -1,4 +1,4 @@
-"""``evaluate``: Keras's own, with data that stay on the host and batches that fit the GPU."""
+"""``evaluate``: Keras's own, with data that stays on the host and batches that fit the GPU."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
 ) -> Any:
     """Keras's ``model.evaluate``, in batches that fit the GPU.
 
-    Arguments and result are Keras's.  Arrays, memmaps, HDF5 datasets and frames stay in host memory
-    or on disk and are passed batch by batch.  Datasets, generators and PyDatasets keep their own
-    batches.  ``batch_size`` is the number of samples passed at once, and the most that the GPU
-    receives; ``"auto"`` starts with 32 and doubles as long as batches fit.
+    The arguments and the result are the same as in Keras. Arrays, memmaps, HDF5 datasets and frames
+    stay in host memory or on disk and are passed batch by batch. Datasets, generators and
+    PyDatasets keep their own batches. ``batch_size`` is the number of samples passed at once, and
+    the most that the GPU receives; ``"auto"`` starts with 32 and doubles as long as batches fit.
 
-    If part of a batch does not fit in the GPU's memory, it is undone, including metrics and the
-    seeds of random layers, and halved.  The metrics are therefore those of one pass over the data,
-    whatever the batches were.  TensorFlow's steps run without XLA, even with ``jit_compile=True``:
-    TensorFlow does not survive an out-of-memory error in a compiled step.  The size is remembered
-    for this model and GPU (`forget`).  After ``max_retries`` further failures, or if one sample
-    does not fit, the original error is raised, with its diagnosis printed to stderr.
+    If part of a batch does not fit in the GPU's memory, its changes are undone, including those to
+    metrics and to the seeds of random layers, and the part is halved. The metrics are therefore the
+    same as in one pass over the data, whatever the batches were. TensorFlow's steps run without
+    XLA, even with ``jit_compile=True``: TensorFlow does not survive an out-of-memory error in a
+    compiled step. The size is remembered for this model and GPU (`forget`). After ``max_retries``
+    further failures, or if one sample does not fit, the original error is raised, with its
+    diagnosis printed to stderr.
 
     Raises UsageError if ``model`` is not a Keras model or the data cannot be cut, BackendError for
     a backend other than TensorFlow, PyTorch and JAX, and Keras's own errors.

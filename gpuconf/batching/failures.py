@@ -1,6 +1,7 @@
 """Classify an exception: GPU memory exhausted, host memory exhausted, or something else.
 
-TensorFlow, JAX and PyTorch report a full GPU in many ways; `gpuconf.support.failures` knows them.
+TensorFlow, JAX and PyTorch report a full GPU in many ways, and `gpuconf.support.failures`
+recognizes them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _EXPLAINED = "_gpuconf_explained"  # set on an exception whose diagnosis was alr
 
 
 class OutOfMemory(NamedTuple):
-    """An out-of-memory: the exception, its first line, and whether a smaller batch may help."""
+    """An out-of-memory error: the exception, its first line, whether a smaller batch may help."""
 
     error: BaseException
     summary: str
@@ -50,7 +51,7 @@ class OutOfMemory(NamedTuple):
 
 
 def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> OutOfMemory | None:
-    """Return the out-of-memory that an exception reports, or None for any other exception.
+    """Return the out-of-memory error that an exception reports, or None for any other exception.
 
     ``computes_on_cpu`` states that there is no GPU, so a failure of TensorFlow's CPU allocator can
     be fixed by a smaller batch. None checks.
@@ -79,10 +80,10 @@ def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> 
 
 
 def attempt(work: Callable[[], Any]) -> tuple[Any, OutOfMemory | None]:
-    """Return the result, or the out-of-memory that occurred; other exceptions are raised.
+    """Return the result, or the out-of-memory error that occurred; other exceptions are raised.
 
-    The failure is returned so that nothing runs inside the ``except``: there the traceback keeps
-    alive the tensors whose memory is needed.
+    The failure is returned so that nothing runs inside the ``except`` block, where the traceback
+    keeps alive the tensors whose memory is needed.
     """
     try:
         return work(), None
@@ -116,7 +117,7 @@ def _is_tried(proposal: Proposal) -> bool:
 
 
 def explained(what: str, work: Callable[[], Any]) -> Any:
-    """Return the result; print a diagnosis for any out-of-memory that is raised."""
+    """Return the result; print a diagnosis for any out-of-memory error that is raised."""
     try:
         return work()
     except Exception as error:
@@ -144,7 +145,7 @@ def let_go(error: BaseException) -> None:
 
 
 def _may_be_of_memory(error: BaseException) -> bool:
-    """Whether the error is a framework's or a MemoryError; a ValueError may merely quote a log."""
+    """Whether the error is from a framework or a MemoryError; a ValueError may only quote a log."""
     if type(error).__name__ == _SAYS_TOO_LITTLE and read(str(error)).cause == NOT_GPU:
         return False
     if isinstance(error, (MemoryError, RuntimeError)):
@@ -157,7 +158,7 @@ def _may_be_of_memory(error: BaseException) -> bool:
 def _is_refusal(error: BaseException) -> bool:
     """Whether the class or the status alone identifies a refusal by JAX or PyTorch.
 
-    PyTorch's class has two homes.
+    PyTorch's class exists in two places.
     """
     if type(error).__module__.startswith("jax") and "RESOURCE_EXHAUSTED" in str(error):
         return True

@@ -17,7 +17,7 @@ _MOST_BYTES = 256 * MIB  # of one batch in host memory
 
 
 def host_batch(sample_bytes: int) -> int:
-    """The default number of samples passed at once: at most 256 MiB of them."""
+    """The default number of samples passed at once: at most 256 MiB of data."""
     return max(1, min(MOST_SAMPLES, _MOST_BYTES // max(1, sample_bytes)))
 
 

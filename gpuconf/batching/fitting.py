@@ -43,12 +43,13 @@ def fit(  # noqa: PLR0917  # Keras's signature
 ) -> Any:
     """Keras's ``model.fit``, which splits a batch that does not fit the GPU into parts.
 
-    Arguments, callbacks and result are Keras's.  Steps run and data are handled as in `evaluate`,
-    in the order in which Keras would shuffle them.  ``batch_size`` (32) is the number of samples
-    per update, whatever fits the GPU.  If a batch does not fit, gradients are accumulated over
-    parts of at most ``card_batch_size`` samples, and the weights are updated once.  ``"auto"``
-    finds this size.  A step that runs out of memory is undone, and callbacks never see it.
-    BatchNormalization and dropout see the parts.  A model with its own ``train_step`` is not split.
+    The arguments, callbacks and result are the same as in Keras. Steps run and data is handled as
+    in `evaluate`, in the same shuffled order that Keras would use. ``batch_size`` (32) is the
+    number of samples per update, whatever fits the GPU. If a batch does not fit, gradients are
+    accumulated over parts of at most ``card_batch_size`` samples, and the weights are updated once.
+    ``"auto"`` finds this size. A step that runs out of memory is undone, and callbacks never see
+    it. BatchNormalization and dropout operate on the parts. A model with its own ``train_step`` is
+    not split.
 
     Raises the errors of `evaluate`, and UsageError for ``batch_size="auto"``, because the result of
     training depends on the batch size.

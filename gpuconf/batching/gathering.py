@@ -42,7 +42,7 @@ class GatheredOutputs:
         return nests.refilled(outputs, views)
 
     def result(self) -> Any:
-        """All outputs, nested as the model's, or None if there was no batch."""
+        """All outputs, nested like the model's, or None if there was no batch."""
         import numpy as np
 
         if self._arrays is None:
@@ -119,7 +119,7 @@ class GatheredOutputs:
 
 
 def _aligned(out: Any, outputs: Any) -> list[Any]:
-    """The arrays of ``out`` in the order of the outputs; dicts may differ in order."""
+    """The arrays of ``out`` in the order of the outputs; dict keys may be in another order."""
     if isinstance(outputs, dict) and isinstance(out, dict) and set(outputs) == set(out):
         return [array for key in outputs for array in _aligned(out[key], outputs[key])]
     are_rows = isinstance(outputs, (list, tuple)) and isinstance(out, (list, tuple))

@@ -44,7 +44,7 @@ def in_parts(
     ``cut(samples, most)`` returns the size of the parts for that many samples if the GPU can hold
     ``most`` of them.
 
-    Raises the error of a part that does not fit if no smaller part can help.
+    Raises the error from a part that does not fit if no smaller part can help.
     """
     start = size = most = 0
     refused: OutOfMemory | None = None
@@ -76,8 +76,9 @@ def in_parts(
 def even(samples: int, most: int) -> int:
     """Return a size that gives parts of about the same size, a multiple of 32 if possible.
 
-    Kernels process rows in groups and the remaining rows differently, which may round differently.
-    If parts start at a multiple, each row is computed as in the whole batch.
+    Kernels process rows in groups and treat the remaining rows differently, which may change the
+    rounding. If each part starts at a multiple, every row is computed as it would be in the whole
+    batch.
     """
     if samples <= most:
         return samples
@@ -90,7 +91,7 @@ def even(samples: int, most: int) -> int:
 
 @contextmanager
 def progress_bar(what: str, samples: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, advanced by numbers of samples; None means on a terminal only."""
+    """A progress bar on stderr, advanced by sample counts; None shows it only on a terminal."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda _: None
         return

@@ -38,10 +38,10 @@ def predict(  # noqa: PLR0917  # Keras's signature
 ) -> Any:
     """Keras's ``model.predict``, in batches that fit the GPU.
 
-    Arguments and result are Keras's.  Data are handled and steps run as in `evaluate`.  Outputs
-    leave the GPU after each batch, whereas Keras keeps them there to the end.  They are written
-    into ``out`` if given, otherwise into new arrays.  ``out`` is an array or memmap for the outputs
-    of all samples, or a nest of them like the model's outputs.
+    The arguments and the result are the same as in Keras. Data is handled and steps run as in
+    `evaluate`. Outputs leave the GPU after each batch, whereas Keras keeps them there until the
+    end. They are written into ``out`` if given, otherwise into new arrays. ``out`` is an array or
+    memmap for the outputs of all samples, or several of these, nested like the model's outputs.
 
     Raises the errors of `evaluate`, and UsageError if ``out`` does not have the outputs' shape.
     """
@@ -75,7 +75,7 @@ def predict(  # noqa: PLR0917  # Keras's signature
 def _run(
     model: Any, batches: Iterable[Any], callbacks: Any, step: Any, gathered: GatheredOutputs
 ) -> None:
-    """Keras's loop of ``predict``; callbacks receive the outputs as arrays."""
+    """Keras's ``predict`` loop; callbacks receive the outputs as arrays."""
     model.stop_predicting = False
     callbacks.on_predict_begin()
     for number, data in enumerate(batches):
@@ -112,7 +112,7 @@ class _PredictStep:
         self._card_batch: CardBatch | None = None
 
     def __call__(self, data: Any, gathered: GatheredOutputs) -> Any:
-        """Write the outputs and return those of the whole batch."""
+        """Write the outputs and return the outputs of the whole batch."""
         data = self._engine.batch(data)
         if self._card_batch is None:
             self._engine.begin("predict", data)
@@ -138,7 +138,8 @@ def is_sequence(data: Any) -> bool:
 def batches_of(data: Any, steps: int | None) -> Generator[Any, None, None]:
     """Yield the batches of one epoch in order, at most ``steps`` of them.
 
-    With more than one worker, threads read ahead; Keras's processes are threads here, too.
+    With more than one worker, threads read ahead; where Keras would use processes, these are
+    threads, too.
     """
     batches = _length_of(data)
     assert batches is not None

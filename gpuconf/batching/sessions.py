@@ -34,15 +34,15 @@ def session_evaluate(
     """``session.run(tensors, feed)`` for any number of samples, in batches that fit the GPU.
 
     ``tensors`` is what ``session.run`` accepts: a tensor, an operation, a name, or a nest of them.
-    Arrays in ``feed`` are cut into batches if their placeholder's first dimension is None.  All
-    other values, scalars, and the placeholders in ``whole`` are fed unchanged each time.
+    Arrays in ``feed`` are cut into batches if their placeholder's first dimension is None. All
+    other values, as well as scalars and the placeholders in ``whole``, are fed unchanged each time.
 
     A result with one row per sample is joined.  A scalar is averaged over the samples
     (``reduce="mean"``, for a mean over the batch), summed (``"sum"``), or taken from the last
-    batch (``"last"``, for an update operation of ``tf.compat.v1.metrics``).  A dict gives the
-    reduction by tensor.  A batch that does not fit is halved; local variables, in which such
-    metrics accumulate, are restored first.  ``batch_size="auto"`` starts small and doubles as
-    long as batches fit.
+    batch (``"last"``, for an update operation of ``tf.compat.v1.metrics``). A dict gives the
+    reduction for each tensor. A batch that does not fit is halved; local variables, in which such
+    metrics accumulate, are restored first. ``batch_size="auto"`` starts small and doubles as long
+    as batches fit.
 
     Raises UsageError for arrays of different lengths or if there is nothing to cut.  If one sample
     does not fit, or after ``max_retries``, TensorFlow's own error is raised.
@@ -110,7 +110,7 @@ class _LocalVariables:
 
 
 class _Result:
-    """All results of one fetch: rows are joined, others reduced; an operation gives None."""
+    """All results of one fetch: rows are joined, other results reduced; operations give None."""
 
     def __init__(self, fetch: Any, way: str, samples: int) -> None:
         self._fetch, self._way, self._samples = fetch, way, samples
@@ -166,7 +166,7 @@ def _element(graph: Any, key: Any) -> Any:
 
 
 def _tensor(graph: Any, key: Any) -> Any:
-    """The tensor of a key; ``x`` means its output ``x:0``."""
+    """The tensor for a key; ``x`` means its output ``x:0``."""
     element = _element(graph, key)
     return element.outputs[0] if getattr(element, "outputs", None) else element
 
@@ -201,7 +201,7 @@ def _agreed_count(cut: dict[Any, SampleRows]) -> int:
 
 
 def _ways(graph: Any, reduce: Any, names: list[str]) -> dict[str, str]:
-    """How each fetch is reduced, by its name; ``mean`` where a dict does not name it."""
+    """How each fetch is reduced, by its name; ``mean`` if a dict does not name it."""
     is_dict = isinstance(reduce, dict)
     ways = dict.fromkeys(names, "mean" if is_dict else reduce)
     given = {_tensor(graph, key).name: way for key, way in reduce.items()} if is_dict else {}

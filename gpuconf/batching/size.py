@@ -1,6 +1,6 @@
-"""How many samples the GPU receives at once: found, halved on out-of-memory, remembered.
+"""How many samples the GPU receives at once: found, halved after OOM errors, remembered.
 
-Sizes are kept until the process ends, by computation and GPU.  The GPU's limit is part of the
+Sizes are kept per computation and GPU until the process ends.  The GPU's limit is part of the
 key, so a larger batch is tried if other programs have left more memory.
 """
 
@@ -38,7 +38,7 @@ _KNOWN: dict[SizeKey, KnownSize] = {}
 
 
 def key_for(kind: str, signature: Any, card: ComputeDevice) -> SizeKey:
-    """Return the key of a step on a GPU; the signature must be hashable."""
+    """Return the key for a step on a GPU; the signature must be hashable."""
     limit = None if card.limit_bytes is None else card.limit_bytes // MIB
     return SizeKey(kind, signature, card.name, limit)
 
@@ -143,5 +143,5 @@ class CardBatch:
 
 
 def checked_retries(max_retries: Any) -> int:
-    """How often a call may run out of memory after the first time; raises UsageError."""
+    """How many more times a call may run out of memory after the first; raises UsageError."""
     return whole_number("max_retries", max_retries, least=0, hint=f"max_retries={MOST_RETRIES}")

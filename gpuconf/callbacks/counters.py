@@ -1,7 +1,7 @@
 """Memory statistics from TensorFlow, PyTorch and JAX, read from each framework's own allocator.
 
-Devices are named as in TensorFlow (``GPU:0``) for every framework.  Exceptions of the framework are
-not caught here.
+Devices are named as in TensorFlow (``GPU:0``) for every framework. Exceptions from the framework
+are not caught here.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Use(NamedTuple):
 class Counter(NamedTuple):
     """The memory functions of one framework; only ``devices`` may initialize its devices.
 
-    ``reset`` resets the peak.  None if the framework cannot; the peak then covers the whole
-    process.
+    ``reset`` resets the peak. None if the framework cannot do that; the peak then covers the entire
+    life of the process.
     """
 
     framework: str

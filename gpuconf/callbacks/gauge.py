@@ -14,7 +14,7 @@ _BACKEND = re.compile(r"keras\.src\.backend\.([a-z]+)\b")
 
 
 class DeviceGauge:
-    """A framework's memory statistics for some devices; never raises, reports each problem once."""
+    """A framework's memory statistics for some devices; never raises; reports each problem once."""
 
     def __init__(self) -> None:
         self._counter: Counter | None = None
@@ -24,7 +24,7 @@ class DeviceGauge:
         self._said: set[str] = set()
 
     def find(self, wanted: str | None, model: Any) -> None:
-        """Select the devices to read; TensorFlow and JAX initialize theirs if they have not yet."""
+        """Select the devices to read; TensorFlow and JAX initialize theirs if needed."""
         self._devices = ()
         backend = backend_of(model)
         self._counter = counter = counter_for(backend)
@@ -100,7 +100,7 @@ class DeviceGauge:
 def choose_devices(
     wanted: str | None, names: Sequence[str], *, framework: str
 ) -> tuple[tuple[str, ...], str | None]:
-    """Return the devices to read out of those that ``framework`` has, and why there are none.
+    """Return which of ``framework``'s devices to read, and the reason if there are none.
 
     ``names`` look like ``GPU:0``.  If ``wanted`` is None, all GPUs are read.
     """

@@ -39,12 +39,12 @@ class MemoryUsage(KerasHooks):
     it is the only place for them, because Keras returns everything that is added to the logs of an
     evaluation.
 
-    The peak of TensorFlow and PyTorch is reset at the start of each epoch, validation, evaluation
-    and prediction.  JAX cannot reset its peak.  There it is the peak since the process started, no
-    less than the profile's reserve, and a validation has one only if it exceeded all
-    earlier use.  Validation data passed as arrays also counts toward the training peak, because
-    Keras moves it to the GPU before it calls ``on_test_begin``.  If nothing can be measured, one
-    line on stderr gives the reason and the training continues.
+    For TensorFlow and PyTorch, the peak is reset at the start of each epoch, validation, evaluation
+    and prediction. JAX cannot reset its peak. On JAX, it is the peak since the process started, at
+    least the profile's reserve, and a validation is given one only if it exceeded all earlier use.
+    Validation data passed as arrays also counts toward the training peak, because Keras moves it to
+    the GPU before it calls ``on_test_begin``. If nothing can be measured, one line on stderr gives
+    the reason, and training continues.
     """
 
     def __init__(self, estimate: Estimated | None = None, *, device: str | None = "GPU:0") -> None:
@@ -69,7 +69,7 @@ class MemoryUsage(KerasHooks):
         self._validation_peaks: dict[str, int] = {}
 
     def set_model(self, model: Any) -> None:
-        """Set the model, and leave an epoch that an exception ended."""
+        """Set the model, and leave any epoch that an exception ended."""
         super().set_model(model)
         self._is_in_epoch = False
 
@@ -149,7 +149,7 @@ def figures(
     validation_peaks: Mapping[str, int],
     with_numbers: bool,
 ) -> dict[str, float]:
-    """Return the log entries for the memory used on each device, by names like ``GPU:0``.
+    """Return the log entries for the memory used on each device, keyed by names like ``GPU:0``.
 
     Values are floats, as Keras expects.  The estimate is per device and therefore appears once.
     Empty if nothing was measured.

@@ -1,4 +1,4 @@
-"""Image files to batches, holding paths instead of images: `stream`.
+"""Turns image files into batches, holding paths instead of images: `stream`.
 
 It returns a `tf.data.Dataset`.  Importing this module does not import TensorFlow; `stream` does.
 """

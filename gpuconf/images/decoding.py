@@ -1,4 +1,4 @@
-"""A file name to an image of the final size, as TensorFlow operations, for plain JPEGs.
+"""Turns a file name into an image of the final size with TensorFlow, for plain JPEGs.
 
 Everything else goes to Python (`slow_decoding`).  The graph is small on purpose: the time to build
 it and to start an epoch grows with its size, and branches cost time even if not taken.  Failures

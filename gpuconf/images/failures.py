@@ -18,7 +18,7 @@ _ENTRIES_NAMED = 5
 
 
 class ImageError(GpuconfError, ValueError):
-    """A file that cannot be read as an image; ``path`` is its name, as from `os.fsdecode`."""
+    """A file that cannot be read as an image; ``path`` is its name, as `os.fsdecode` returns it."""
 
     def __init__(self, message: str, *, hint: str | None = None, path: str | None = None) -> None:
         super().__init__(printable(message), hint=None if hint is None else printable(hint))
@@ -41,7 +41,8 @@ def out_of_memory(name: str) -> MemoryError:
 def printable(text: str) -> str:
     r"""``text`` with ``\udcff`` for bytes of file names that are not UTF-8.
 
-    A terminal cannot show them, and TensorFlow 2.15 crashes on an exception that holds some.
+    A terminal cannot show such characters, and TensorFlow 2.15 crashes on an exception that
+    contains any.
     """
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -54,10 +55,10 @@ class Failure(NamedTuple):
 
 
 class Failures:
-    """The files that were skipped, each once, and how many in the epoch that is running.
+    """The files that were skipped, each once, and how many in the current epoch.
 
-    This is ``dataset.skipped``: it has a length, can be iterated and printed, and grows while the
-    dataset is read.  Threads may note failures at the same time.
+    This is ``dataset.skipped``: it has a length, can be iterated over and printed, and grows while
+    the dataset is read. Threads may note failures at the same time.
     """
 
     def __init__(self, file_count: int) -> None:
@@ -88,12 +89,12 @@ class Failures:
             self._in_this_epoch[place] = path
 
     def begin_epoch(self) -> None:
-        """Forget how many were skipped in an epoch that was not read to its end."""
+        """Forget how many were skipped in an epoch that was not read to the end."""
         with self._lock:
             self._in_this_epoch.clear()
 
     def end_epoch(self) -> None:
-        """Report how many were skipped; raise an ImageError if none was left."""
+        """Report how many were skipped; raise an ImageError if none are left."""
         with self._lock:
             paths = list(self._in_this_epoch.values())
             self._in_this_epoch.clear()
@@ -125,8 +126,8 @@ class Failures:
 class Origin(NamedTuple):
     """The source of a list of images, so that an error can name the faulty entry.
 
-    ``source`` is the file or table, None for a list in the caller's code.  ``lines`` are those of a
-    text file, from 1; rows of other tables and images count from 0.
+    ``source`` is the file or table, None for a list in the caller's code. ``lines`` are the line
+    numbers in a text file, from 1; rows of other tables and images are counted from 0.
     """
 
     source: str | None = None

@@ -1,4 +1,4 @@
-"""A folder of images: class folders and the files below them, in the order of their names."""
+"""A folder of images: class folders and the files under them, in alphabetical order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Folder(NamedTuple):
 def list_folder(
     folder: bytes, class_names: Sequence[str] | None = None, *, follow_links: bool = False
 ) -> Folder:
-    """List the images below ``folder``; a class's label is its index in the sorted names.
+    """List the images under ``folder``; a class's label is its index in the sorted names.
 
     Hidden files and folders are skipped (``.ipynb_checkpoints`` is not a class).  Other files, and
     images next to class folders, are skipped with a message.
@@ -80,7 +80,7 @@ def _choose(folder: bytes, found: list[str], wanted: Sequence[str] | None) -> li
 
 
 def _files_below(folder: bytes, follow_links: bool) -> Iterator[bytes]:
-    """Every file below that is not hidden, folder by folder in the order of their names."""
+    """Every file that is not hidden, at any depth, folder by folder in alphabetical order."""
     for place, folders, files in os.walk(folder, followlinks=follow_links):
         folders[:] = sorted(name for name in folders if not name.startswith(b"."))
         for name in sorted(files):

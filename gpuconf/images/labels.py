@@ -16,7 +16,7 @@ _SHOWN = 5
 
 
 class Labels(NamedTuple):
-    """An array with one entry, or row, per image; ``class_names`` if they are classes."""
+    """An array with one entry, or row, per image; ``class_names`` if the labels are classes."""
 
     values: Any  # numpy, int32, int64 or float32
     class_names: tuple[str, ...] | None
@@ -31,7 +31,7 @@ def make_labels(
     """Convert ``given`` to numbers; text becomes the index in ``class_names`` or in sorted order.
 
     Raises UsageError, with names from ``where``, for images whose label is missing or unknown, and
-    for a number of labels other than ``count``.
+    if the number of labels is not ``count``.
     """
     import numpy as np
 
@@ -73,7 +73,7 @@ def _as_array(given: Any, count: int) -> Any:
 def _numbered(
     values: Any, class_names: Sequence[str] | None, where: Where
 ) -> tuple[Any, Sequence[str] | None]:
-    """Replace text by the names' indices, and numbers stored as objects by numbers."""
+    """Replace text with class name indices, and numbers stored as objects with numbers."""
     import numpy as np
 
     cells = values.tolist()
@@ -112,7 +112,7 @@ def _numbers(cells: list[Any], where: Where) -> Any:
 
 
 def _is_missing(cell: Any) -> bool:
-    """Whether it is None, "", NaN or pandas' NA, which is not even equal to itself."""
+    """Whether a cell is None, "", NaN or pandas' NA, which is not even equal to itself."""
     if cell is None or (isinstance(cell, (str, bytes)) and not cell):
         return True
     try:

@@ -24,7 +24,7 @@ class ImageList(NamedTuple):
     labels: Labels | None
 
     def take(self, places: Sequence[int]) -> ImageList:
-        """The entries at these indices, in their order."""
+        """The entries at these indices, in the same order."""
         paths = [self.paths[place] for place in places]
         labels = self.labels
         if labels is not None:
@@ -44,7 +44,7 @@ def list_images(
 ) -> ImageList:
     """Return all files and labels of a folder, a list in a file, a table, or a sequence.
 
-    Without ``labels``, they are those of the class folders, or of the list or table, if any.
+    Without ``labels``, the labels are those of the class folders, or of the list or table, if any.
     """
     is_name = isinstance(given, (str, bytes, os.PathLike))
     name = os.path.expanduser(os.fsencode(given)) if is_name else b""
@@ -108,7 +108,7 @@ def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
 def check_files(paths: Sequence[bytes]) -> None:
     """Raise an ImageError that names missing files, empty files, and folders.
 
-    One ``stat`` per file can save a training run that would otherwise end at the first of them.
+    One ``stat`` per file can save a training run that would otherwise end at the first bad file.
     """
     bad = [(path, why) for path in paths if (why := what_is_wrong(path)) is not None]
     if not bad:

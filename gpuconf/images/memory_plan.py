@@ -1,4 +1,4 @@
-"""How much host memory a stream of images may hold: workers and buffers from one limit."""
+"""How much host memory a stream of images may hold: workers and buffers share one limit."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Demand(NamedTuple):
 
 
 class MemoryPlan(NamedTuple):
-    """The most that is held at once, in bytes; ``print(plan)`` shows the sum.
+    """The most memory held at once, in bytes; ``print(plan)`` shows the sum.
 
-    ``decoding_bytes`` is the limit for an image that is decoded alongside others.  ``alone_bytes``
-    is the limit for a larger one; only one of these is decoded at a time.
+    ``decoding_bytes`` is the limit for an image that is decoded alongside others. ``alone_bytes``
+    is the limit for a larger image; only one such image is decoded at a time.
     """
 
     host_limit_bytes: int
@@ -77,7 +77,7 @@ class MemoryPlan(NamedTuple):
 
     @property
     def finished_bytes(self) -> int:
-        """Images that are decoded and wait for their batch: two for each worker."""
+        """Images that are decoded and waiting for their batch: two for each worker."""
         return 2 * self.workers * self.image_bytes
 
     @property
@@ -108,7 +108,7 @@ class MemoryPlan(NamedTuple):
 
 
 def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPlan:
-    """Divide ``host_limit_bytes``; a UsageError shows the sum if it is too little.
+    """Divide ``host_limit_bytes``; a UsageError shows the sum if the limit is too low.
 
     The list and the batches come first, because they have a fixed size.  Half of the rest
     is reserved for one large image; the workers share the other half.
@@ -135,7 +135,7 @@ def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPl
 
 
 def least_decoding_bytes(demand: Demand) -> int:
-    """Bytes to decode an image of the final size; every plan must leave at least this much."""
+    """Bytes needed to decode an image of the final size; every plan must leave at least that."""
     return decoding_bytes(demand.height * demand.width, 64 * KIB, PILLOW_BYTES_PER_PIXEL)
 
 

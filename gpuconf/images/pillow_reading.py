@@ -49,7 +49,7 @@ class Lanes:
 
 
 def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any], Any]) -> Any:
-    """Read a file as an upright Pillow image in the mode of the channels; return ``fit`` of it.
+    """Read a file as an upright Pillow image in the channels' mode; return the result of ``fit``.
 
     A large JPEG is reduced by 2, 4 or 8 if it stays at least as large as the final size. Raises
     ImageError with the file name, MissingDependencyError, or MemoryError.
@@ -123,7 +123,7 @@ def _decode(image: Any, picture: Picture) -> Any:
 
 
 def _in_8_bits(image: Any) -> Any:
-    """Scale 16-bit greyscale to 8 bits; Pillow's own conversion would clip it."""
+    """Scale 16-bit grayscale to 8 bits; Pillow's own conversion would clip it."""
     import numpy as np
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""What `stream` is requested to read: the arguments, its parts, their memory plans."""
+"""What `stream` is to read: the arguments, the parts, and their memory plans."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FLAGS = (
 class ImageRequest:
     """The arguments of `stream`, as passed.
 
-    The function takes its signature from here; docs/reference/images.md describes each.
+    The function takes its signature from here; docs/reference/images.md describes each parameter.
     """
 
     paths: Any
@@ -183,7 +183,7 @@ class Part:
     transforms: tuple[Transform, ...]
 
     def described(self, make: Callable[[Part], Any]) -> Any:
-        """Apply ``make`` to this part; add the attributes of Keras's own loader, and ours."""
+        """Apply ``make`` to this part; add the attributes of Keras's own loader, and gpuconf's."""
         made = make(self)
         labels = self.images.labels
         made.class_names = None if labels is None else labels.class_names
@@ -194,7 +194,7 @@ class Part:
 
 
 def _cpus() -> int:
-    """The processors that this process may use; macOS knows only those of the machine."""
+    """The processors that this process may use; macOS reports only the machine's total."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -210,7 +210,7 @@ def _drawn_seed() -> int:
 def answering(
     request: Callable[P, Asked],
 ) -> Callable[[Callable[[Asked], Any]], Callable[P, Any]]:
-    """Turn a function of a request into one of its arguments, for ``help`` and type checkers, too.
+    """Turn a function of a request into a function of its arguments, also for ``help`` and typing.
 
     The parameters of `stream`, with their defaults, are therefore defined once.
     """

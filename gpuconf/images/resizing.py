@@ -1,8 +1,8 @@
 """JPEGs decoded at a fraction of their size, rotated upright, and any image resized, in TensorFlow.
 
-Resizing is `tf.image.resize` and gives the values of Keras's own loader.  Edges are cropped
-before it or padded after it, if requested.  Only a much larger image is averaged (``antialias``);
-Keras never averages.
+Resizing uses `tf.image.resize` and gives the same values as Keras's own loader. Edges are cropped
+before resizing or padded after it, if requested. Only a much larger image is averaged
+(``antialias``); Keras never averages.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SEEN_TWICE_OVER = 2 * 4
 def reduction(rows: Any, columns: Any, picture: Picture) -> Any:
     """The index of the smallest ratio that keeps an image at least as large as the final size.
 
-    At 1/2, 1/4 or 1/8, libjpeg computes fewer pixels, each the average of 4, 16 or 64.  This is
-    less work, and avoids the aliasing of sampling only a few pixels.
+    At 1/2, 1/4 or 1/8, libjpeg computes fewer pixels, each the average of 4, 16 or 64. This is less
+    work, and avoids the aliasing that comes from sampling only a few pixels.
     """
     import tensorflow as tf
 
@@ -46,7 +46,7 @@ def decode_jpeg(data: Any, ratio: int, picture: Picture) -> Any:
 
 
 def turn(image: Any, orientation: Any) -> Any:
-    """Make the image upright, by its EXIF orientation 1 to 8: mirrored, rotated, or both.
+    """Make the image upright, using its EXIF orientation 1 to 8: mirrored, rotated, or both.
 
     From 5 on, rows and columns are swapped first.
     """
@@ -75,7 +75,7 @@ def resize(image: Any, picture: Picture) -> Any:
 
 
 def resize_plainly(image: Any, picture: Picture) -> Any:
-    """The same for an image that is not much larger than the final size."""
+    """Do the same for an image that is not much larger than the final size."""
     return _resize(_cropped(image, picture) if picture.crop_to_aspect_ratio else image, picture)
 
 

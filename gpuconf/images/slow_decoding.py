@@ -42,7 +42,7 @@ class SlowDecoder:
         self.out_of_memory: set[bytes] = set()
 
     def decode(self, path: bytes) -> Any:
-        """The image in this file as float32 of the final size.
+        """The image in this file as float32 at the final size.
 
         Every other failure becomes an ImageError: TensorFlow prints the message of an exception,
         and a message may contain a file name that is not valid text.
@@ -133,7 +133,7 @@ def _traced(function: Callable[..., Any], *signature: Any) -> Any:
 
 
 def _orientation(data: bytes) -> int:
-    """The EXIF orientation; Pillow is called only if there are EXIF data."""
+    """The EXIF orientation; Pillow is called only if there is EXIF data."""
     return read_orientation(data) if _EXIF in data[:_EXIF_WITHIN_BYTES] else 1
 
 

@@ -39,11 +39,11 @@ def stream(request: ImageRequest) -> Any:
     describes the other arguments.
 
     Returns a `tf.data.Dataset` with ``class_names``, ``file_paths``, ``memory_plan`` and
-    ``skipped``; with ``subset="both"`` two of them, for training and validation.
+    ``skipped``; with ``subset="both"``, two of them, for training and validation.
 
     Raises UsageError for incompatible arguments, and ImageError with the name of a missing or empty
-    file.  A broken file is named during iteration, in an InvalidArgumentError that TensorFlow makes
-    from the ImageError.
+    file. A broken file is named during iteration, in an InvalidArgumentError that TensorFlow
+    creates from the ImageError.
     """
     request.check()
     _check_tensorflow()
@@ -79,7 +79,7 @@ class Pipeline:
         return whole + (1 if rest and not self._request.drop_remainder else 0)
 
     def _order(self, epoch: Any, places: Any) -> Any:
-        """The indices of the files in this epoch; the same for the same epoch number."""
+        """The indices of the files in this epoch; identical for the same epoch number."""
         import tensorflow as tf
 
         if not self._part.shuffle:
@@ -116,10 +116,10 @@ class Pipeline:
         return loaded.ignore_errors(log_warning=False)
 
     def _batched(self) -> Any:
-        """The same in batches, followed by an end mark.
+        """The loaded images in batches, followed by an end mark.
 
-        The end mark has a position without a file, which reveals files missing before it.  It has
-        more positions than any batch, so that it is recognized, and no image.
+        The end mark has a position without a file, which reveals files missing before it. It has
+        more positions than any batch, which is how it is recognized, but no image.
         """
         import tensorflow as tf
 
@@ -133,7 +133,7 @@ class Pipeline:
         return self._loaded().batch(size).concatenate(tf.data.Dataset.from_tensors(end))
 
     def _labels(self) -> Callable[[Any], Any]:
-        """Return a function from indices to labels; without labels it returns the indices."""
+        """Return a function from indices to labels; without labels, it returns the indices."""
         import tensorflow as tf
 
         if self._part.images.labels is None:
@@ -173,7 +173,7 @@ class Pipeline:
     def _look(self, epoch: Any, before: Any, positions: Any) -> Any:
         """Report the files whose positions are missing, and the beginning and end of an epoch.
 
-        ``before`` is the last position so far.  Returns the one after this batch.
+        ``before`` is the last position so far.  Returns the last position after this batch.
         """
         import numpy as np
 
@@ -202,8 +202,8 @@ class Pipeline:
     def _fail(self, places: list[int]) -> None:
         """Raise an ImageError for the first of these files, or record them as skipped.
 
-        A lack of memory always raises: tf.data reads on after an error, and then all files of the
-        batch that failed are missing.
+        Running out of memory always raises an error: tf.data keeps reading after an error, and all
+        files in the failed batch would then be missing.
         """
         paths = [self._paths[place] for place in places]
         for path in filter(self._slow.out_of_memory.__contains__, paths):

@@ -57,7 +57,7 @@ def _table(
     path_column: str,
     label_column: str | None,
 ) -> ImageTable:
-    """The two columns; ``read`` returns one by its name: the others may hold gigabytes."""
+    """The two columns; ``read`` returns one column by name, since the others may hold gigabytes."""
 
     def require(name: str, option: str) -> None:
         count, found = names.count(name), ", ".join(map(str, names)) or "none"
@@ -78,7 +78,7 @@ def _table(
 
 
 def _is_name(path: Any) -> bool:
-    """Whether it can be a relative path; an empty cell stays empty and is reported with its row."""
+    """Whether a cell may be a relative path; an empty one stays empty and is reported by row."""
     return isinstance(path, str) and path != "" and "://" not in path
 
 
@@ -116,7 +116,7 @@ def _with_lines(reader: Any) -> Iterator[tuple[int, list[str]]]:
 def _typed(cells: list[str], origin: Origin) -> list[Any]:
     """All integers, or all numbers, or all text; an empty cell is None.
 
-    Raises UsageError if all are numbers such as 0,5, which would be taken for names of classes.
+    Raises UsageError if all are numbers such as 0,5, which would be taken for class names.
     """
     if not any("_" in cell for cell in cells):  # Python reads 1_2 as a number
         for kind in (int, float):

@@ -1,4 +1,4 @@
-"""Transforms of whole batches: augmentation of values 0 to 255, then scaling."""
+"""Transforms of entire batches: augmentation of values 0 to 255, then scaling."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def _named_scale(scale: str) -> Transform:
 def make_augment(augment: Any) -> Transform | None:
     """Return the augmentation of training batches: a Keras layer or model, a function, or several.
 
-    Layers with a ``training`` argument are called with ``training=True``.  Those of a Sequential
-    model are called one by one: Keras on JAX or PyTorch can call layers in tf.data, but no models.
+    Layers with a ``training`` argument are called with ``training=True``. The layers of a
+    Sequential model are called one by one: Keras on JAX or PyTorch can call layers in tf.data, but
+    not models.
     """
     if augment is None:
         return None

@@ -1,4 +1,4 @@
-"""Code loaded into programs that are run or rehearsed, in Python 2.7 and 3.5 to the newest.
+"""Code loaded into programs that are run or rehearsed, in Python 2.7, and in 3.5 and newer.
 
 ``site/sitecustomize.py`` is the only file in the folder added to PYTHONPATH.  It loads the other
 modules by path, since the program's Python may be too old to import gpuconf.

@@ -1,4 +1,4 @@
-"""Intercepts framework imports in a program of a `gpuconf run`, and applies the plan to them.
+"""Intercepts framework imports in a program under `gpuconf run`, and applies the plan to them.
 
 If this Python can import the gpuconf version that planned the run, gpuconf itself takes over.
 Otherwise this package applies the plan after the framework's own code has run.
@@ -89,7 +89,7 @@ class _Loader(object):
 
 
 class _Importer(object):
-    """Python 2: imports the framework without our finder, then applies the plan."""
+    """Python 2: imports the framework without gpuconf's finder, then applies the plan."""
 
     @staticmethod
     def load_module(name):
@@ -160,7 +160,7 @@ def _hand_over():
 
 
 def _forget(finder):
-    """Remove gpuconf again from a program that has not installed it."""
+    """Remove gpuconf again from a program that does not have it installed."""
     sys.meta_path.remove(finder)
     for name in list(sys.modules):
         if name.partition(".")[0] == "gpuconf":
@@ -168,7 +168,7 @@ def _forget(finder):
 
 
 def _has_gpuconf():
-    """Whether the program has a gpuconf; a folder of that name does not count."""
+    """Whether the program has a gpuconf; a folder with that name does not count."""
     if "gpuconf" in sys.modules:
         return True
     from importlib.util import find_spec as find

@@ -1,6 +1,7 @@
 """TensorFlow 1.14 and newer: sets limits through tf.config when TensorFlow first lists its GPUs.
 
-A limit there belongs to a logical device.  Only TF_FORCE_GPU_ALLOW_GROWTH combines it with growth.
+A limit in tf.config belongs to a logical device. Only TF_FORCE_GPU_ALLOW_GROWTH combines such a
+limit with growth.
 """
 
 import os
@@ -45,7 +46,7 @@ class LogicalDevices(object):
         _wrap(cls, "_initialize_physical_devices", self._initialize_physical_devices)
 
     def default_config(self):
-        """Return the ConfigProto of tf.config, which sessions without their own use."""
+        """Return the ConfigProto of tf.config, which is used by sessions without their own."""
         return self._module.context().config
 
     # --- the plan ---------------------------------------------------------------------------------

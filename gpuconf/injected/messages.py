@@ -1,4 +1,4 @@
-"""Messages of a run to the user, and the program line that they refer to."""
+"""A run's messages to the user, and the program line that they refer to."""
 
 import os
 import sys

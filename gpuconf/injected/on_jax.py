@@ -84,7 +84,7 @@ def _may_use_gpus():
 
 
 def _fraction_name():
-    """Return the variable that JAX reads; its source has the newer name since 0.4.33."""
+    """Return the variable that JAX reads; its source has had the newer name since 0.4.33."""
     client = sys.modules.get("jaxlib.xla_client")
     try:
         with open(str(getattr(client, "__file__", ""))) as source:

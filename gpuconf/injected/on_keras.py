@@ -39,7 +39,7 @@ def _is_on_tensorflow(keras):
 
 
 def _session_backend(keras):
-    """Return the module with ``set_session``: Keras's own up to 2.3, that of tf.keras later."""
+    """Return the module with ``set_session``: Keras's own up to 2.3, and tf.keras's after that."""
     own = getattr(keras, "backend", None)
     if hasattr(own, "set_session"):
         return own

@@ -1,11 +1,11 @@
 """TensorFlow 1.4 to 2.x: wraps every function that creates GPU devices, to apply the plan.
 
-- All sessions (Session, InteractiveSession, MonitoredSession, those of Keras) go through
-  BaseSession.__init__.  A server has its own configuration.
+- All sessions (Session, InteractiveSession, MonitoredSession, and those of Keras) go through
+  BaseSession.__init__. A server has its own configuration.
 - ``device_lib.list_local_devices``, and ``tf.test.is_gpu_available`` and ``gpu_device_name``, which
   call it, create the devices with default options.  Whatever creates the devices first determines
   their options.
-- Eager execution creates them in its context.  From 1.14 on the context also lists GPUs for
+- Eager execution creates them in its context. From 1.14 on, the context also lists GPUs for
   tf.config; see logical_devices.py.
 
 Devices are created, and the process is counted, when the program does so and never earlier.  A
@@ -46,7 +46,7 @@ def is_held():
 
 
 def _is_tensorflow(module):
-    """Whether this is TensorFlow, not a stub or a folder of that name."""
+    """Whether this is TensorFlow, not a stub or a folder with that name."""
     if not isinstance(getattr(module, "__version__", None), str):
         return False
     return "tensorflow.python" in sys.modules or "tensorflow_core.python" in sys.modules

@@ -4,7 +4,7 @@ The run leases memory for a fixed number of processes.  Each process that create
 byte in the file of each lease for its lifetime.  These locks also keep the lease alive if its
 holder is killed.
 
-Runs on Python 2.7 and 3.5 to the newest, with the standard library only.  This file also runs by
+Runs on Python 2.7, and on 3.5 and newer, with the standard library only.  This file also runs by
 itself.
 """
 
@@ -38,8 +38,8 @@ def take_places(leases, processes, uuids, names={}):  # noqa: B006  # only read
     """Take one place on each GPU of ``uuids`` for this process, for as long as it lives.
 
     ``leases`` maps a GPU's UUID to the file of the run's lease; places are not counted on a GPU
-    without one.  ``processes`` is the number of places on each GPU.  ``uuids`` are the GPUs that
-    this process is about to use, and ``names`` their names in errors.  A second call in the same
+    without a lease. ``processes`` is the number of places on each GPU. ``uuids`` are the GPUs that
+    this process is about to use, and ``names`` their names in errors. A second call in the same
     process has no effect; a forked child takes its own places.
 
     Raises NoPlaceError if all places of a GPU are taken, or if its lease has ended.
@@ -131,8 +131,9 @@ def _descriptor_of(path):
     # type: (str) -> int | None
     """Return a descriptor of the lease's file for locking; None if there is none.
 
-    Reuses a descriptor that this process already has.  In the holder of the lease, closing a second
-    one would end the lease, and any library may close descriptors that it does not know.
+    Reuses a descriptor that this process already has. In the process that holds the lease, closing
+    a second descriptor would end the lease, and any library may close descriptors that it does not
+    know.
     """
     try:
         file = os.stat(path)

@@ -1,4 +1,4 @@
-"""Applies a plan to a ConfigProto, for all memory options of a session in TensorFlow."""
+"""Applies a plan to a ConfigProto, for all memory options of a TensorFlow session."""
 
 import sys
 
@@ -10,8 +10,8 @@ _sizes = _site.load("sizes")
 def held(config, run, cards):
     """Return a copy of the ConfigProto within the plan's limits, and the changes.
 
-    A smaller value set by the program is kept.  The changes are pairs of texts: the requested value
-    and the granted one.
+    A smaller value set by the program is kept. The changes are pairs of strings: the requested
+    value and the granted one.
     """
     copy = type(config)()
     copy.CopyFrom(config)
@@ -69,7 +69,7 @@ def _with_total(card):
 
 
 def _virtual_devices(options):
-    """Return the virtual devices in the options; empty in a TensorFlow without that field."""
+    """Return the virtual devices in the options; empty if TensorFlow has no such field."""
     experimental = getattr(options, "experimental", None)
     return getattr(experimental, "virtual_devices", ())
 

@@ -1,6 +1,6 @@
 """Converts limits to the units of frameworks: fractions and whole MiB.
 
-Runs on Python 2.7 and 3.5 to the newest, with the standard library only; gpuconf itself uses it
+Runs on Python 2.7, and on 3.5 and newer, with the standard library only; gpuconf itself uses it
 too.
 """
 
@@ -53,5 +53,5 @@ def scaled_to(asked, limit_mib):
 
 def listed(sizes_mib):
     # type: (Sequence[float]) -> str
-    """Return a text such as ``2048 + 1024 MiB``."""
+    """Return a string such as ``2048 + 1024 MiB``."""
     return " + ".join("%g" % (size,) for size in sizes_mib) + " MiB"

@@ -51,8 +51,8 @@ class Card(object):
 class Run(object):
     """The plan of a run.
 
-    ``cards`` are in the framework's order.  If they could not be read, ``unknown`` describes any
-    GPU of the machine.  ``growth`` is None if the framework decides.
+    ``cards`` are in the framework's order. If the GPUs could not be read, ``unknown`` describes any
+    GPU in the machine. ``growth`` is None if the framework decides.
     """
 
     def __init__(self, data):
@@ -76,7 +76,7 @@ class Run(object):
         """Return the run's GPUs that the program has left visible, in the program's order.
 
         A program that selects a GPU outside the run gets the run's GPUs instead, as long as CUDA
-        has not started; a message reports it.  An old script that sets "0" does not intend to take
+        has not started; a message reports this. An old script that sets "0" does not intend to take
         memory leased by others.
         """
         value = os.environ.get(_VISIBLE)
@@ -98,8 +98,8 @@ class Run(object):
     def take_places(self, indices=None, ranked=False):
         """Count this process on its GPUs; raises places.NoPlaceError if no place is left.
 
-        ``indices`` are the GPUs that it is about to use, by default all.  With ``ranked``, it is
-        counted only on the GPU of its local rank.
+        ``indices`` are the GPUs that the process is about to use; the default is all of them. With
+        ``ranked``, the process is counted only on the GPU of its local rank.
         """
         if self.hides_gpus or not self.leases:
             return

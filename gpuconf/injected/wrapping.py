@@ -22,7 +22,7 @@ class TooLateError(RuntimeError):
 
 
 def wrap(owner, name, wrapper, framework="TensorFlow"):
-    """Make ``owner.name(...)`` call ``wrapper(original, ...)``; raise MissingError without it.
+    """Make ``owner.name(...)`` call ``wrapper(original, ...)``; raise MissingError if missing.
 
     A function that is already wrapped is left unchanged.
     """

@@ -29,7 +29,7 @@ _INTERRUPTED = 130
 def run_child(words: Sequence[str], *, color: bool) -> None:
     """Run the command ``words``, which prints directly; its errors are raised here.
 
-    Notebooks show the colors of text that is no terminal's, and are asked with ``color``.
+    Notebooks show colors although their output is not a terminal, so ``color`` requests them.
     """
     with memory_file("error") as error:
         command = [sys.executable, "-c", _PROGRAM, str(error), *_for_child(words)]
@@ -53,7 +53,7 @@ def _run_here(command: list[str], error: int, environ: dict[str, str]) -> int:
 
 
 def _run_apart(command: list[str], error: int, environ: dict[str, str]) -> int:
-    """Forward the child's output as it comes: a kernel's streams are Python's own.
+    """Forward the child's output as it arrives: a kernel's streams are Python's own.
 
     ^C ends the child too, which ends the processes that it has started.
     """
@@ -76,7 +76,7 @@ def _run_apart(command: list[str], error: int, environ: dict[str, str]) -> int:
 
 
 def _for_child(words: Sequence[str]) -> list[str]:
-    """The child's arguments: the child gets the active profile here from its parent."""
+    """The child's arguments, which make the child take the active profile from its parent."""
     name, *rest = words
     if name != "doctor" or activation() is None:
         return [*words]

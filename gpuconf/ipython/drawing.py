@@ -1,4 +1,4 @@
-"""Our values in notebooks: the lines of the command's own report, as HTML and as text."""
+"""gpuconf's values in notebooks: the lines of the command's report, as HTML and as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what is drawn is imported when it is there
 
 
 class Drawing(NamedTuple):
-    """A report: what is shown at once, and all of it, shown on a click."""
+    """A report: what is shown at first, and the full report, which is shown on a click."""
 
     lines: tuple[Line, ...]
     every_line: tuple[Line, ...] = ()
@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
 
 
 def drawing(lines: Iterable[Line], every_line: Iterable[Line] = ()) -> Drawing:
-    """The drawing of a report; without ``every_line`` where the first lines are all there is."""
+    """The drawing of a report; without ``every_line`` if the first lines are all there is."""
     first, whole = tuple(lines), tuple(every_line)
     return Drawing(first, whole if whole != first else ())
 
@@ -59,7 +59,7 @@ def of_plan(plan: Plan) -> Drawing:
 
 
 def of_diagnosis(diagnosis: Diagnosis, source: str | None = "") -> Drawing:
-    """Why a run failed; ``source`` None leaves out the numbers of lines, as for an exception."""
+    """Why a run failed; ``source`` None leaves out the line numbers, as for an exception."""
     from gpuconf.commands.explain.text import styled_lines
 
     short, whole = (styled_lines(diagnosis, source=source, verbose=each) for each in (False, True))
@@ -75,7 +75,7 @@ def of_estimate(estimate: MemoryEstimate, budget: Budget | None = None) -> Drawi
 
 
 def of_holdings(holdings: Holdings) -> Drawing:
-    """Who holds what of each GPU."""
+    """Who holds how much memory on each GPU."""
     from gpuconf.commands.ps.text import lines_of
 
     return drawing(lines_of(holdings, BarLayout()))

@@ -26,7 +26,7 @@ _EXAMPLE = "%gpuconf estimate model --batch-size 64"
 
 
 def run(words: list[str], variables: Mapping[str, Any], output: NotebookOutput) -> None:
-    """Estimate the model of a variable; without a name, the notebook's only model."""
+    """Estimate the model in a variable; without a name, the notebook's only model."""
     options = parser().parse_args(words)
     check_options(options)
     if options.plot is not None:

@@ -56,8 +56,8 @@ class GpuconfMagic:
     def run(self, line: str) -> None:
         """gpuconf's commands in a notebook: `%gpuconf help` lists them.
 
-        A mistake gives one clear error without a traceback, and ends the cell, as an
-        exception does.
+        A mistake produces one clear error without a traceback, and ends the cell, as an exception
+        does.
         """
         with _without_tracebacks():
             self._run(_words_of(line))

@@ -26,11 +26,11 @@ class NotebookOutput(Output):
             super().progress(text)
 
     def progress_for_people(self, text: str) -> None:
-        """The same: a user waits for the cell."""
+        """Show progress here too, since a user is waiting for the cell."""
         self.progress(text)
 
     def note(self, text: str) -> None:
-        """Print a note on stdout, since notebooks show stderr as an alarm."""
+        """Print a note on stdout, since notebooks make stderr look alarming."""
         if self._is_notebook:
             self.line(text)
         else:

@@ -25,7 +25,8 @@ def write_call(
 ) -> None:
     """Write a call into a memory file.
 
-    Raises UsageError that names the argument, or variable of the function, that cannot be sent.
+    Raises a UsageError that names the argument, or the variable of the function, that cannot be
+    sent.
     """
     if _SPAWNED_MAIN in sys.modules:
         cloudpickle.register_pickle_by_value(sys.modules[_SPAWNED_MAIN])
@@ -40,10 +41,10 @@ def write_call(
 
 
 class _ArgumentPickler(Pickler):
-    """A Keras model travels as its ``.keras`` file, and is a model again in the process.
+    """A Keras model travels as its ``.keras`` file, and becomes a model again in the process.
 
-    A decorated function of a module is found there by its name, with that module's globals.  What
-    ``__main__`` defines is in the process's ``__main__`` too, where pickle looks for it.
+    A decorated function of a module is found there by its name, with that module's globals.
+    Whatever ``__main__`` defines is also in the process's ``__main__``, where pickle looks for it.
     """
 
     def reducer_override(self, value: Any) -> Any:
@@ -67,7 +68,7 @@ class _ArgumentPickler(Pickler):
 def _place_of(function: types.FunctionType) -> tuple[str, str, int] | None:
     """Return a decorated function's module, its name there, and the number of its decorators.
 
-    None for a function that a new process does not find like this, and for one that pickle finds.
+    None for a function that a new process does not find in this way, and for one that pickle finds.
     """
     module, name, decorators = function.__module__, function.__qualname__, 0
     try:
@@ -108,7 +109,7 @@ def _is_defined_in_main(value: Any) -> bool:
 
 
 def _made_in_main(name: str, make: Callable[..., Any], parts: Sequence[Any]) -> Any:
-    """Make a definition where pickle looks for it; a class may be inside others, not made yet."""
+    """Create a definition where pickle looks for it; the classes around it may not exist yet."""
     value = make(*parts)
     value.__qualname__ = name
     place: Any = sys.modules["__main__"]

@@ -31,8 +31,8 @@ class Setup(NamedTuple):
     """What the process takes over from the caller.
 
     ``main_file`` is the caller's script, None in a notebook, and ``main_name`` its name after
-    ``python -m``.  ``sources`` are the entries of `linecache` for code that is in no file, such as
-    a notebook's cells.  ``settings`` are the arguments of `gpuconf.configure`.
+    ``python -m``. ``sources`` are the entries of `linecache` for code that is not in a file, such
+    as a notebook's cells. ``settings`` are the arguments of `gpuconf.configure`.
     """
 
     path: list[str]
@@ -77,12 +77,12 @@ def main() -> None:
 
 
 def _files_at(*descriptors: int) -> list[object]:
-    """Return what identifies the files that are open there."""
+    """Return what identifies the files that these descriptors refer to."""
     return [os.fstat(each)[1:3] for each in descriptors]
 
 
 def _end_unless_open(files: list[object], *descriptors: int) -> None:
-    """End this process if it cannot answer, before it writes to a file of the function."""
+    """End this process if it cannot answer, before it writes to one of the function's files."""
     with suppress(OSError):
         if _files_at(*descriptors) == files:
             return

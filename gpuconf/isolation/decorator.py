@@ -48,14 +48,14 @@ def isolated(
 ) -> Callable[..., Any]:
     """Run a function in its own process, which returns all GPU memory when the call ends.
 
-    Use it as a decorator, with or without options, or as ``isolated(function)(args)``.  Each call
-    starts a new Python, so it imports its framework again.  ``profile`` and ``overrides`` are as in
-    :func:`configure`; the default is this process's profile.  ``timeout_s`` seconds after its start
-    the call is ended.
+    Use it as a decorator, with or without options, or as ``isolated(function)(args)``. Each call
+    starts a new Python process, so it imports its framework again. ``profile`` and ``overrides``
+    are as in :func:`configure`; the default is this process's profile. The call is ended
+    ``timeout_s`` seconds after it starts.
 
-    Arguments, results, and the globals and closures that the function uses are copied.  In a result
+    Arguments, results, and the globals and closures that the function uses are copied. In a result,
     tensors become NumPy arrays (PyTorch: tensors on the CPU), and a Keras model becomes a
-    :class:`ModelFile`.  The function's exception is raised here, with its traceback as the cause.
+    :class:`ModelFile`. The function's exception is raised here, with its traceback as the cause.
     Its output appears here, and Ctrl-C interrupts it.
 
     Raises UsageError and ProfileError for bad options.  A call raises UsageError for an argument
@@ -93,7 +93,7 @@ def isolated(
 
 
 def _check_options(timeout_s: float | None, overrides: dict[str, object]) -> None:
-    """Raise the error of `configure` for a bad override, which it does not read under a run."""
+    """Raise `configure`'s error for a bad override, which it would not read under a run."""
     is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
     if timeout_s is not None and not (is_number and 0 < timeout_s < math.inf):
         raise UsageError(

@@ -18,9 +18,9 @@ _FILE = "model.keras"
 
 
 class ModelFile:
-    """A Keras model that an isolated function has returned; it uses no GPU until it is loaded.
+    """A Keras model that an isolated function returned; it uses no GPU until it is loaded.
 
-    As an argument of an isolated function it is a model again.
+    As an argument to an isolated function, it becomes a model again.
     """
 
     def __init__(self, content: bytes, package: str, custom_objects: bytes) -> None:
@@ -115,8 +115,8 @@ def _is_in(package: str, module: str) -> bool:
 def _by_name(package: str, parts: Iterable[Any]) -> dict[str, Any]:
     """Return functions and classes by the names under which the file refers to them.
 
-    Keras writes a lambda's code into the file, without the variables that it uses.  A function with
-    a name of Keras's would replace that too.
+    Keras writes a lambda's code into the file, without the variables that it uses. A function with
+    the same name as one of Keras's would replace that one too.
     """
     of_functions = ("activations", "losses", "metrics")
     modules = [import_module(f"{package}.{name}") for name in of_functions]

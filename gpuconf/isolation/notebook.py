@@ -1,4 +1,4 @@
-"""A notebook's part of a call: a cell as a function of its variables, and what it displays."""
+"""The notebook part of a call: a cell as a function of its variables, and what it displays."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _names_in(table: symtable.SymbolTable) -> Iterator[str]:
 def run_cell(source: str, file: str, outputs: Sequence[str], /, **inputs: Any) -> dict[str, Any]:
     """Run code as a cell with the variables ``inputs``; return the variables ``outputs``.
 
-    The value of a last line without a semicolon is displayed.  Raises UsageError if the code has
-    not set one of ``outputs``.
+    The value of the last line is displayed if that line does not end in a semicolon. Raises
+    UsageError if the code has not set one of ``outputs``.
     """
     from IPython.core.getipython import get_ipython
     from IPython.display import display
@@ -81,7 +81,7 @@ def show_figures() -> None:
 
 
 def show(shown: Any) -> None:
-    """Display here what the other process has displayed."""
+    """Display here what the other process displayed."""
     from IPython.display import publish_display_data
 
     data, metadata, options = shown

@@ -1,4 +1,4 @@
-"""How values travel: by cloudpickle, which sends a script's own code too, in memory files."""
+"""How values travel: in memory files, by cloudpickle, which also sends a script's own code."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LEAST_MAPPED = 1 << 20  # bytes
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """cloudpickle's, whose functions remember the file of their source.
+    """cloudpickle's pickler, but its functions remember their source file.
 
-    cloudpickle 3.1.3 replaces it by ``<dynamic-code>``.  Without it tracebacks have no source
+    cloudpickle 3.1.3 replaces it with ``<dynamic-code>``. Without it, tracebacks have no source
     lines, and AutoGraph cannot convert the function.
     """
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how ``value`` is pickled; NotImplemented for pickle's own way."""
+        """Return how ``value`` is pickled; NotImplemented leaves it to pickle."""
         if isinstance(value, types.CodeType):
             make, parts = self.dispatch_table[types.CodeType](value)
             return _with_file, (make, parts, value.co_filename)
@@ -63,7 +63,7 @@ def refusal_of(value: Any, pickler: type[Pickler] = Pickler) -> Exception | None
 def write_value(descriptor: int, value: Any, pickler: type[Pickler]) -> None:
     """Write ``value`` as the only content of a memory file: its pickle, and its arrays next to it.
 
-    Outside the pickle (protocol 5) arrays are written without a copy.  Raises what the pickler
+    Arrays are written outside the pickle (protocol 5), without a copy.  Raises what the pickler
     raises for a value that cannot be pickled.
     """
     os.ftruncate(descriptor, 0)

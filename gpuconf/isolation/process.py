@@ -1,4 +1,4 @@
-"""One process for one call: it is started, its output is forwarded, and nothing of it is left."""
+"""One process for one call: it is started, its output is forwarded, and no trace of it remains."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def run_call(
 ) -> Any:
     """Return what the function returns in its own process, or raise what it raises.
 
-    ``settings`` are the arguments of `gpuconf.configure` there.  The call takes ``timeout_s`` at
-    most.
-    Raises UsageError if an argument cannot be sent there, before the process starts, and
+    ``settings`` are the arguments for `gpuconf.configure` in that process. The call takes at most
+    ``timeout_s``.
+    Raises UsageError if an argument cannot be sent to the process, before the process starts, and
     IsolatedProcessError if the process ends without an answer.
     """
     with memory_file("call") as call, memory_file("answer") as answer:
@@ -101,7 +101,7 @@ class _Process:
             self._deadline = time.monotonic() + timeout_s, IsolatedProcessError(late)
 
     def wait_for_end(self) -> None:
-        """Forward what the process writes until it has ended, or has no time left.
+        """Forward what the process writes until it ends or runs out of time.
 
         Ctrl-C is for the function, which decides what happens; a second one is raised here.
         """
@@ -138,7 +138,7 @@ class _Process:
         return True
 
     def _forward(self, timeout_s: float) -> bool:
-        """Forward what is there within ``timeout_s``; return False if there was nothing."""
+        """Forward what arrives within ``timeout_s``; return False if there was nothing."""
         if not self._sources:  # it has closed all, and is about to end
             time.sleep(timeout_s / 20)
             return False
@@ -210,9 +210,10 @@ def _setup(settings: Mapping[str, Any]) -> Setup:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment before gpuconf, with a note of this process's profile.
+    """Return the environment as it was before gpuconf, with a note of this process's profile.
 
-    The process plans for itself: this one may use the CPU only, and the process a GPU.
+    The isolated process makes its own plan: this process may use only the CPU while that one uses a
+    GPU.
     """
     environ = before_gpuconf(os.environ)
     note = read_note(os.environ)
@@ -222,7 +223,7 @@ def _environment() -> dict[str, str]:
 
 
 def _is_terminal(stream: Any, descriptor: int) -> bool:
-    """Whether a stream is this terminal, to which the process can write for itself."""
+    """Whether a stream is this terminal, to which the process can write directly."""
     try:
         return bool(stream.isatty()) and stream.fileno() == descriptor
     except (AttributeError, OSError, ValueError):  # None, without a descriptor, or closed

@@ -1,7 +1,7 @@
 """What comes back: the function's result as values that need no GPU, or its exception.
 
-Unpickling a result must not start CUDA in the caller: that would take memory which the next call
-needs.
+Unpickling a result must not start CUDA in the caller, because that would take memory that the next
+call needs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RESULTS = "return numbers, NumPy arrays or a Keras model, or save the result to
 def write_result(descriptor: int, result: Any) -> None:
     """Write what the function returned into a memory file.
 
-    Raises UsageError if it cannot be sent to another process.
+    Raises UsageError if the result cannot be sent to another process.
     """
     try:
         write_value(descriptor, (result, None), _ResultPickler)
@@ -54,7 +54,7 @@ def write_error(descriptor: int, error: BaseException) -> None:
 def read_answer(descriptor: int) -> Any:
     """Return what the function returned, or raise what it raised.
 
-    The cause of the exception has the lines of the function.  Raises IsolatedProcessError for a
+    The cause of the exception shows the function's lines.  Raises IsolatedProcessError for a
     result or an exception that cannot be unpickled here.
     """
     try:
@@ -73,9 +73,9 @@ def read_answer(descriptor: int) -> Any:
 
 
 class _ResultPickler(Pickler):
-    """Tensors become arrays, and a Keras model a `ModelFile`.
+    """Tensors become arrays, and a Keras model becomes a `ModelFile`.
 
-    An exception is made again without its ``__init__``, which may need other arguments.
+    An exception is recreated without calling its ``__init__``, which may need other arguments.
     """
 
     def reducer_override(self, value: Any) -> Any:
@@ -91,7 +91,7 @@ class _ResultPickler(Pickler):
 
 
 def _is_whole_without_init(kind: type[BaseException]) -> bool:
-    """Whether all of an exception is in its ``args`` and its dictionary, unlike a SyntaxError's."""
+    """Whether ``args`` and the dictionary hold all of an exception, unlike for a SyntaxError."""
     built_in = [each for each in kind.__mro__ if each.__module__ == "builtins"]
     has_fields = any(each.__basicsize__ > BaseException.__basicsize__ for each in built_in)
     return not has_fields and kind.__reduce__ is BaseException.__reduce__

@@ -1,1 +1,1 @@
-"""What is on this machine: GPUs, leases of programs, and what schedulers assign."""
+"""What is on this machine: GPUs, leases held by programs, and what schedulers assign."""

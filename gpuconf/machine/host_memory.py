@@ -1,4 +1,4 @@
-"""The host's RAM, which also backs a simulated GPU, and the GPU of a GB10 or Jetson."""
+"""The host's RAM, which also backs a simulated GPU and the GPU of a GB10 or Jetson."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A lab's policy: what one user's programs may use together, of each GPU and of how many.
+"""A lab's policy: how much of each GPU, and how many GPUs, one user's programs may use together.
 
-It is cooperative: programs under gpuconf keep to it, and nothing enforces it.  The file belongs to
-root, because users could change another one::
+It is cooperative: programs that run under gpuconf keep to it, and nothing enforces it. The file
+must belong to root, because users could change any other file::
 
     everyone: {memory: 40%, gpus: 1}
     groups: {students: {memory: 4GiB}}
@@ -27,7 +27,7 @@ POLICY_PATH = "/etc/gpuconf/policy.yaml"
 
 
 class Rule(NamedTuple):
-    """What a user's programs may use together: memory of each GPU, and a number of GPUs."""
+    """What a user's programs may use together: memory on each GPU, and a number of GPUs."""
 
     memory: Amount | None = None
     gpus: int | None = None
@@ -41,9 +41,9 @@ class User(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """The rules of the file ``path`` for a user: the user's own, the groups', everyone's.
+    """The rules in the file ``path`` for a user: the user's own, the groups' and everyone's.
 
-    ``problem`` says why the file is ignored; then there is no rule.
+    ``problem`` says why the file is ignored; in that case, there are no rules.
     """
 
     path: str
@@ -51,7 +51,8 @@ class Policy(NamedTuple):
     problem: str | None = None
 
     def largest(self, value: Callable[[Rule], int | None]) -> int | None:
-        """Return the largest ``value`` of the first kind of rules that has one; None without."""
+        """Return the largest ``value`` of the first kind of rules that has one; None if there is
+        none."""
         for rules in self.rules:
             found = [each for each in map(value, rules) if each is not None]
             if found:
@@ -74,9 +75,9 @@ def current_user() -> User:
 
 
 def read_policy(user: User, path: str = POLICY_PATH, *, owner: int = 0) -> Policy | None:
-    """Return the policy of this machine for ``user``; None without a file.
+    """Return the policy of this machine for ``user``; None if there is no file.
 
-    A file that another user than ``owner`` may write, or with a mistake in it, is ignored.
+    A file that users other than ``owner`` may write to, or that contains a mistake, is ignored.
     """
     try:
         with open(path, "rb") as file:
@@ -136,7 +137,7 @@ def _rules_for(user: User, data: bytes, path: str) -> tuple[tuple[Rule, ...], ..
 
 
 def with_policy(inventory: Inventory, *, path: str = POLICY_PATH, owner: int = 0) -> Inventory:
-    """Add to ``inventory`` what this user may use; what an earlier call has added stays.
+    """Add to ``inventory`` what this user may use; what an earlier call added is kept.
 
     The memory that the user's other programs use or may use counts, whether they run under gpuconf
     or not.  ``own_bytes`` of the GPUs is known already.

@@ -1,7 +1,7 @@
 """Profile × Inventory -> Plan: which GPUs, how much of each, and the arithmetic behind it.
 
-Pure: nothing here inspects the machine.  ``planning`` makes the plan; it is imported where one is
-made, which `import gpuconf.auto` does not.
+Pure: nothing here inspects the machine. ``planning`` makes the plan; it is imported only where a
+plan is made, which `import gpuconf.auto` does not do.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _LARGEST_CONTEXT_MIB = 896  # from compute capability 9 on, or if it is unknown
 
 
 def context_bytes(gpu: Gpu, memory: MemoryRules) -> int | None:
-    """Return the bytes of one process on ``gpu`` that no limit covers.
+    """Return the bytes that one process uses on ``gpu`` and that no limit covers.
 
     This is the profile's ``context``, or else the figure for the GPU's generation; None for a
     percentage of an unknown total.

@@ -17,7 +17,8 @@ from gpuconf.profile.model import GpuRules, Profile
 def plan_without_figures(
     profile: Profile, problem: str, value: str | None, chosen_by_parent: str | None
 ) -> Plan:
-    """Apply the rules without figures; ``value`` is the user's list, ``problem`` the reason."""
+    """Apply the rules if figures are missing; ``value`` is the user's list, ``problem`` the
+    reason."""
     gpu = plan_gpu(Gpu(index=0), GpuRules(profile.memory, profile.virtual_devices))
     if sys.platform == "darwin":  # no framework takes a limit on Metal
         gpu = gpu._replace(fraction=None)
@@ -62,8 +63,8 @@ def value_without_figures(
     """Return the CUDA_VISIBLE_DEVICES for unknown GPUs; None to leave it unchanged.
 
     If ``value``, the user's own list, is set, a number is an index into it, and a UUID must be in
-    it: a scheduler's list is narrowed, never widened.  A parent process's choice stays in effect; a
-    list that leads outside it is read as indices and UUIDs of that choice.
+    it: a scheduler's list is narrowed, never widened. A parent process's choice stays in effect; a
+    list that refers to GPUs outside it is read as indices and UUIDs within that choice.
     """
     if profile.gpus.kind != "list":
         return chosen_by_parent

@@ -1,7 +1,7 @@
 """A GPU's limit as each framework takes it: bytes for TensorFlow, a fraction for JAX and PyTorch.
 
-These are the figures that the backends set, each with its arithmetic.  None exceeds the GPU's
-limit, except for JAX's minimum of 2 MiB.
+These are the figures that the backends set, each with its arithmetic. None of them exceeds the
+GPU's limit, except for JAX's minimum of 2 MiB.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def share_of(limit_bytes: int, total_bytes: int) -> float:
     """Return the largest fraction of ``total_bytes`` that keeps XLA within ``limit_bytes``.
 
     XLA stores the fraction as a float32 and rounds the result up to a multiple of 2 MiB.  A limit
-    below 2 MiB becomes 2 MiB.  A limit above the total, possible if a driver reads its figures at
-    two moments, becomes the total.
+    below 2 MiB becomes 2 MiB. A limit above the total, which is possible if a driver reads its
+    figures at different moments, becomes the total.
     """
     granules = min(limit_bytes, total_bytes) // _GRANULE_BYTES
     allowed = max(granules, 1) * _GRANULE_BYTES

@@ -160,7 +160,7 @@ def _short_of(plan: GpuPlan, rules: GpuRules, left_bytes: int) -> str:
 
 
 def _least_free(gpu: Gpu, rules: GpuRules) -> tuple[int, str]:
-    """Return what must be free and not reserved by others, and its parts in words."""
+    """Return what must be free and not reserved by other programs, and its parts in words."""
     memory, processes, needed = rules.memory, rules.processes, _needed(gpu, rules)
     keep, context = keep_free_bytes(gpu, memory) or 0, context_bytes(gpu, memory) or 0
     host = _host_bytes(gpu)
@@ -178,7 +178,7 @@ def _host_bytes(gpu: Gpu) -> int:
 
 
 def _needed(gpu: Gpu, rules: GpuRules) -> int:
-    """Return the memory that must be left: at_least, or a scheduler's share that is smaller."""
+    """Return the memory that must be left: at_least, or a scheduler's share if that is smaller."""
     wanted = rules.memory.at_least
     needed = wanted.of(gpu.total_bytes) or 0 if wanted else 0
     share, _ = share_term(gpu, rules)
@@ -186,7 +186,8 @@ def _needed(gpu: Gpu, rules: GpuRules) -> int:
 
 
 def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
-    """Return the limit if no other process held memory, the best outcome of waiting; or None."""
+    """Return the limit if no other process held memory, the best that waiting can achieve; or
+    None."""
     caps = tuple(cap._replace(used_bytes=0) for cap in gpu.caps)
     idle = gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0, leases=(), caps=caps)
     if gpu.share is not None:
@@ -267,5 +268,5 @@ def with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 
 def _mib(size_bytes: int) -> str:
-    """Round down like the limit, so that the figures lead to it."""
+    """Round down, like the limit, so that the figures are consistent with it."""
     return sized(size_bytes, cut=True)

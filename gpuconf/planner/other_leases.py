@@ -1,4 +1,4 @@
-"""What other programs' leases leave of a GPU, and the lease for a limit, with the lines to show."""
+"""How much of a GPU other programs' leases leave, and the lease for a limit, with lines to show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_SHOWN = 4
 
 
 def wants_leases(profile: Profile) -> bool:
-    """Whether ``profile`` may lease some GPU: it has a limit there, and lease is on."""
+    """Whether ``profile`` may lease some GPU: it has a limit there, and leasing is on."""
     rules = [each for _, each in profile.per_gpu]
     rules.append(GpuRules(profile.memory, profile.virtual_devices))
     return profile.gpus.kind != "none" and any(
@@ -32,7 +32,8 @@ def has_limit(rules: GpuRules) -> bool:
 
 
 def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
-    """Return notes for a program about its limits: reduced by others' leases, or missing."""
+    """Return notes for a program about its limits: reduced by other programs' leases, or
+    missing."""
     notes = []
     for plan in planned:
         cut = plan.uncut_limit_bytes
@@ -53,7 +54,7 @@ def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
 
 
 def is_within(bound: Plan, made: Plan) -> bool:
-    """Whether ``bound`` uses the same GPUs as ``made``, and no more of any."""
+    """Whether ``bound`` uses the same GPUs as ``made``, and no more memory on any of them."""
     if bound.hides_gpus or made.hides_gpus or len(bound.gpus) != len(made.gpus):
         return bound.hides_gpus and made.hides_gpus
     return all(
@@ -69,7 +70,7 @@ def is_leased(gpu: Gpu, memory: MemoryRules) -> bool:
 
 
 def free_for_lease(gpu: Gpu, memory: MemoryRules) -> int | None:
-    """Return the free memory minus what others may still take under leases; None if unknown."""
+    """Return the free memory minus what other leaseholders may still take; None if unknown."""
     if gpu.free_bytes is None:
         return None
     free = gpu.free_bytes + gpu.own_bytes
@@ -77,7 +78,7 @@ def free_for_lease(gpu: Gpu, memory: MemoryRules) -> int | None:
 
 
 def without_gpuconf(gpu: Gpu, profile: Profile) -> list[GpuProcess]:
-    """Return the processes that compute without a lease, largest first; none if none counts."""
+    """Return the processes that compute without a lease, largest first; empty if none counts."""
     if not (wants_leases(profile) and is_leased(gpu, profile.memory)):
         return []
     # One without a name may have its lease in another container.
@@ -86,7 +87,7 @@ def without_gpuconf(gpu: Gpu, profile: Profile) -> list[GpuProcess]:
 
 
 def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
-    """Return a line for each lease of others, the largest promise first."""
+    """Return a line for each lease held by another program, the largest promise first."""
     if not is_leased(gpu, memory):
         return []
     leases = sorted(gpu.leases, key=lambda lease: -lease.promised_bytes)
@@ -121,7 +122,8 @@ def held_by(
     processes: Iterable[GpuProcess],
     strangers: Sequence[GpuProcess] = (),
 ) -> str:
-    """List who has reserved memory of a GPU or uses some, in words; ``strangers`` lack gpuconf."""
+    """List who has reserved or uses memory on a GPU, in words; ``strangers`` run without
+    gpuconf."""
     found = []
     for lease in leases:
         about = "about " if lease.is_estimate else ""

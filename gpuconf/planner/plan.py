@@ -12,7 +12,7 @@ FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
 
 class FrameworkLimit(NamedTuple):
-    """What one framework may take of a GPU."""
+    """How much of a GPU one framework may take."""
 
     framework: str
     """Its name: tensorflow, jax or torch."""
@@ -27,23 +27,23 @@ class FrameworkLimit(NamedTuple):
 
 
 class GpuPlan(NamedTuple):
-    """What this process may take of one GPU.
+    """How much of one GPU this process may take.
 
     ``limit_bytes`` is the limit from the profile's rules, independent of the framework; None if no
-    rule limits it, and then the framework takes as much as it wants.  ``limits`` holds the
-    resulting limit of each framework.  ``fraction`` is the profile's own, for version-1 sessions,
-    which accept nothing else.  ``logical_devices_bytes`` are the sizes of the TF2 logical devices,
-    in order, empty if the GPU is not split.  ``uncut_limit_bytes`` is the limit without others'
-    leases.
+    rule limits it, in which case the framework takes as much as it wants. ``limits`` holds the
+    resulting limit of each framework. ``fraction`` is the profile's own, for version-1 sessions,
+    which accept nothing else. ``logical_devices_bytes`` are the sizes of the TF2 logical devices,
+    in order, empty if the GPU is not split. ``uncut_limit_bytes`` is the limit without other
+    programs' leases.
 
     ``lease_bytes`` is the amount of the GPU that this process leases, None if it leases nothing.
-    ``most_bytes`` is what it may take in total: limit and context of each process.
+    ``most_bytes`` is what it may take in total: the limit and the context of each process.
     ``preallocated_bytes`` is what each process's framework allocates when it initializes its GPUs.
     ``least_free_bytes`` is the minimum that must be free and not leased.
 
     ``arithmetic`` has one line per step for ``limit_bytes``, the logical devices and the lease.
-    ``shortage`` says what is missing, None if nothing is.  ``is_behind`` means that nothing is
-    missing but other programs came first.
+    ``shortage`` says what is missing, None if nothing is. ``is_behind`` means that nothing is
+    missing, but other programs came first.
     """
 
     gpu: Gpu
@@ -85,9 +85,10 @@ class GpuPlan(NamedTuple):
 class Plan(NamedTuple):
     """The complete decision, before anything is set.
 
-    ``gpus`` are the GPUs that a framework will see, in its order.  If the machine reports nothing
-    about its GPUs (no NVML), ``gpus`` is empty and ``unknown_gpu`` holds the rules for any GPU that
-    a framework finds.  ``visible`` are the GPUs it would see without us.
+    ``gpus`` are the GPUs that a framework will see, in the order in which it sees them. If the
+    machine reports nothing about its GPUs (no NVML), ``gpus`` is empty and ``unknown_gpu`` holds
+    the rules for any GPU that a framework finds. ``visible`` are the GPUs it would see without
+    gpuconf.
 
     ``cuda_visible_devices`` and ``cuda_device_order`` are the values to write, None to leave the
     variable unchanged.  ``notes`` are for stderr: what the machine lacks, and how the plan handles
@@ -105,7 +106,8 @@ class Plan(NamedTuple):
 
     @property
     def allow_growth(self) -> bool | None:
-        """The growth switch, which is one per process; make_plan rejects GPUs that differ in it."""
+        """The growth switch, of which each process has one; make_plan rejects GPUs that differ in
+        it."""
         planned = self.gpus or ((self.unknown_gpu,) if self.unknown_gpu else ())
         return planned[0].allow_growth if planned else self.profile.memory.allow_growth
 
@@ -121,7 +123,7 @@ class Plan(NamedTuple):
 
 
 def label(gpu: Gpu) -> str:
-    """Return a short name for people: nvidia-smi's index and the name, or a MIG instance's UUID."""
+    """Return a short display name: nvidia-smi's index and the name, or a MIG instance's UUID."""
     if gpu.mig_ids and gpu.uuid:
         return f"{gpu.name or 'MIG instance'} ({gpu.uuid[:12]})"
     return f"GPU {gpu.index} ({gpu.name})" if gpu.name else f"GPU {gpu.index}"
@@ -132,6 +134,6 @@ def hidden_plan(
 ) -> Plan:
     """Return the plan that hides all GPUs from every framework.
 
-    ``visible`` are the GPUs visible without us, and ``notes`` say why none is now.
+    ``visible`` are the GPUs visible without gpuconf, and ``notes`` say why none is visible now.
     """
     return Plan(profile, visible=visible, cuda_visible_devices="-1", hides_gpus=True, notes=notes)

@@ -1,4 +1,4 @@
-"""The plan for a profile: its GPUs are those that are visible, chosen and have enough memory.
+"""The plan for a profile, for the GPUs that are visible and chosen and have enough memory.
 
 Pure: nothing here inspects the machine.
 """
@@ -35,7 +35,7 @@ def make_plan(
     ``environ`` is the environment as the user or a scheduler set it: CUDA_VISIBLE_DEVICES is
     narrowed, never widened.  ``chosen_by_parent`` is the CUDA_VISIBLE_DEVICES that gpuconf wrote in
     a parent process; the plan also stays within it.  ``order_by_parent`` is the CUDA_DEVICE_ORDER
-    written with it.  The numbers of a list index the user's GPUs; if that leads outside the
+    written with it. The numbers in a list index the user's GPUs; if that selects GPUs outside the
     parent's choice, they index the parent's GPUs.
 
     Raises ShortageError if a GPU has less memory left than the profile needs (``on_shortage: cpu``

@@ -1,4 +1,4 @@
-"""Find out by trying what would start now on a GPU with too little memory for a profile."""
+"""Find out by trial what would start now on a GPU with too little memory for a profile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def remedy_for(
 
 
 def _candidates(profile: Profile, environ: Mapping[str, str]) -> Iterator[tuple[str, Profile]]:
-    """Yield profiles with the text a user would write; last, this one with a lower ``at_least``."""
+    """Yield profiles with the text a user would write; the last is this one with less
+    ``at_least``."""
     for name in _PROFILES:
         if name != profile.name:
             try:

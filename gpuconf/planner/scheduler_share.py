@@ -2,8 +2,8 @@
 
     share × (total - held by others - keep_free) - context
 
-Others are programs that the scheduler did not start: the display, a notebook, its own driver.  All
-shares of a GPU, each with a CUDA context, therefore fit next to them.
+"Others" are programs that the scheduler did not start: the display, a notebook, its own driver. All
+shares of a GPU, each with a CUDA context, therefore fit alongside the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ASKING = {each.name: each.asking for each in SCHEDULERS.values()}
 
 
 def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
-    """Return the bytes of the share of ``gpu`` and the line that explains them; None for no share.
+    """Return the bytes in the share of ``gpu`` and a line explaining them; None if it has no share.
 
     If figures are unknown, only the line is returned.
     """

@@ -16,7 +16,7 @@ from gpuconf.profile.model import GpuRules, Profile
 class Inherited(NamedTuple):
     """The CUDA_VISIBLE_DEVICES that a parent process's plan wrote, and the GPUs it names.
 
-    The plan of a child stays within it: planning again from the user's own list could lead to GPUs
+    The plan of a child stays within it: planning again from the user's own list could select GPUs
     that the parent excluded.
     """
 
@@ -24,7 +24,7 @@ class Inherited(NamedTuple):
     visible: VisibleDevices
 
     def within(self, devices: tuple[Gpu, ...]) -> list[Gpu]:
-        """Return those of ``devices`` that the parent chose, in the parent's order."""
+        """Return the ``devices`` that the parent chose, in the parent's order."""
         return [gpu for gpu in self.visible.devices if gpu in devices]
 
 
@@ -44,7 +44,8 @@ def select(
 ) -> Selection:
     """Select the GPUs of ``visible`` that the profile requests, within a parent's choice.
 
-    Raises ShortageError if ``quota`` does not allow a GPU that the profile names, or any GPU.
+    Raises ShortageError if ``quota`` does not allow a GPU that the profile names, or allows none at
+    all.
     """
     if profile.gpus.kind == "list":
         listed = _select_listed(profile, visible, inherited)
@@ -66,8 +67,8 @@ def _select_listed(
     """Select the members of the list.
 
     A child with its parent's profile gets the same GPUs for the same numbers, which index the
-    user's list.  If that leads outside the parent's choice, a number is an index into the parent's
-    choice, as it is for CUDA and for every program without gpuconf.
+    user's list. If that selects a GPU outside the parent's choice, a number is an index into the
+    parent's choice, as it is for CUDA and for every program without gpuconf.
     """
     if inherited is None or _leads_within(profile, visible, inherited):
         chosen, counted = _listed(profile, visible), visible
@@ -86,8 +87,8 @@ def _leads_within(profile: Profile, visible: tuple[Gpu, ...], inherited: Inherit
 
 
 def _is_silent(gpu: Gpu) -> bool:
-    """Whether NVML counts the GPU but reports nothing about it: lost, or not accessible to this
-    user.
+    """Whether NVML counts the GPU but reports nothing about it (lost, or inaccessible to this
+    user).
     """
     return gpu._replace(share=None) == Gpu(gpu.index)
 
@@ -142,7 +143,7 @@ def _listed(
 
 
 def _pick(profile: Profile, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
-    """Pick the GPUs with the most memory free for a lease; those with a waiting queue come last."""
+    """Pick the GPUs with the most memory free for a lease; GPUs with a waiting queue come last."""
     selection = profile.gpus
     in_order = _most_free_first(profile, candidates)
     notes = []
@@ -166,7 +167,7 @@ def _within_quota(
 ) -> tuple[list[Gpu], list[str]]:
     """Return the GPUs that an administrator allows, with a note for the others.
 
-    First those that the user's programs use already, then those with the most free memory.
+    GPUs that the user's programs already use come first, then those with the most free memory.
     """
     if quota is None or quota.most is None:
         return candidates, []
@@ -221,7 +222,7 @@ def _is(member: int | str, position: int, gpu: Gpu) -> bool:
 
 def rules_for(gpu: Gpu, counted: Sequence[Gpu], profile: Profile) -> GpuRules:
     """Return the rules of ``gpu``: its ``per_gpu`` entry, found by index or UUID, or the general
-    ones.  Raises ProfileError if two entries name it.
+    ones.  Raises ProfileError if two entries name the GPU.
     """
     position = counted.index(gpu) if gpu in counted else -1
     own = [(member, rules) for member, rules in profile.per_gpu if _is(member, position, gpu)]

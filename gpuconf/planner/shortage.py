@@ -1,4 +1,4 @@
-"""Apply the profile's policy to GPUs with less memory left than it needs."""
+"""Apply the profile's policy to GPUs with less memory left than the profile needs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gpuconf.profile.model import GpuRules, Profile
 def settle_shortages(
     planned: list[GpuPlan], profile: Profile, visible: Sequence[Gpu]
 ) -> tuple[list[GpuPlan], list[str]]:
-    """Drop short GPUs if their policy or the choice of GPUs allows it; raise for the others.
+    """Drop GPUs short of memory if their policy or the choice of GPUs allows it; else raise.
 
     ``gpus: all`` means every GPU with enough memory: a small GPU for the display, or one that a
-    colleague has filled, is skipped if another is left.  GPUs chosen by name or number are all
+    colleague has filled, is skipped if another GPU is left. GPUs chosen by name or number are all
     required.
     """
     fitting = [plan for plan in planned if plan.shortage is None]

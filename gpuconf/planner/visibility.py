@@ -1,4 +1,4 @@
-"""The CUDA_VISIBLE_DEVICES that shows the chosen GPUs in a known order."""
+"""The CUDA_VISIBLE_DEVICES value that shows the chosen GPUs in a known order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuconf.planner.plan import GpuPlan
 
 
 def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
-    """Sort ``chosen`` in CUDA's most likely order of unequal GPUs: newest first, then largest.
+    """Sort ``chosen`` into CUDA's most likely order for unequal GPUs: newest first, then largest.
 
     CUDA's own rule is undocumented.  A user who names no GPU expects the fast GPU to be the
     program's first, as it is without gpuconf, not the small one that drives the display.
@@ -34,8 +34,8 @@ def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
 def see(value: str | None, order: str | None, inventory: Inventory) -> VisibleDevices:
     """Return what CUDA shows for this CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
 
-    If indices count unequal GPUs fastest first, they are read in the order of
-    :func:`fastest_first`, which is more likely than nvidia-smi's.
+    If indices count different GPU models fastest first, they are read in the order given by
+    :func:`fastest_first`, which is more likely to be CUDA's order than nvidia-smi's is.
     """
     gpus, driver = inventory.gpus, inventory.driver_version
     visible = resolve(value, gpus, device_order=order, driver_version=driver)
@@ -52,11 +52,11 @@ def variables_to_write(
 ) -> tuple[str | None, str | None]:
     """Return the CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER for ``chosen``; None means unchanged.
 
-    CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER is PCI_BUS_ID.  So UUIDs are written if
-    the choice narrows or reorders, or if that order is unknown.  A user's list of indices in an
-    unknown order keeps its own entries: other names could mean other GPUs.  The same applies to
-    ``inherited``, a parent's choice.  "Unchanged" means as the user set it, so under a parent that
-    chose fewer GPUs a value is always written.
+    CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER is PCI_BUS_ID. So UUIDs are written if
+    the choice narrows or reorders the GPUs, or if that order is unknown. A user's list of indices
+    in an unknown order keeps its own entries: other names could mean other GPUs. The same applies
+    to ``inherited``, a parent's choice. "Unchanged" means as the user set it, so under a parent
+    that chose fewer GPUs a value is always written.
     """
     if list(chosen) == list(visible.devices) and visible.order_certain:
         return None, None
@@ -74,8 +74,8 @@ def settle_order(
 ) -> tuple[list[GpuPlan], list[str]]:
     """Limit each GPU to the smallest limit, because only CUDA knows which GPU each index means.
 
-    This is for indices on machines with different GPU models, without PCI_BUS_ID.  The limit is
-    that of the smallest of ``candidates``, including its logical devices.
+    This applies to indices on machines with different GPU models, without PCI_BUS_ID. The limit
+    used is the one for the smallest of ``candidates``, including its logical devices.
     """
     note = (
         "CUDA numbers GPUs of different models by speed, so gpuconf cannot tell which GPU "
@@ -90,7 +90,8 @@ def settle_order(
 
 
 def _held_to(smallest: GpuPlan, plan: GpuPlan) -> GpuPlan:
-    """Return ``plan`` with the limit of ``smallest``; without a lease if that is another limit."""
+    """Return ``plan`` with the limit of ``smallest``, and without a lease if that changes the
+    limit."""
     limit, own = smallest.limit_bytes or 0, plan.limit_bytes
     plan = plan._replace(limit_bytes=limit, logical_devices_bytes=smallest.logical_devices_bytes)
     if own == limit:

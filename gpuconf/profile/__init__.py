@@ -1,7 +1,7 @@
-"""Profiles: what a user requests; found, read from YAML and checked.
+"""Profiles, which say what a user requests: found, read from YAML and checked.
 
-Importing this package does not load PyYAML, which only reading a file needs: a program under
-``gpuconf run`` reads none.
+Importing this package does not load PyYAML, which is needed only for reading a file: a program
+under ``gpuconf run`` reads none.
 """
 
 from __future__ import annotations

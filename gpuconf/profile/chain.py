@@ -1,4 +1,4 @@
-"""Reads a profile and the profiles that it extends from files, and merges them into a Profile."""
+"""Reads a profile and its parent profiles from files, and merges them into a Profile."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_links(
 
 
 def merged_root(links: list[Link]) -> Mapping:
-    """Merge the files of a chain, of which the requested one comes first."""
+    """Merge the files in a chain, in which the requested file comes first."""
     whole = links[-1].root
     for link in reversed(links[:-1]):
         whole = merged(_without_description(whole), link.root)
@@ -146,7 +146,7 @@ def _lookup(
     """Look up a parent profile.
 
     A path starts at the child's folder, or with ~ at the home folder; the child's own name means
-    the next profile of that name.
+    the next profile with that name.
     """
     if search.is_path(name):
         return search.locate_path(name, os.path.dirname(child.path), os.path.expanduser("~"))

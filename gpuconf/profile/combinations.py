@@ -29,7 +29,7 @@ class _Scope(NamedTuple):
         return None
 
     def is_own(self, key: str) -> bool:
-        """Whether the profile's own file, or the override, writes ``key``."""
+        """Whether the profile's own file, or the override, sets ``key``."""
         written = self.written(key)
         return written is not None and written[1].mark.file == self.root.mark.file
 
@@ -81,7 +81,8 @@ def _no_gpu_to_cut(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:
 
 
 def _devices_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
-    """Check the devices' sum; shares are of the limit, so without sizes only 100 % is the bound."""
+    """Check the devices' total; shares refer to the limit, so without sizes the only bound is 100
+    %."""
     shares = sum(device.share or 0 for device in scope.virtual_devices)
     sizes = sum(device.size_bytes or 0 for device in scope.virtual_devices)
     limit = scope.memory.memory_limit.size_bytes if scope.memory.memory_limit else None

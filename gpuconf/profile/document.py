@@ -2,7 +2,7 @@
 
 This uses PyYAML's pure Python scanner and parser.  The C versions read a few texts differently (a
 tab after a colon) and report some errors elsewhere, so a file would be valid on one machine and
-invalid on the next.  For a profile of 30 lines the pure ones need about a millisecond.
+invalid on the next.  For a 30-line profile, the pure Python versions take about a millisecond.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bytes of a profile's file: which files may be opened, and where the shipped ones are."""
+"""The bytes of a profile file: which files may be opened, and where the shipped ones are."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def shipped_folder() -> str:
 
 
 def missing_shipped_hint() -> str:
-    """Return the hint for an installation without any shipped profile."""
+    """Return the hint for an installation without any shipped profiles."""
     if getattr(sys, "frozen", False):
         return (
             "the program was frozen without these files. Freeze it again: "

@@ -14,7 +14,7 @@ _ROOT = 0
 def project_folders(
     environ: Mapping[str, str], directory: str | None, script_folder: str | None
 ) -> list[str]:
-    """Return the script's folder and its parents, then those of ``directory``; each one once."""
+    """Return the script's folder and its parents, then those of ``directory``, each only once."""
     found: dict[str, str] = {}
     for start in (script_folder, directory or _working_directory()):
         for folder in _upwards(start, environ) if start else ():
@@ -39,7 +39,7 @@ def _working_directory() -> str | None:
 
 
 def _upwards(start: str, environ: Mapping[str, str]) -> list[str]:
-    """Return ``start`` and its parent folders, as far as they belong to the project."""
+    """Return ``start`` and those of its parent folders that belong to the project."""
     try:
         folders = [os.path.abspath(start)]
     except OSError:
@@ -68,10 +68,10 @@ def owner_of(path: str, *, follow_links: bool = True) -> int | None:
 
 
 def foreign_owner(path: str) -> int | None:
-    """Return another user that owns the file, its folder or its link target; None if there is none.
+    """Return another user who owns the file, its folder or its link target; None if there is none.
 
-    This user and root do not count as others.  The owner of the folder of a link's target can put
-    another file there.
+    This user and root do not count as other users. The owner of the folder of a link's target can
+    put another file there.
     """
     folders = [os.path.dirname(os.path.abspath(path)), os.path.dirname(os.path.realpath(path))]
     if os.path.basename(folders[0]) == ".gpuconf":
@@ -84,6 +84,6 @@ def may_bound_search(owner: int | None, *, start_owner: int | None, user: int) -
     """Whether a ``.git`` with that owner marks its folder as the root of the repository.
 
     The owner of the folder where the search starts is accepted: in a container, root works in a
-    mounted repository of uid 1000.  A ``.git`` planted in /tmp must not extend a search to it.
+    mounted repository owned by uid 1000. A ``.git`` planted in /tmp must not extend a search to it.
     """
     return owner is not None and owner in (_ROOT, user, start_owner)

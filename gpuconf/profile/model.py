@@ -104,7 +104,7 @@ class Profile(NamedTuple):
     ``origin`` is how it was reached: shipped, user, project or path.  ``notes`` are lines for
     stderr.
 
-    Two profiles are equal if they request the same, whatever they are called and wherever they are.
+    Two profiles are equal if they request the same things, whatever their names and locations.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """A YAML document as plain text with positions: nothing is resolved or constructed.
 
-Scalars keep the text as written.  The key above a scalar decides what ``on``, ``1`` or ``none``
-means, never the guesses of YAML 1.1.  So ``env: {X: on}`` is the text ``on``, and ``gpus: none`` is
-the word ``none``.
+Scalars keep the text as written. The key above a scalar decides what ``on``, ``1`` or ``none``
+means; YAML 1.1's guessing rules never do. So ``env: {X: on}`` is the text ``on``, and ``gpus:
+none`` is the word ``none``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ _NULLS = frozenset(("~", "null", "Null", "NULL"))
 
 
 class Mark(NamedTuple):
-    """The position of a value; line and column count from 1.  All None: given in code."""
+    """The position of a value; line and column are counted from 1. All fields are None for a value
+    given in code."""
 
     file: str | None = None
     line: int | None = None
@@ -34,7 +35,7 @@ class Scalar(NamedTuple):
 
     @property
     def is_null(self) -> bool:
-        """Whether it is an explicit ``null`` or ``~``."""
+        """Whether the scalar is an explicit ``null`` or ``~``."""
         return not self.is_quoted and self.text in _NULLS
 
 
@@ -76,7 +77,7 @@ def locate(root: Mapping, key: str) -> Node | None:
 
 
 def merged(lower: Mapping, upper: Mapping) -> Mapping:
-    """Merge ``upper`` over ``lower``: mappings are merged key by key, everything else is replaced.
+    """Merge ``upper`` over ``lower``: merge mappings key by key, and replace everything else.
 
     An empty section changes nothing.  Nulls are kept: they remove the inherited value, here and
     when ``per_gpu`` is merged over the profile's own rules.

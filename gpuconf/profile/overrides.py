@@ -62,7 +62,7 @@ def _node(value: object, key: str, depth: int) -> Node:
 
 
 def _placeless(node: Node) -> Node:
-    """What ``--set`` has read, as given in code."""
+    """What ``--set`` has read, as if it had been given in code."""
     if isinstance(node, Scalar):
         return node._replace(mark=_NOWHERE)
     if isinstance(node, Sequence):

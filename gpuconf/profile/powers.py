@@ -27,7 +27,7 @@ _LOWEST_FIRST = (FOUND, NAMED, SHIPPED)
 
 
 class Link(NamedTuple):
-    """One file of a chain, with its bytes; ``level`` is the lowest of the chain so far."""
+    """One file of a chain, with its bytes; ``level`` is the lowest level in the chain so far."""
 
     location: Location
     data: bytes
@@ -41,7 +41,7 @@ class Link(NamedTuple):
 
 
 def level_of(location: Location) -> str:
-    """Return the level of a file by itself; a user file that others can write is only found."""
+    """Return a file's own level; a user file that others can write to counts only as found."""
     if location.origin == "shipped":
         return SHIPPED
     if location.origin == "user":
@@ -66,7 +66,7 @@ def harmless_variables() -> frozenset[str]:
 
 
 def refused_variables(root: nodes.Mapping) -> list[tuple[str, nodes.Entry]]:
-    """Return the variables that the file sets and a found file may not, each with its position."""
+    """Return the variables that the file sets but a found file may not, each with its position."""
     env = root.get("env")
     entries = env.entries if isinstance(env, nodes.Mapping) else {}
     return [

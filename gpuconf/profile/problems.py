@@ -22,7 +22,8 @@ def problem(
     command: str | None = None,
     kind: type[ProfileError] = ProfileError,
 ) -> ProfileError:
-    """Build a ProfileError for ``key`` at ``mark``; without a file it is about an override."""
+    """Build a ProfileError for ``key`` at ``mark``; without a file, the error is about an
+    override."""
     key = printable(key[:_LONGEST_KEY]) if key else None
     if key:
         message = f"{key}: {message}"

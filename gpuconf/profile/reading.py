@@ -1,4 +1,4 @@
-"""Convert nodes to values by the declared schema; collect all problems, not only the first."""
+"""Convert nodes to values according to the schema; collect all problems, not only the first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHER_NAMES_FOR_GPUS = ("visible_devices", "devices", "device", "gpu_ids")
 
 
 def read(root: Mapping) -> tuple[dict[str, Any], list[ProfileError]]:
-    """Return the values of a whole profile by key, and up to 20 problems in file order.
+    """Return all values of a profile by key, and up to 20 problems in file order.
 
     ``per_gpu`` is a list of ``(GPU, its own section as a node)``, which the caller merges over the
     profile's rules.
@@ -30,7 +30,8 @@ def read(root: Mapping) -> tuple[dict[str, Any], list[ProfileError]]:
 
 
 def read_gpu_rules(root: Mapping, own: Node) -> GpuRules:
-    """Return the complete rules of one GPU: ``own`` merged over those of the checked ``root``."""
+    """Return the complete rules for one GPU: ``own`` merged over the rules of the checked
+    ``root``."""
     shared = {name: root.entries[name] for name in root.entries if name in GpuRules._fields}
     node = Mapping(shared, root.mark)
     if isinstance(own, Mapping):

@@ -211,12 +211,12 @@ def amount(*, of: str, zero: bool = False, example: str) -> ValueRule:
 
 
 def _is_worth_a_rule(value: Amount) -> bool:
-    """Whether it is at least 1 MiB; TensorFlow counts limits in whole MiB."""
+    """Whether the size is at least 1 MiB; TensorFlow counts limits in whole MiB."""
     return bool(value.share) if value.size_bytes is None else value.size_bytes >= MIB
 
 
 def rule_of(error: ValueError) -> str:
-    """Return the rule in an error of gpuconf.basics.units, for `refuse`."""
+    """Return the rule in an error from gpuconf.basics.units, for `refuse`."""
     return str(error).removeprefix("expected ")
 
 

@@ -1,8 +1,8 @@
 """The keys of a profile, declared once.
 
 The reader (``reading``), the JSON Schema for editors and the table of keys in the documentation
-(docs/profile_schema.py, docs/key_tables.py) are all derived from ``PROFILE``.  What the latter two
-say of each key is in docs/profile_keys.yaml.
+(docs/profile_schema.py, docs/key_tables.py) are all derived from ``PROFILE``. What the latter two
+say about each key is in docs/profile_keys.yaml.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuconf.profile.rules import ValueRule, amount, choice, flag, fraction, siz
 
 
 class Key(NamedTuple):
-    """One key: its name, its allowed values, and a value to show."""
+    """One key: its name, its allowed values, and an example value."""
 
     name: str
     rule: ValueRule | Section | PerGpu

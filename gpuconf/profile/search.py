@@ -1,9 +1,9 @@
 """Where profiles are found, and which one applies.
 
-docs/profiles.md has the order, and the folders in which a name is looked up.  A *name* has no slash
-and does not end in ``.yaml``; everything else is a path, relative to the directory where the search
-starts.  ``project`` and ``user`` are the names of the two ``gpuconf.yaml`` files.  ``.yml`` also
-works; if both exist, ``.yaml`` is used.
+docs/profiles.md describes the order, and the folders in which a name is looked up. A *name* has no
+slash and does not end in ``.yaml``; everything else is a path, relative to the directory where the
+search starts. ``project`` and ``user`` are the names of the two ``gpuconf.yaml`` files. ``.yml``
+also works; if both exist, ``.yaml`` is used.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def places(
 def choose(environ: Mapping[str, str], searched: tuple[ProfileFolder, ...]) -> ProfileChoice:
     """Choose the profile if code does not name one.
 
-    A GPUCONF_PROFILE inherited unchanged from the parent process was not set for this one, so the
-    parent's choice, from its note in ``environ``, applies.
+    A GPUCONF_PROFILE inherited unchanged from the parent process was not set for this process, so
+    the parent's choice, from its note in ``environ``, applies.
     """
     named = environ.get("GPUCONF_PROFILE", "").strip()
     note = read_note(environ)

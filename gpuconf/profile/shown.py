@@ -57,7 +57,7 @@ def _on_shortage(rule: OnShortage) -> str | dict[str, str]:
 
 
 def _own_rules(rules: GpuRules, profile: Profile) -> dict[str, Any]:
-    """Return all rules of one GPU; None marks a rule of the profile that this GPU drops."""
+    """Return all rules for one GPU; None marks a profile rule that this GPU drops."""
     shared = _memory(profile.memory)
     memory = {**dict.fromkeys(shared), **_memory(rules.memory)}
     devices = [str(device) for device in rules.virtual_devices]

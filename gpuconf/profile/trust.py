@@ -1,9 +1,9 @@
 """The found files that the user has read and trusts: a folder with a small record for each.
 
 ``$XDG_STATE_HOME/gpuconf/trusted/HASH`` (else ``~/.local/state/…``) holds the path of a trusted
-file.  HASH covers that path and the file's content, so a file that changes loses its trust.  In the
-path, links are resolved in the folders but not in the last part: a link in a repository does not
-inherit the trust of its target.
+file. HASH covers that path and the file's content, so a file that changes is no longer trusted. In
+the path, links are resolved in the folders but not in the last part: a link in a repository does
+not inherit the trust of its target.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class TrustedFile(NamedTuple):
 
 
 def trust_key(path: str) -> str:
-    """Return the path used for trust: absolute, links resolved in folders, last part as named."""
+    """Return the path used for trust: absolute, links resolved in folders, the last part as
+    given."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
 

@@ -6,5 +6,5 @@ import os
 
 
 def hook_dirs() -> list[str]:
-    """Return the folders with gpuconf's hooks: this one."""
+    """Return the folders with gpuconf's hooks: only this one."""
     return [os.path.dirname(os.path.abspath(__file__))]

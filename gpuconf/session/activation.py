@@ -45,7 +45,7 @@ class Activation:
         return None if self._profile is None else self._profile.source
 
     def record(self, setting: Setting) -> None:
-        """Add a setting's outcome; a later one of the same name replaces it."""
+        """Add a setting's outcome; a later one with the same name replaces it."""
         self._settings[setting.name] = setting
 
     def put_in_force(

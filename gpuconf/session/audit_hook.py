@@ -1,14 +1,14 @@
 """The second hook: Python's audit events, for what import hooks miss.
 
-An audit hook cannot be removed, and no other finder can get ahead of it.  At each import it sees
-two things:
+An audit hook cannot be removed, and no other finder can get ahead of it. At each import, it detects
+two situations:
 
 - The import of a framework begins: our finder is moved to the front again, wherever other packages
   (comet_ml, typeguard) have inserted theirs since.
 - A framework is loaded but its hook was not called, because something loaded it without any finder
   or another thread was importing it when we were loaded: its hook is called now.
 
-docs/design.md has what it costs, and the alternatives that were rejected.
+docs/design.md describes its cost, and the alternatives that were rejected.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""When a plan binds: one profile per process, planned on demand, bound when devices are created.
+"""When plans take effect: one profile per process, planned on demand, bound at device creation.
 
-docs/design.md has the three steps: `Binding.take`, `prepare` and `bind`.  Each decides first and
-writes then.  Reading files, asking NVML and waiting for memory change nothing, so an interrupt
-there leaves everything as it was; the plan is applied by one short function, `Binding._put`.
+docs/design.md describes the three steps: `Binding.take`, `prepare` and `bind`. Each step decides
+first and then writes. Reading files, querying NVML and waiting for memory change nothing, so an
+interrupt there leaves everything as it was; the plan is applied by one short function,
+`Binding._put`.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ def _state_of(profile: Profile, load: Callable[[], Profile]) -> _State:
 class Binding:
     """The active profile in this process, and its plan.  ``clock`` is in seconds.
 
-    ``run`` is the `gpuconf run` that this process belongs to.  Its figures make this process's
-    plans, which take no leases: it has leases for all its processes, and each takes one place.
+    ``run`` is the `gpuconf run` that this process belongs to. The plans for this process are based
+    on the run's figures and take no leases: the run has leases for all its processes, and each
+    takes one place.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -145,7 +147,7 @@ class Binding:
             return state.activation
 
     def prepare(self) -> None:
-        """Make the plan if this process and its variables have none yet, and set all of it.
+        """Make the plan if this process and its variables have none yet, and apply all of it.
 
         Called when a framework import begins.  Raises what planning raises.  In a pool worker a
         shortage is not an error yet: most workers import the program's main module, and with it a
@@ -165,13 +167,14 @@ class Binding:
 
     @with_short_tracebacks
     def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
-        """Put the plan in effect for good, and call ``apply`` with it.
+        """Put the plan into effect for good, and call ``apply`` with it.
 
         A framework's backend calls this right before it creates its devices or, with
         ``only_lists``, lists them.  Plans again if the process, variables or profile have changed
         or the figures are stale, following the profile's ``on_shortage``, including its wait.
         Leases are taken only for devices that are created: a launcher lists GPUs and leaves them to
-        its workers.  Raises what planning and ``apply`` raise; the plan does not bind then.
+        its workers. Raises whatever planning and ``apply`` raise; the plan then does not take
+        effect.
         """
         with self._lock:
             if self._state is None:
@@ -198,7 +201,7 @@ class Binding:
     def use(self, uuids: Sequence[str]) -> None:
         """Count this process on the GPUs that it is about to use, if it belongs to a run.
 
-        Raises ShortageError if its `gpuconf run` has no place left for it.
+        Raises ShortageError if the process's `gpuconf run` has no place left for it.
         """
         if self.run is not None:
             with self._lock:
@@ -217,7 +220,8 @@ class Binding:
                     self._state = self._state._replace(is_leased=False)
 
     def claim_reserve(self, gpu: GpuPlan, framework: str, *, again: bool = False) -> bool:
-        """Whether ``framework`` allocates the reserve of ``gpu`` now: the first in this process.
+        """Whether ``framework``, as the first in this process, now allocates the reserve of
+        ``gpu``.
 
         The process has one lease, however many frameworks it uses.  With ``again``, the framework
         that has the reserve allocates it again, because it has a new allocator.
@@ -230,7 +234,7 @@ class Binding:
         return owner is None or (again and owner == framework)
 
     def after_fork(self) -> None:
-        """Reset the state in a forked child, which holds no leases and not the parent's lock."""
+        """Reset the state in a forked child, which holds neither leases nor the parent's lock."""
         self._lock = RLock()
         self._reserves = {}
         if self._leases is not None:
@@ -278,7 +282,8 @@ class Binding:
     # --- making the plan, and applying it -----------------------------------------------
 
     def _plan_to_bind(self, state: _State, *, only_lists: bool) -> None:
-        """Make the plan that binds, if the active one is not it, and take its leases."""
+        """Make the plan that takes effect, unless the active one is that plan, and take its
+        leases."""
         bound = state.activation.plan if state.is_bound else None
         if not state.is_bound:
             state = self._wanted(state)
@@ -292,7 +297,7 @@ class Binding:
     def _plan(self, state: _State, *, waiting: bool) -> Plan:
         """Make the plan; with ``waiting``, wait for memory as the profile says.
 
-        Takes no lease, unless the process has waited: it would lose its place otherwise.
+        Takes no lease, unless the process has waited, because it would otherwise lose its place.
         """
         # Without GPUs there is no choice to read, and no need to check whether CUDA has started.
         is_free = state.profile.gpus.kind == "none"
@@ -306,7 +311,7 @@ class Binding:
         return plan_with_lease(state.profile, chosen, self._own_leases())
 
     def _plan_with_lease(self, state: _State, bound: Plan | None) -> Plan:
-        """Make the plan and take its leases; return the ``bound`` plan if it still holds.
+        """Make the plan and take its leases; return the ``bound`` plan if it is still valid.
 
         Once the GPUs have been listed, CUDA does not read its variables again.
         """
@@ -323,9 +328,7 @@ class Binding:
         return self._leases
 
     def _put(self, state: _State, plan: Plan | None) -> _State:
-        """Apply ``state`` with ``plan``, or with what needs no figures; return it as it is
-        then.
-        """
+        """Apply ``state`` with ``plan``, or what needs no figures; return the resulting state."""
         profile = state.profile
         changes, settings = environment_for(profile, plan)
         gpus = tuple(gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid) if plan else None
@@ -359,7 +362,7 @@ class Binding:
                 debug(text)
 
     def _print(self, text: str) -> None:
-        """Print ``text`` once per process; in a pool's workers, only log it for debugging."""
+        """Print ``text`` once per process; in pool workers, only log it for debugging."""
         if text not in self._said:
             self._said.add(text)
             (debug if is_worker() else say)(text)

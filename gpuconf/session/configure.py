@@ -1,7 +1,8 @@
 """What `import gpuconf.auto` and the public functions do: take a profile, and bind its plan later.
 
-See :mod:`gpuconf.session.binding` for the steps of a plan.  This module imports no framework.  Each
-framework's hook runs when the program imports the framework, or now if it already has.
+See :mod:`gpuconf.session.binding` for the steps of a plan. This module imports no framework. Each
+framework's hook runs when the program imports the framework, or immediately if the program has
+already imported it.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     ``$GPUCONF_PROFILE`` to ``shared-desktop``.  Keyword arguments are profile keys and override the
     profile: ``memory={"memory_limit": "4GiB"}``, ``gpus=[0]``.
 
-    Settings that need no measurements take effect now.  The plan is made when a framework is
-    imported, and binds when the framework creates its devices.  A second call with the same
-    arguments changes nothing, so a notebook cell can be rerun.  A call that results in another
-    profile applies that profile, unless TensorFlow has already created its devices.  In a program
-    started by `gpuconf run`, the run's plan applies whatever the arguments.  On Windows nothing is
+    Settings that need no measurements take effect now. The plan is made when a framework is
+    imported, and takes effect when the framework creates its devices. A second call with the same
+    arguments changes nothing, so a notebook cell can be rerun. A call that results in a different
+    profile applies that profile, unless TensorFlow has already created its devices. In a program
+    started by `gpuconf run`, the run's plan applies whatever the arguments. On Windows nothing is
     applied, and a line on stderr says so.
 
     Raises ProfileError for a bad profile, UsageError for a bad gpuconf variable, and TooLateError
@@ -106,7 +107,7 @@ def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> 
 
 
 def plan_in_force() -> Plan:
-    """Return the plan of the active profile in this process; without one, that of `plan()`."""
+    """Return the active profile's plan in this process; if there is none, the one from `plan()`."""
     return plan() if _binding.profile is None else _plan_of(_binding.profile, _join_run())
 
 
@@ -122,8 +123,8 @@ def install_session() -> object:
     """Give graph-mode Keras a ``tf.compat.v1.Session`` limited by the plan; return the session.
 
     For scripts that switch to graph mode themselves; the profile key ``tensorflow.session: graph``
-    does the same at import.  Calls :func:`configure` if it has not been called yet.  Raises
-    BackendError in eager mode or with Keras 3 only, and TooLateError once devices exist.
+    does the same at import. Calls :func:`configure` if it has not been called yet. Raises
+    BackendError in eager mode or if Keras 3 is the only Keras, and TooLateError once devices exist.
     """
     made = _binding.activation or configure()
     if made.disabled is not None:

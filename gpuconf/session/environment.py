@@ -84,7 +84,7 @@ class OwnEnvironment:
     ) -> dict[str, str]:
         """Return the variables in ``ours`` or watched that have changed since, with current values.
 
-        If Keras itself has overwritten one of ours, restore ours first.
+        If Keras itself has overwritten one of our variables, restore ours first.
         """
         if _GROWTH in ours and forces_growth(self._environ.get(_GROWTH)):
             self._environ[_GROWTH] = ours[_GROWTH]
@@ -100,10 +100,10 @@ class OwnEnvironment:
     ) -> None:
         """Set the environment to the user's plus ``changes``, with a note for child processes.
 
-        ``gpus`` are the UUIDs of the plan; None if there is no plan yet, and then a parent's choice
-        stays in effect.  A relative GPUCONF_PROFILE becomes absolute, since a child may run in
-        another folder. Raises ProfileError for a value that cannot be written, and then writes
-        nothing.
+        ``gpus`` are the UUIDs of the plan; None if there is no plan yet, in which case a parent's
+        choice stays in effect. A relative GPUCONF_PROFILE becomes absolute, since a child may run
+        in another folder. Raises ProfileError for a value that cannot be written, in which case
+        nothing is written.
         """
         if not self._has_own_note():
             parent, inherited = self.parent_note(), self.chosen_before()
@@ -128,7 +128,7 @@ class OwnEnvironment:
         return self._written
 
     def take_back_to(self, written: Written) -> None:
-        """Undo everything written after that; keep what others have changed in the meantime."""
+        """Undo everything written after that; keep changes made by other code in the meantime."""
         for patch in reversed(self._written.patches[len(written.patches) :]):
             patch.undo(self._environ)
         self._written = written
@@ -159,9 +159,9 @@ def _refuse_unwritable(name: str, value: str) -> None:
 def environment_for(
     profile: Profile, plan: Plan | None, environ: Mapping[str, str] = os.environ
 ) -> tuple[dict[str, str], list[Setting]]:
-    """Return the variables to set over ``environ``, and the outcome of each; change nothing.
+    """Return the variables to set on top of ``environ``, and the outcome of each; change nothing.
 
-    Without a ``plan``, only those that need no figures.
+    Without a ``plan``, only the variables that need no figures.
     """
     baseline = environment.before_gpuconf(environ)
     has_tf_keras = profile.tensorflow.session == "graph" and is_installed("tf_keras")

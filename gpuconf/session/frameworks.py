@@ -1,7 +1,7 @@
 """What happens when tensorflow, keras, tf_keras, torch, jax, cupy or numba.cuda is imported.
 
-The plan is made before the framework's code runs.  Afterwards its backend arranges for the plan to
-bind when devices are listed or created.
+The plan is made before the framework's code runs. Afterwards its backend arranges for the plan to
+take effect when devices are listed or created.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _audit_hook = AuditHook()
 
 
 def install(binding: Binding) -> None:
-    """Apply ``binding`` to every framework when it is imported, or now if it already is."""
+    """Apply ``binding`` to every framework when it is imported, or now if it already has been."""
     for name, hook in _HOOKS.items():
         import_hook.on_import(
             name,
@@ -39,9 +39,10 @@ def install(binding: Binding) -> None:
 
 
 def undo_install(binding: Binding, *, is_first: bool) -> None:
-    """Undo :func:`install` after a rejected profile: restore the previous one, or none.
+    """Undo :func:`install` after a rejected profile: restore the previous profile, if there was
+    one.
 
-    The hooks ask ``binding`` for its profile, so they work unchanged for the previous one.
+    The hooks ask ``binding`` for its profile, so they work unchanged for the previous profile.
     """
     runtime = sys.modules.get("gpuconf.backends.tensorflow.runtime")
     if not is_first:
@@ -56,7 +57,7 @@ def undo_install(binding: Binding, *, is_first: bool) -> None:
 
 
 def after_fork(binding: Binding) -> None:
-    """Reset the state in a forked child: it holds no lock and owns nothing of its parent's."""
+    """Reset the state in a forked child: it holds no lock and owns nothing that is its parent's."""
     binding.after_fork()
     _audit_hook.after_fork()
     runtime = sys.modules.get("gpuconf.backends.tensorflow.runtime")
@@ -82,7 +83,7 @@ def refuse_if_too_late(binding: Binding) -> None:
 
 
 def install_session(binding: Binding) -> object:
-    """Give Keras a version-1 session made from the bound plan, only once; return it."""
+    """Give Keras a version-1 session made from the bound plan, but only once; return it."""
     import tensorflow
 
     from gpuconf.backends import keras_session
@@ -140,9 +141,10 @@ def _on_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
 
 
 def _despite_interrupt(hold: Callable[[], None]) -> None:
-    """Call ``hold``, after Ctrl-C once more.
+    """Call ``hold``; if Ctrl-C interrupts it, call it once more.
 
-    The program may go on with what the import has loaded, such as Keras, without the module itself.
+    The program may continue with what the import has loaded, such as Keras, without the module
+    itself.
     """
     try:
         hold()
@@ -152,7 +154,7 @@ def _despite_interrupt(hold: Callable[[], None]) -> None:
 
 
 def _hold_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
-    """Hold TensorFlow to the plan, before anything that may refuse its import."""
+    """Hold TensorFlow to the plan, before any step that may refuse its import."""
     from gpuconf.backends.tensorflow import runtime
 
     if not runtime.is_held_with_devices():

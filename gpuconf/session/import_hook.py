@@ -2,15 +2,15 @@
 
 ``on_import("tensorflow", hook)`` calls ``hook(module)`` once the module's own code has run.  This
 covers ``from tensorflow.python.x import y`` and Keras's lazy imports, because all of them import
-the top package first.  If the module is already imported, the hook is called at once.  If another
-thread is importing it, the module is left alone, and :func:`unmet` lists it.
+the top package first. If the module is already imported, the hook is called at once. If another
+thread is importing the module, it is left alone, and :func:`unmet` lists it.
 
 If a hook raises, the import raises, and so does every later import of that module: it calls the
 hook again, without running the module's code again (C++ libraries do not survive that).  A
 submodule that the first import has loaded can still be imported, because Python looks for it in
-``sys.modules`` first.  So a hook that sets limits must do that before it refuses.
+``sys.modules`` first.  So a hook that sets limits must do that before it refuses the import.
 
-The hook is called outside any lock of ours, and the module's real loader is back in place before
+The hook is called outside any of our locks, and the module's real loader is back in place before
 its code runs.
 """
 
@@ -80,8 +80,9 @@ class _HookedLoader:
 class ImportHooks:
     """The finder on ``sys.meta_path``, and the hooks by module name.
 
-    ``running`` are the modules whose code runs now, before their hook, ``met`` those whose hook was
-    called, and ``refused`` those that a hook has refused, for the next import of them.
+    ``running`` are the modules whose code is running now, before their hook, ``met`` those whose
+    hook was called, and ``refused`` those that a hook has refused, kept for the next import of
+    them.
     """
 
     def __init__(self) -> None:
@@ -116,8 +117,8 @@ class ImportHooks:
             raise
 
     def unmet(self) -> list[str]:
-        """Return the hooked modules that are imported, fully or partly, without a call of their
-        hook.
+        """Return the hooked modules that are fully or partly imported and whose hook was not
+        called.
         """
         return [
             name
@@ -126,7 +127,7 @@ class ImportHooks:
         ]
 
     def keep_first(self, name: str) -> None:
-        """If ``name`` is hooked and about to be imported, make sure this finder is asked first.
+        """If ``name`` is hooked and about to be imported, make sure this finder is consulted first.
 
         Insert before removing: another thread may be iterating over the list and must not miss a
         finder.
@@ -170,10 +171,10 @@ hooks = ImportHooks()
 
 
 def on_import(name: str, hook: Hook, *, before: Callable[[], None] = lambda: None) -> None:
-    """Call ``hook(module)`` after the module ``name`` is imported, or now if it already is.
+    """Call ``hook(module)`` after the module ``name`` is imported, or now if it already has been.
 
-    ``before`` is called right before the module's code runs.  A second call for the same name
-    replaces both.  The import raises whatever they raise.
+    ``before`` is called right before the module's code runs. A second call for the same name
+    replaces both functions. The import raises whatever these functions raise.
     """
     hooks.set(name, hook, before)
     module = sys.modules.get(name)

@@ -30,7 +30,7 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class OwnLeases:
-    """What this process has leased on each GPU; others see ``program`` as the holder."""
+    """What this process has leased on each GPU; other programs see ``program`` as the holder."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class OwnLeases:
         """Return the plan from ``make``; take the leases that it requests, in place of those held.
 
         ``make`` receives a function that reads the GPUs with the leases on them, and raises
-        ShortageError if they have too little memory; if the profile allows, this waits.  An
-        unusable ledger stops nothing: no lease is taken, and a note reports it.  The plan is then
-        made with NVML's free memory, less the leases that can be read.
+        ShortageError if they have too little memory; if the profile allows it, this function waits.
+        An unusable ledger does not stop anything: no lease is taken, and a note reports it. The
+        plan is then based on the free memory that NVML reports, less the leases that can be read.
         """
         try:
             about = {
@@ -95,9 +95,10 @@ class OwnLeases:
         return True
 
     def _planned_in_turn(self, make: Make, note: Mapping[str, str]) -> Plan:
-        """Make the plan and take its leases under the ledger's mutex; join the queue if it must.
+        """Make the plan and take its leases under the ledger's mutex; join the queue if necessary.
 
-        Whatever ends this early, an interrupt while it waits included, the leases are as before.
+        Whatever ends this early, including an interrupt during the wait, the leases stay as they
+        were.
         """
         ledger = self._ledger_to_use()
         before, turn = ledger.snapshot(), _Turn()
@@ -154,10 +155,11 @@ class _Turn:
         self.is_queued = False
 
     def ticket_in(self, ledger: Ledger) -> int:
-        """Its ticket, drawn under the mutex at its first attempt: they give the order of arrival.
+        """Its ticket, drawn under the mutex at its first attempt; tickets give the order of
+        arrival.
 
-        A program that already holds a lease keeps its place: it gets the number after that of its
-        lease, because the file of the new lease needs another name.
+        A program that already holds a lease keeps its place: it gets the number after its lease's
+        number, because the file of the new lease needs another name.
         """
         if self.ticket is None:
             held = [each.ticket + 1 for each in ledger.held if not each.is_waiting]

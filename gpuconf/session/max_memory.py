@@ -18,8 +18,8 @@ def max_memory() -> dict[int | str, int]:
     is free if that is less.  ``"cpu"`` is the host's available memory, left out if unknown or if
     the GPU uses the same memory.
 
-    Initializes CUDA, and calls :func:`configure` if it has not been called yet.  Raises ImportError
-    without PyTorch, and what configuring and planning raise.
+    Initializes CUDA, and calls :func:`configure` if it has not been called yet. Raises ImportError
+    without PyTorch, and whatever configuring and planning raise.
     """
     if activation() is None:
         configure()

@@ -36,8 +36,8 @@ def plan_within(
     """Make the plan for ``profile`` on this machine now.  Raises as make_plan does.
 
     It is limited to the GPUs that CUDA's variables in ``chosen`` show, by default those that
-    gpuconf has set.  ``read`` returns the machine's GPUs; by default it asks NVML.  In a ``run``
-    the figures are the run's, and notes that it has printed are left out.
+    gpuconf has set. ``read`` returns the machine's GPUs; by default it queries NVML. In a ``run``,
+    the figures are the run's, and notes that the run has already printed are left out.
     """
     if profile.gpus.kind == "none":  # nobody is asked
         return hidden_plan(profile)
@@ -76,9 +76,9 @@ def plan_with_lease(
     bound: Plan | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Plan:
-    """Like :func:`plan_within`; wait as the profile says, and take the leases that it requests.
+    """Like :func:`plan_within`, but wait as the profile says, and take the leases that it requests.
 
-    ``bound`` is a plan that a framework already has; it is returned if it still holds.
+    ``bound`` is a plan that a framework already has; it is returned if it is still valid.
     """
 
     def make(read: Callable[[], Inventory] | None = None) -> Plan:
@@ -97,7 +97,7 @@ def is_reassigned(profile: Profile, plan: Plan) -> bool:
 
 
 def reader_for(profile: Profile) -> Callable[[], Inventory]:
-    """Return the reader of the figures that ``profile`` needs, including any leases."""
+    """Return a function that reads the figures that ``profile`` needs, including any leases."""
     from gpuconf.machine.policy import POLICY_PATH
 
     if not wants_leases(profile) and not os.path.lexists(POLICY_PATH):
@@ -108,7 +108,8 @@ def reader_for(profile: Profile) -> Callable[[], Inventory]:
 
 
 def _figures(profile: Profile, baseline: Mapping[str, str], inventory: Inventory) -> Inventory:
-    """Return the machine's GPUs, with this process's own memory, its share, and its user's."""
+    """Return the machine's GPUs, with this process's own memory, its share, and its user's
+    quota."""
     from gpuconf.machine.policy import with_policy
 
     assigned = assigned_share(profile, baseline)

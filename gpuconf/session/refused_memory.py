@@ -1,6 +1,6 @@
 """A line below an out-of-memory error: the process's limit, or who uses the rest of the GPU.
 
-The framework's own error has only what it requested and, at most, what is free.
+The framework's own error reports only what it requested and, at most, what is free.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def _tell(plan: Plan, error: BaseException) -> None:
 
 
 def who_uses(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
-    """Return who uses ``gpu`` now, and what the process ``pid`` uses and may use of it.
+    """Return who is using ``gpu`` now, and how much of it the process ``pid`` uses and may use.
 
-    None if the rest of its limit was free for it, or if the driver does not report its use.
+    None if the rest of the process's limit was free for it, or if the driver does not report how
+    much it uses.
     """
     own = _own_bytes(gpu, pid)
     most = plan.most_bytes if plan.preallocated_bytes else plan.limit_bytes
@@ -72,7 +73,7 @@ def _own_bytes(gpu: Gpu, pid: int) -> int | None:
 
 
 def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
-    """Return the limit that ``profile`` set, which refused the memory; None without a limit."""
+    """Return the limit set by ``profile`` that refused the memory; None if there is no limit."""
     if plan.limit_bytes is None or gpu.free_bytes is None:
         return None
     return (
@@ -83,7 +84,7 @@ def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether TensorFlow's, PyTorch's or JAX's allocator had too little memory of a GPU."""
+    """Whether TensorFlow's, PyTorch's or JAX's allocator could not get enough memory on a GPU."""
     name, text = type(error).__name__, str(error)
     if name == "OutOfMemoryError":
         return True

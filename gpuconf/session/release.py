@@ -1,6 +1,6 @@
-"""Return GPU memory that this process no longer needs, while it continues.
+"""Return GPU memory that this process no longer needs, while the process keeps running.
 
-Only PyTorch and JAX can.  TensorFlow keeps what it has allocated until its process ends.
+Only PyTorch and JAX can do so.  TensorFlow keeps what it has allocated until its process ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from gpuconf.planner import label
 
 
 class ReleasedGpu(NamedTuple):
-    """What this process used of one GPU before and after a release, as far as the driver says."""
+    """How much of one GPU this process used before and after a release, as far as the driver
+    says."""
 
     name: str
     before_bytes: int
@@ -43,17 +44,17 @@ class Released(NamedTuple):
 
 
 def release() -> Released:
-    """Return unused memory of PyTorch and JAX to the GPU, and report the memory in use.
+    """Return PyTorch's and JAX's unused memory to the GPU, and report the memory in use.
 
-    Delete the program's own references first: ``del model, optimizer``.  This function then forgets
-    the last traceback and, in IPython, the results in ``Out``; both refer to tensors.  PyTorch
-    returns what its allocator caches.  JAX returns all of its memory if no array exists any more;
-    otherwise it keeps all.  A device, mesh or sharding that the program keeps also keeps it.
-    TensorFlow keeps its memory until the process ends; run such a function with
-    ``gpuconf.isolated``.
+    Delete the program's own references first: ``del model, optimizer``. This function then forgets
+    the last traceback and, in IPython, the results in ``Out``; both hold references to tensors.
+    PyTorch returns what its allocator caches. JAX returns all of its memory if no arrays exist any
+    more; otherwise it keeps all of it. A device, mesh or sharding that the program keeps also makes
+    JAX keep its memory. TensorFlow keeps its memory until the process ends; run a function that
+    uses it with ``gpuconf.isolated``.
 
-    The memory that the profile reserves is returned too.  PyTorch does not allocate it again, JAX
-    does.  The process keeps its lease and its CUDA context, some hundred MiB.
+    The memory that the profile reserves is returned too. PyTorch does not allocate it again; JAX
+    does. The process keeps its lease and its CUDA context, a few hundred MiB.
     """
     before = _in_use()
     keeps_memory = "tensorflow" in sys.modules and devices_exist() is not None
@@ -71,7 +72,7 @@ def release() -> Released:
 
 
 def _in_use() -> dict[str, int]:
-    """Return the bytes that this process uses of each GPU or MIG instance, as far as known."""
+    """Return the bytes that this process uses on each GPU or MIG instance, as far as known."""
     pid = os.getpid()
     return {
         label(device): device.with_own_bytes(pid).own_bytes
@@ -82,7 +83,7 @@ def _in_use() -> dict[str, int]:
 
 
 def _forget_results() -> None:
-    """Drop what Python and IPython keep of the last error and of the cells' results."""
+    """Drop what Python and IPython keep from the last error and from cell results."""
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         vars(sys).pop(name, None)
     ipython: Any = sys.modules.get("IPython")
@@ -107,7 +108,8 @@ def _release_torch() -> Iterator[str]:
 
 
 def _release_jax() -> Iterator[str]:
-    """Close JAX's clients if the program has no arrays, which those of a new client cannot join."""
+    """Close JAX's clients, unless the program has arrays: a new client's arrays cannot join
+    them."""
     if not has_gpu_backend():
         return
     from jax.extend import backend

@@ -1,8 +1,8 @@
 """The decisions of `gpuconf run`, passed to the programs that it starts in ``GPUCONF_RUN``.
 
-The variable holds one JSON object.  Programs with the same version of gpuconf plan again from its
-profile and figures, and so arrive at the same limit, even if the program has narrowed
-CUDA_VISIBLE_DEVICES.  In Pythons too old for gpuconf, `gpuconf.injected` reads the finished plan.
+The variable holds one JSON object. Programs with the same version of gpuconf plan again from its
+profile and figures, and so arrive at the same limit, even if they have narrowed
+CUDA_VISIBLE_DEVICES. In Pythons too old for gpuconf, `gpuconf.injected` reads the finished plan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waiting for GPU memory, as ``on_shortage: {wait: …}`` says."""
+"""Waiting for GPU memory, as ``on_shortage: {wait: …}`` specifies."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def wait_for_plan(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Plan:
-    """Return what ``attempt`` returns; try again while it raises a shortage that may be waited for.
+    """Return what ``attempt`` returns; try again while it raises a shortage that allows waiting.
 
-    Between two attempts it calls ``pause`` with the seconds that are left, or sleeps two seconds.
-    A line on stderr says that it waits, one every ten minutes that it still does, and one that it
-    continues.  Raises the ShortageError once the time is up.
+    Between two attempts it calls ``pause`` with the number of seconds left, or sleeps two seconds.
+    A line on stderr says that it is waiting, another every ten minutes that it still is, and a last
+    one that it is continuing. Raises the ShortageError once the time is up.
     """
     started = say_next_at = clock()
     has_waited = False
@@ -62,7 +62,7 @@ def _line(error: ShortageError, left_s: float) -> str:
 
 
 def _in_vain(error: ShortageError) -> ShortageError:
-    """The error of a program whose waiting time is over."""
+    """The error for a program whose waiting time is over."""
     waited = short_duration(error.wait_s or 0)
     message = f"gave up after {waited}: {error.message}"
     return ShortageError(message, hint=error.hint, shortage=error.shortage)

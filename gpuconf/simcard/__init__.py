@@ -1,10 +1,10 @@
 """A simulated GPU that runs the real GPU memory code of TensorFlow, PyTorch and JAX.
 
 Real: the frameworks' GPU devices, allocators, options and error messages, and the real
-nvidia-ml-py.  Simulated: the CUDA driver and runtime, NVML and cuDNN, which are small stand-ins
-(``native/``) over a file shared by all processes.  Device memory is host memory.  With the kernel
-bridge, TensorFlow's CPU kernels compute on it; PyTorch and JAX can only use its memory.  A CUDA
-kernel never runs, and a launch never passes unnoticed: see ``native/kernels.c``.
+nvidia-ml-py. Simulated: the CUDA driver and runtime, NVML and cuDNN, which are small stand-ins
+(``native/``) on top of a file shared by all processes. Device memory is host memory. With the
+kernel bridge, TensorFlow's CPU kernels compute on it; PyTorch and JAX can only use its memory. A
+CUDA kernel never runs, and a launch never goes unnoticed: see ``native/kernels.c``.
 """
 
 from gpuconf.simcard.bridge import bridge_for_command, check_gpu_build

@@ -68,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_first_word(words: Sequence[str], command: Sequence[str]) -> None:
-    """Raise UsageError unless the first word is a command, as with options alone."""
+    """Raise UsageError unless the first word is a command, for example if only options are
+    given."""
     if words[:1] and (words[0] in ("-h", "--help") or not words[0].startswith("-")):
         return
     example = [*(words or ["--total", "8GiB"]), "--", *(command or ["gpuconf", "plan"])]
@@ -130,7 +131,8 @@ def _started_with(options: argparse.Namespace, command: Sequence[str]) -> Callab
 
 
 def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
-    """Return the kernel bridge for the command's TensorFlow; None without either."""
+    """Return the kernel bridge for the command's TensorFlow; None without a bridge or
+    TensorFlow."""
     tensorflow = None if options.no_bridge else find_tensorflow(command, os.environ)
     if tensorflow is None:
         return None
@@ -178,7 +180,7 @@ def _print_environment(options: argparse.Namespace) -> int:
 
 
 def _open_or_create(options: argparse.Namespace) -> Card:
-    """Return the GPU of ``--card``; an existing file is used as it is and must fit the options."""
+    """Return the GPU for ``--card``; an existing file is used as it is and must fit the options."""
     if not os.path.exists(options.card):
         _refuse_size(options.card)
         return create_card(options.card, _spec(options))

@@ -1,4 +1,4 @@
-"""The kernel bridge, with which TensorFlow computes on a simulated GPU.
+"""The kernel bridge, which lets TensorFlow compute on a simulated GPU.
 
 It is a C++ plugin (``native/bridge/``) that registers TensorFlow's own CPU kernels for the GPU as
 well.  It is compiled once per TensorFlow, against that TensorFlow's headers, and cached.
@@ -57,8 +57,9 @@ def bridge_for_command(
 ) -> Path:
     """Return the bridge for the TensorFlow that ``command`` would import; build it if needed.
 
-    ``progress`` receives a line before the build, which takes half a minute, once.  Raises
-    MissingDependencyError if that Python has no TensorFlow, and the errors of `build_bridge`.
+    ``progress`` receives a line before the build, which takes half a minute and happens only once.
+    Raises MissingDependencyError if that Python has no TensorFlow, and the errors of
+    `build_bridge`.
     """
     environ = os.environ if environ is None else environ
     return build_bridge(_tensorflow_of(command, environ), environ=environ, progress=progress)
@@ -67,9 +68,8 @@ def bridge_for_command(
 def check_gpu_build(command: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raise unless the TensorFlow that ``command`` would import has GPU devices.
 
-    For a simulated GPU without the bridge, where only memory matters.  Raises
-    MissingDependencyError if that Python has no TensorFlow, BackendError for a build without GPU
-    support.
+    For a simulated GPU without the bridge, where only memory matters. Raises MissingDependencyError
+    if that Python has no TensorFlow, and BackendError for a build without GPU support.
     """
     _check_is_cuda_build(_tensorflow_of(command, environ))
 
@@ -95,9 +95,9 @@ def build_bridge(
 ) -> Path:
     """Return the bridge for one TensorFlow; build it if it is not in the cache.
 
-    Raises MissingDependencyError without a C++ compiler or TensorFlow's headers.  Raises
+    Raises MissingDependencyError without a C++ compiler or TensorFlow's headers. Raises
     BackendError if TensorFlow is untested or has no GPU support, if the cache cannot be written, or
-    if the compiler fails (with its last lines).
+    if the compiler fails (quoting the last lines of its output).
     """
     environ = os.environ if environ is None else environ
     check_platform()
@@ -167,9 +167,9 @@ def _fingerprint(tensorflow: InstalledTensorFlow, compiler: tuple[str, ...], sou
 
 
 def _wheel(tensorflow: InstalledTensorFlow) -> Sequence[str]:
-    """Return the hashes of headers and libraries in the wheel's RECORD, else the folder.
+    """Return the hashes of headers and libraries in the wheel's RECORD, or else the folder.
 
-    Two environments with the same wheel share one bridge: it has no path of TensorFlow in it.
+    Two environments with the same wheel share one bridge: it contains no path to TensorFlow.
     """
     records = tensorflow.folder.parent.glob(f"*-{tensorflow.version}.dist-info/RECORD")
     lines = (line for each in records for line in each.read_text(encoding="utf-8").splitlines())

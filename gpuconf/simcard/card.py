@@ -42,10 +42,10 @@ class CardSpec(NamedTuple):
 
     ``used_bytes`` is used by "the desktop" on each of them.  ``context_bytes`` is counted for each
     process and GPU as soon as it has a CUDA context (300 to 600 MB on a real GPU).
-    ``processes`` is one of PROCESSES: what NVML reports about them.  ``unified`` GPUs share host
-    memory, and NVML reports none, as on a DGX Spark or a Jetson.
-    ``cuda_version`` is the version that the driver supports, such as ``(13, 0)``; a CUDA runtime
-    with a later major version reports that the driver is too old.
+    ``processes`` is one of PROCESSES: what NVML reports about them. ``unified`` GPUs share host
+    memory, and NVML reports no memory for them, as on a DGX Spark or a Jetson. ``cuda_version`` is
+    the version that the driver supports, such as ``(13, 0)``; a CUDA runtime with a later major
+    version reports that the driver is too old.
     """
 
     total_bytes: int = 11 * GIB
@@ -150,9 +150,9 @@ class Card:
     ) -> dict[str, str]:
         """Return ``base`` changed so that programs started with it see this GPU.
 
-        TensorFlow computes there with ``bridge`` (see `bridge_for_command`); without it, only
-        memory works.  With ``xla`` (see `xla_support`) TensorFlow's XLA compiles there.  PyTorch
-        and JAX need ``wheels`` (see `support_for_command`).  The dynamic linker reads
+        With ``bridge`` (see `bridge_for_command`), TensorFlow computes on this GPU; without it,
+        only memory works. With ``xla`` (see `xla_support`), TensorFlow's XLA compiles for this GPU.
+        PyTorch and JAX need ``wheels`` (see `support_for_command`). The dynamic linker reads
         LD_LIBRARY_PATH when a program starts, so setting it in a running program has no effect.
         Raises UsageError if another plugin takes the bridge's place in TensorFlow.
         """
@@ -215,7 +215,7 @@ def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
     """Create a card file at ``path``, which must not exist, and return it.
 
     The file is created under another name and then linked, so that no process sees an incomplete
-    one.  Raises UsageError for an impossible spec or an existing path, BackendError if the file
+    one. Raises UsageError for an impossible spec or an existing path, and BackendError if the file
     cannot be written.
     """
     _check_spec(spec)

@@ -45,7 +45,7 @@ def check_platform() -> None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return the cache folder, below ``$XDG_CACHE_HOME`` or ``~/.cache``.
+    """Return the cache folder, under ``$XDG_CACHE_HOME`` or ``~/.cache``.
 
     A relative ``XDG_CACHE_HOME`` is ignored, as the XDG specification requires.
     """
@@ -58,7 +58,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 def find_compiler(environ: Mapping[str, str], language: Language = C) -> tuple[str, ...]:
     """Return the compiler as the start of a command: the one in its variable, else the first found.
 
-    Raises MissingDependencyError if there is none.  A compiler named in the variable is never
+    Raises MissingDependencyError if no compiler is found. A compiler named in the variable is never
     replaced by another.
     """
     named = shlex.split(environ.get(language.variable, ""))
@@ -131,15 +131,15 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 def is_built(folder: Path, names: Collection[str]) -> bool:
-    """Whether the folder has all files of a build."""
+    """Whether the folder has all the files of a build."""
     return all((folder / name).is_file() for name in names)
 
 
 def compile_all(commands: Iterable[tuple[str, ...]], folder: Path) -> None:
     """Run compilers in ``folder``, as many in parallel as there are processors.
 
-    Their temporary files go there too, so that only one place needs free space.  Raises
-    BackendError with the last lines of the first that fails.
+    Their temporary files go there too, so that only one place needs free space. Raises BackendError
+    with the last lines of output from the first compiler that fails.
     """
     scratch = folder / "tmp"
     scratch.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Reads with binutils what the libraries of a wheel import from NVIDIA's libraries."""
+"""Uses binutils to read what the libraries in a wheel import from NVIDIA's libraries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Imports(NamedTuple):
 def read_imports(libraries: Iterable[Path]) -> Imports:
     """Return what the libraries import from NVIDIA's and do not define themselves.
 
-    Raises MissingDependencyError without ``nm`` and ``readelf``, BackendError if they fail.
+    Raises MissingDependencyError without ``nm`` and ``readelf``, and BackendError if they fail.
     """
     wanted: dict[str, str] = {}
     defined: set[str] = set()

@@ -47,7 +47,7 @@ class InstalledTensorFlow(NamedTuple):
 
     @property
     def is_cuda_build(self) -> bool:
-        """Whether it is built for NVIDIA GPUs; `tensorflow-cpu` is not."""
+        """Whether this TensorFlow is built for NVIDIA GPUs; `tensorflow-cpu` is not."""
         facts = self.folder / "python" / "platform" / "build_info.py"
         try:
             return "('is_cuda_build', True)" in facts.read_text(encoding="utf-8")
@@ -59,8 +59,8 @@ def python_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return the Python that ``command`` starts, as far as can be seen without running it.
 
     This is the first word that names a Python (as in ``env A=1 python train.py``), else the one
-    named in the program's first lines, else the one on PATH, else our own.  For a shell script the
-    last two are a guess; the kernel bridge reports a wrong one.
+    named in the program's first lines, else the one on PATH, else our own. For a shell script the
+    last two are guesses; the kernel bridge reports a wrong one.
     """
     path = environ.get("PATH")
     for word in command:
@@ -76,7 +76,7 @@ def python_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 class Frameworks(NamedTuple):
-    """The frameworks that a command would import, PyTorch and JAX as their package folders.
+    """The frameworks that a command would import; PyTorch and JAX are given as package folders.
 
     JAX is listed only with plugins, since it has no CUDA without them.  ``nvidia`` is the folder of
     NVIDIA's wheels.
@@ -103,7 +103,7 @@ def find_tensorflow(
 def find_frameworks(command: Sequence[str], environ: Mapping[str, str]) -> Frameworks:
     """Return the frameworks that ``command`` would import.
 
-    Its Python looks for them, and imports none.
+    The command's Python looks for them, without importing any.
     """
     return _ask(python_of(command, environ), tuple(sorted(environ.items())))
 
@@ -138,7 +138,8 @@ def _ask(python: str, environ: tuple[tuple[str, str], ...]) -> Frameworks:
 def _first_words(program: str) -> list[str]:
     """Return the words of a script's ``#!`` line, and of pip's ``exec`` line.
 
-    pip writes that line below ``#!/bin/sh`` if the path of the Python is too long for the system.
+    pip writes that line below ``#!/bin/sh`` if the path of the Python interpreter is too long for
+    the system.
     """
     try:
         with open(program, "rb") as file:

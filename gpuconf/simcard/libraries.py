@@ -1,7 +1,7 @@
 """The stand-in libraries, built once with the machine's C compiler and cached.
 
-The sources are in ``native/``.  The result is a folder to put first on ``LD_LIBRARY_PATH``.  It
-contains nothing of NVIDIA's, and nothing in it computes.
+The sources are in ``native/``. The result is a folder to put first on ``LD_LIBRARY_PATH``. It
+contains nothing from NVIDIA, and nothing in it computes.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def build_libraries(
     """Return the folder of built ``libraries``; build it if it is not in the cache.
 
     Its name is a hash of the sources, the compiler and its flags.  Raises MissingDependencyError
-    without a C compiler.  Raises BackendError on systems other than Linux, if the cache cannot be
-    written, or if the compiler fails (with its last lines).
+    without a C compiler. Raises BackendError on systems other than Linux, if the cache cannot be
+    written, or if the compiler fails (quoting the last lines of its output).
     """
     environ = os.environ if environ is None else environ
     check_platform()
@@ -151,10 +151,11 @@ def _fingerprint(compiler: tuple[str, ...], sources: Path, libraries: Sequence[L
 def _build(
     compiler: tuple[str, ...], sources: Path, libraries: Sequence[Library], made: Path
 ) -> None:
-    """Compile the libraries in the order of their links: those with none first.
+    """Compile the libraries in the order of their links: first the ones without links.
 
-    Each declares the sonames as symbol versions.  NVIDIA's libraries have them, and a program
-    linked to those requires them when it loads; symbols without a version satisfy any.
+    Each declares the sonames as symbol versions. NVIDIA's libraries have symbol versions, and a
+    program linked against them requires those versions when it loads; symbols without a version
+    satisfy any requirement.
     """
     script = made / _VERSION_SCRIPT
     # A version has no hyphen, and nothing is linked to libnvidia-ml.so.1.

@@ -1,8 +1,8 @@
-"""Generates stand-ins for the NVIDIA libraries that a PyTorch imports from.
+"""Generates stand-ins for the NVIDIA libraries that a PyTorch build imports from.
 
-PyTorch is linked to NVIDIA's libraries and does not load unless each of some 700 imported functions
-exists.  The functions that the GPU lacks go into one library, with a link to it for each missing
-library.  When called, a function prints its name and returns its library's error code
+PyTorch is linked against NVIDIA's libraries and does not load unless all of some 700 imported
+functions exist. The functions that the GPU lacks go into one library, with a link to it for each
+missing library. When called, a function prints its name and returns its library's error code
 (``native/refusals.h``).
 """
 
@@ -35,13 +35,13 @@ def build_refusals(
     environ: Mapping[str, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Path | None:
-    """Return the folder of stand-ins for a PyTorch; build it if it is not in the cache.
+    """Return the folder of stand-ins for a PyTorch build; create it if it is not in the cache.
 
-    ``torch`` is the folder of its package; the result is None for one without CUDA.  The folder has
-    every NVIDIA soname that PyTorch requires; those that the GPU has are links to the GPU's.  The
-    folder's name depends on the GPU's libraries, and on the names and sizes of PyTorch's, because
-    reading their imports takes a second.  Raises the errors of `build_libraries` and
-    `read_imports`.
+    ``torch`` is the folder of the PyTorch package; the result is None for a PyTorch without CUDA.
+    The folder contains every NVIDIA soname that PyTorch requires; those that the simulated GPU also
+    has are links to its libraries. The folder's name depends on the GPU's libraries, and on the
+    names and sizes of PyTorch's libraries, because reading their imports takes a second. Raises the
+    errors of `build_libraries` and `read_imports`.
     """
     environ = os.environ if environ is None else environ
     libraries = sorted((torch / "lib").glob("lib*.so*"))

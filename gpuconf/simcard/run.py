@@ -27,8 +27,8 @@ def run_command(
 ) -> int:
     """Run ``command`` with ``card`` in its environment; return the exit code that a shell would.
 
-    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the GPU.  PyTorch and JAX
-    need ``wheels`` (see `support_for_command`), XLA needs ``xla`` (see `xla_for_command`).
+    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the GPU. PyTorch and JAX need
+    ``wheels`` (see `support_for_command`), and XLA needs ``xla`` (see `xla_for_command`).
 
     Signals are passed on to the command, and this function returns when it exits.  If a signal
     killed the command, the exit code is 128 plus the signal's number.  Raises UsageError for a

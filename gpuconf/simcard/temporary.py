@@ -23,7 +23,7 @@ _NAME = re.compile(r"gpuconf-simcard-([0-9]+)-.+")
 def simulated_card(spec: CardSpec) -> Iterator[Card]:
     """Create a card file in a new temporary folder; remove it on exit.
 
-    Raises UsageError for an impossible spec, BackendError if the file cannot be written.
+    Raises UsageError for an impossible spec, and BackendError if the file cannot be written.
     """
     place = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     _sweep(place)
@@ -48,7 +48,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether a process uses the GPU of that folder, or another user owns it."""
+    """Whether a process uses the GPU in that folder, or another user owns the folder."""
     if folder.stat().st_uid != os.getuid():
         return True
     card = Card(folder / "card")

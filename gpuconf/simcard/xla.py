@@ -1,8 +1,9 @@
 """What TensorFlow's XLA needs to compile for a simulated GPU: a toolkit without an assembler.
 
-XLA generates PTX and calls ptxas to assemble it.  No kernel ever runs here, so a script replaces
-ptxas and leaves the PTX unchanged.  libdevice, the bitcode of functions such as ``pow``, must be
-real: it comes from NVIDIA's wheel (``pip install 'gpuconf[xla]'``), else from an installed CUDA.
+XLA generates PTX and calls ptxas to assemble it. No kernel ever runs here, so a script replaces
+ptxas and leaves the PTX unchanged. libdevice, the bitcode of functions such as ``pow``, must be
+real: it comes from NVIDIA's wheel (``pip install 'gpuconf[xla]'``), or else from a CUDA
+installation.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What several commands stand on, and `import gpuconf.auto` does not."""
+"""What several commands are built on, but `import gpuconf.auto` is not."""

@@ -120,9 +120,7 @@ def command_after_dashes(words: list[str], options: Iterable[str], example: str)
 
 
 def size_argument(text: str) -> int:
-    """Parse bytes from an argument such as ``8GiB``; raise ArgumentTypeError with a suggestion if
-    bad.
-    """
+    """Parse a size such as ``8GiB`` into bytes; raise ArgumentTypeError with a suggestion."""
     try:
         return parse_size_argument(text)
     except ValueError as error:
@@ -150,7 +148,7 @@ def seconds_argument(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """Parse a count; raise ArgumentTypeError below 1."""
+    """Parse a count; raise ArgumentTypeError if it is below 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)

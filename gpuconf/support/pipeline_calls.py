@@ -41,10 +41,10 @@ class PipelineCalls:
     ) -> Callable[..., Any]:
         """Return a function that calls ``function`` until the interpreter exits, then ``instead``.
 
-        ``instead`` must take no time.  It should let the pipeline's buffers fill up, so that it
-        becomes idle, and return something that is not mistaken for data: a thread that runs to the
-        very end may still read it.  If this is called after that, by a function that the user has
-        registered with atexit, it returns ``function`` itself.
+        ``instead`` must return immediately. It should let the pipeline's buffers fill up, so that
+        it becomes idle, and return something that is not mistaken for data: a thread that runs to
+        the very end may still read it. If this is called after the exit has begun, by a function
+        that the user has registered with atexit, it returns ``function`` itself.
         """
         if self._is_ending:
             return function

@@ -1,7 +1,7 @@
 """Read memory events from the trace files (``*.xplane.pb``) of TensorFlow's own profiler.
 
-The message is XSpace of ``tsl/profiler/protobuf/xplane.proto``, whose field numbers have not
-changed since 2020.  It is read from protobuf's wire format, without protobuf and TensorFlow's
+The message is XSpace from ``tsl/profiler/protobuf/xplane.proto``, whose field numbers have not
+changed since 2020. It is read from protobuf's wire format, without protobuf and TensorFlow's
 generated ``xplane_pb2``: importing that imports all of TensorFlow (5 s, 800 MB), and gpuconf's
 Python may have neither.
 """
@@ -35,7 +35,7 @@ class TraceError(ValueError):
 
 
 def read_events(data: bytes, wanted: Collection[str], *, prefix: str = "\0") -> list[Event]:
-    """The events of ``data`` whose name is in ``wanted`` or begins with ``prefix``, by time.
+    """The events in ``data`` whose name is in ``wanted`` or begins with ``prefix``, in time order.
 
     Raises TraceError for bytes that are truncated or not a trace.
     """
@@ -137,7 +137,7 @@ def _stat(stat: memoryview, names: dict[int, str]) -> tuple[str, Value]:
 def _fields(message: memoryview) -> Iterator[tuple[int, Field]]:
     """Yield the fields of a message: the field number, and an int for a varint or else the bytes.
 
-    Raises ValueError if the message is truncated or is not a message.
+    Raises ValueError if the data is truncated or is not a message.
     """
     place, end = 0, len(message)
     while place < end:

@@ -127,7 +127,7 @@ class _Watch:
         return client
 
     def _make_backends(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Allocate the reserve of a new client, now that JAX can compute in it."""
+        """Allocate the reserve of a new client, now that JAX can run computations on it."""
         found = original(*args, **kwargs)
         try:
             allocate = self._new_clients.pop()
@@ -141,7 +141,7 @@ class _Watch:
         return found
 
     def _hold(self, visible: Sequence[int] | None) -> Plan | None:
-        """Bind the plan, and count this process on those of its GPUs that are visible to JAX."""
+        """Bind the plan, and register this process on the planned GPUs that JAX can see."""
         plans: list[Plan] = []
         self._source.bind(plans.append)
         if not plans:
@@ -202,7 +202,7 @@ def _over_the_plan() -> str:
 
 
 def _read_back(client: Any, gpus: Sequence[GpuPlan], void: str | None) -> list[Setting]:
-    """Compare the limit of each of the client's GPUs: the plan's, and the allocator's.
+    """Compare the plan's limit for each of the client's GPUs with the allocator's limit.
 
     ``void`` is the reason why that limit is not a cap; None if it is.
     """

@@ -1,4 +1,4 @@
-"""Convert a plan to the variables that JAX reads; pure, and does not need JAX."""
+"""Convert a plan to the variables that JAX reads; a pure module that does not need JAX."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_CAP = {
 
 
 def wishes(profile: Profile, growth: bool | None) -> list[Change]:
-    """Return the changes that need no figures; ``growth`` is the plan's, or the profile's."""
+    """Return the changes that need no figures; ``growth`` comes from the plan or the profile."""
     preallocate = profile.preallocates_in_jax(growth)
     wanted = {
         _PREALLOCATE: None if preallocate is None else str(preallocate).lower(),
@@ -61,7 +61,7 @@ def limit_wishes(plan: Plan, baseline: Mapping[str, str], *, knows_new_name: boo
 
 
 def share_of_plan(plan: Plan) -> float | None:
-    """Return the plan's single fraction for all GPUs; None if it limits none."""
+    """Return the plan's single fraction for all GPUs; None if the plan limits no GPU."""
     unknown = (plan.unknown_gpu,) if plan.unknown_gpu else ()
     limits = [gpu.limit_of("jax") for gpu in plan.gpus or unknown]
     return next((limit.fraction for limit in limits if limit and limit.fraction), None)
@@ -86,10 +86,11 @@ def voided_cap(environ: Mapping[str, str]) -> str | None:
 
 
 def _why_growing(environ: Mapping[str, str]) -> str | None:
-    """Return why a policy in ``XLA_FLAGS`` allows more than the fraction, which it overrides.
+    """Return why a policy in ``XLA_FLAGS`` overrides the fraction and allows more.
 
-    Without an end, ``0.75`` or ``0.75+``, it may allow all of the GPU; ``0.3-0.35`` ends at 0.35
-    (xla/pjrt/plugin/xla_gpu/xla_gpu_allocator_config.h).  JAX up to 0.12 does not have the flag.
+    Without an upper end (``0.75`` or ``0.75+``), it may allow all of the GPU; ``0.3-0.35`` ends at
+    0.35 (xla/pjrt/plugin/xla_gpu/xla_gpu_allocator_config.h). JAX up to 0.12 does not have the
+    flag.
     """
     policy = _POLICY.search(environ.get("XLA_FLAGS", ""))
     fraction = environ.get(NEW_FRACTION) or environ.get(OLD_FRACTION) or ""

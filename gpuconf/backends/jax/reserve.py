@@ -1,4 +1,4 @@
-"""JAX allocates the plan's reserve, and keeps it while its client exists."""
+"""JAX allocates the plan's reserve, and keeps it for as long as its client exists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuconf.planner import GpuPlan
 def take_reserve(
     client: Any, gpus: Sequence[GpuPlan], source: PlanSource, why_not: str | None
 ) -> None:
-    """Take the reserve of each GPU of the new ``client``, in which JAX can already compute.
+    """Allocate the reserve on each GPU of the new ``client``, on which JAX can already compute.
 
     ``why_not`` is the reason if the client's allocator has no pool.
     """

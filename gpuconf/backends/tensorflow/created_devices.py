@@ -1,4 +1,4 @@
-"""What is known of TensorFlow's GPU devices once they exist: by which line, and their limits."""
+"""What is known about TensorFlow's GPU devices once they exist: their origin and their limits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpuconf.planner import GpuPlan
 class CreatedDevices:
     """The GPU devices of one imported TensorFlow, in the process that has created them.
 
-    ``made_at`` is the line of user code that created the first; None until then.  ``is_orphan``
-    says that this process was forked after that, until a line has reported it.
+    ``made_at`` is the line of user code that created the first device; None until then.
+    ``is_orphan`` is True if this process was forked after that, until a message has reported it.
     """
 
     def __init__(self, tensorflow: Any) -> None:
@@ -48,8 +48,8 @@ class CreatedDevices:
     ) -> None:
         """Compare the limits of the first devices with the plan's, and report any difference.
 
-        ``options`` are the GPUOptions that they were created with, ``gpus`` the plan of each of
-        TensorFlow's GPUs.
+        ``options`` are the GPUOptions that they were created with, and ``gpus`` holds the plan for
+        each of TensorFlow's GPUs.
         """
         if self.made_at is not None:
             return

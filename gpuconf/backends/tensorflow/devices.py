@@ -20,8 +20,8 @@ def configure(plan: Plan, tf: Any, record: Record) -> list[GpuPlan | None]:
     """Set the limit, logical devices or growth of every GPU that TensorFlow lists.
 
     Creates no device, but initializes CUDA, which a process must not do before it forks.  First
-    reverts what an earlier plan set.  Returns the plan of each physical GPU, in TensorFlow's order,
-    None for a hidden one.  Raises BackendError if TensorFlow refuses.
+    reverts what an earlier plan set. Returns the plan for each physical GPU, in TensorFlow's order,
+    and None for a hidden one. Raises BackendError if TensorFlow refuses.
     """
     physical = tf.config.list_physical_devices("GPU")
     _forget_earlier(physical)
@@ -64,10 +64,10 @@ def logical_limits_mib(gpu: GpuPlan) -> list[int]:
 
 
 def _assign(tf: Any, physical: list[Any], plan: Plan) -> tuple[list[Any], list[GpuPlan]]:
-    """Return the TensorFlow GPUs that the plan uses, and the plan of each.
+    """Return the TensorFlow GPUs that the plan uses, and the plan for each.
 
-    CUDA_VISIBLE_DEVICES makes the orders equal, unless only CUDA knows how it numbers unequal
-    GPUs; those are matched by name.
+    CUDA_VISIBLE_DEVICES makes the two orders match, unless only CUDA knows how it numbers GPUs of
+    different models; those are matched by name.
     """
     if plan.hides_gpus:
         return [], []
@@ -104,7 +104,7 @@ def _paired(
 
 
 def _smallest(plan: Plan) -> GpuPlan:
-    """Return the plan that is safe for any GPU if they cannot be matched.
+    """Return a plan that is safe for any GPU, for GPUs that cannot be matched.
 
     TensorFlow skips old or weak GPUs, so it may list a different number than planned.
     """
@@ -120,7 +120,7 @@ def _smallest(plan: Plan) -> GpuPlan:
 def _forget_earlier(physical: Sequence[Any]) -> None:
     """Clear limits and growth, since tf.config can replace logical devices but not remove them.
 
-    This works only until devices exist; after that, TensorFlow rejects the next settings anyway.
+    This works only until devices exist; after that, TensorFlow rejects further settings anyway.
     """
     from tensorflow.python.eager import context
 
@@ -145,7 +145,7 @@ def _configure_one(tf: Any, device: Any, gpu: GpuPlan, record: Record) -> None:
 
 
 def _set_fraction(tf: Any, fraction: float) -> None:
-    """Limit GPUs whose total only TensorFlow knows; tf.config itself takes no fraction."""
+    """Limit GPUs whose total memory only TensorFlow knows; tf.config itself takes no fraction."""
     from tensorflow.python.eager import context
 
     if fraction:

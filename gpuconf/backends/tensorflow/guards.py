@@ -40,7 +40,7 @@ class Guards:
     ``source`` may be replaced until devices exist; None leaves TensorFlow alone.  ``plan`` is the
     bound plan, None until then, and ``physical`` holds its entry for each of TensorFlow's GPUs.
     ``waits_for_listing`` is False if we cannot detect when TensorFlow lists its GPUs, so that the
-    plan must not wait for it.  ``is_configuring`` is True while the plan itself is applied to
+    plan must not wait for it. ``is_configuring`` is True while the plan itself is being applied to
     tf.config.
     """
 
@@ -64,7 +64,7 @@ class Guards:
             self.source.record(setting)
 
     def install(self) -> None:
-        """Wrap the functions; one that this TensorFlow lacks is recorded and not an error."""
+        """Wrap the functions; one that this TensorFlow lacks is recorded but is not an error."""
         made = "tensorflow.python.eager.context:Context"
         self.waits_for_listing = self._wrap(
             made, "_initialize_physical_devices", self._initialize_physical_devices
@@ -88,7 +88,7 @@ class Guards:
         self._settings.forget()
 
     def after_fork(self) -> None:
-        """In a forked child, create and bind everything in the child that does not exist yet."""
+        """In a forked child, create and bind everything that does not exist there yet."""
         self.is_configuring = False
         if self.devices.made_at is None:
             self.is_configured = False
@@ -339,7 +339,7 @@ class Guards:
             self._has_left_gpus = False
 
     def _planned(self) -> Sequence[GpuPlan | None]:
-        """Return the plan of each of TensorFlow's GPUs, as far as known."""
+        """Return the plan for each of TensorFlow's GPUs, as far as known."""
         return self.physical or (self.plan.gpus if self.plan else ())
 
     def _use_listed(self, options: Any) -> None:
@@ -347,7 +347,7 @@ class Guards:
         self._use(readback.visible_indices(options, len(self._planned())))
 
     def _use(self, indices: Sequence[int]) -> None:
-        """Count this process on the TensorFlow GPUs at these indices, which it is about to use."""
+        """Register this process on the TensorFlow GPUs at these indices before it uses them."""
         known = self._planned()
         used = [known[index] for index in indices if index < len(known)]
         if self.source is not None and keras_backend.elsewhere() is None:
@@ -363,7 +363,7 @@ class Guards:
             self.devices.check(read_limits, options, self._planned(), self.source)
 
     def _say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
-        """Report and record what the script asked ``function`` for and did not get."""
+        """Report and record what the script asked ``function`` for but did not get."""
         site = user_call_site()
         where = f"{function} at {site}" if site else function
         name = "" if self.plan is None else self.plan.profile.name

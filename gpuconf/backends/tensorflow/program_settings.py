@@ -1,6 +1,6 @@
 """The program's tf.config settings between the listing of its GPUs and the creation of devices.
 
-The plan may be made again in between.  What the program set under the first plan is then kept
+The plan may be computed again in between.  What the program set under the first plan is then kept
 within the second: GPUs that it has hidden stay hidden, and its logical devices are cut to the new
 limit.
 """

@@ -50,11 +50,12 @@ def of_attributes(serialized: Iterable[bytes]) -> dict[str, int]:
 def compare(
     limits: Mapping[str, int], options: Any, gpus: Sequence[GpuPlan | None]
 ) -> list[Setting]:
-    """Return one Setting per device: the plan's limit against the actual one.
+    """Return one Setting per device, which compares the plan's limit with the actual one.
 
-    ``options`` are the GPUOptions that the devices were created with, and ``gpus`` the plan of each
-    of TensorFlow's physical GPUs.  A smaller limit than planned is fine: the script may request
-    less. Together, the devices of a GPU may have that GPU's limit, plus 1 MiB each for rounding.
+    ``options`` are the GPUOptions that the devices were created with, and ``gpus`` holds the plan
+    for each of TensorFlow's physical GPUs. A smaller limit than planned is fine: the script may
+    request less. The limits of a GPU's devices may add up to that GPU's limit, plus 1 MiB each for
+    rounding.
     """
     settings = []
     for group, gpu in groups(limits, options, gpus):

@@ -1,4 +1,4 @@
-"""TensorFlow allocates the plan's reserve: its allocators are the process's, not a session's."""
+"""TensorFlow allocates the plan's reserve: its allocators belong to the process, not a session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def take_reserve(
     *,
     in_session: bool = False,
 ) -> None:
-    """Take the reserve of each GPU, once, for its logical devices in proportion to their limits.
+    """Take each GPU's reserve once, split among its logical devices in proportion to their limits.
 
     ``config`` is the ConfigProto that the devices were created with.  TensorFlow would wait 10 s
     for memory above a limit, and then print its allocator's state.

@@ -1,4 +1,4 @@
-"""One imported TensorFlow under a profile; its plan binds when TensorFlow lists its GPUs."""
+"""One imported TensorFlow under a profile; its plan is bound when TensorFlow lists its GPUs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refuse_if_too_late() -> None:
 
 
 def hold(tf: Any, source: PlanSource) -> None:
-    """Let the imported TensorFlow create no device from now on without the plan of ``source``.
+    """From now on, let the imported TensorFlow create devices only under the plan of ``source``.
 
     Raises TooLateError if it has already created them.
     """
@@ -47,9 +47,9 @@ def hold(tf: Any, source: PlanSource) -> None:
 
 
 def apply(profile: Profile, tf: Any) -> None:
-    """Apply ``profile`` to the TensorFlow that is held.
+    """Apply ``profile`` to the TensorFlow module that the guards hold.
 
-    The plan binds when TensorFlow first lists its GPUs, or now if it already has; see guards.py.
+    The plan is bound when TensorFlow first lists its GPUs, or now if it already has; see guards.py.
     Raises TooLateError, or BackendError if TensorFlow refuses.
     """
     if profile.tensorflow.session == "graph":

@@ -1,4 +1,4 @@
-"""Limit a ConfigProto to the plan: pure; returns a copy and what was changed in it."""
+"""Limit a ConfigProto to the plan; pure: returns a copy and a list of the changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuconf.planner import GpuPlan, Plan
 
 
 class HeldToPlan(NamedTuple):
-    """What a script requested and what it got, each in a few words; ``why`` is the profile's."""
+    """What a script requested and what it got, in a few words; ``why`` is the profile's reason."""
 
     asked: str
     got: str
@@ -23,11 +23,11 @@ class HeldToPlan(NamedTuple):
 def hold_to_plan(
     config: Any, plan: Plan, physical: Sequence[GpuPlan | None] = ()
 ) -> tuple[Any, list[HeldToPlan]]:
-    """Return a copy of the ConfigProto ``config`` that gives no GPU more than the plan.
+    """Return a copy of the ConfigProto ``config`` that gives no GPU more than the plan allows.
 
-    ``physical`` is the plan of each of TensorFlow's GPUs, by default the plan's own.  The plan is a
-    cap: smaller values of the script are kept.  The second value lists what the script requested
-    and did not get.
+    ``physical`` holds the plan for each of TensorFlow's GPUs, by default the GPUs of ``plan``. The
+    plan is a cap: smaller values set by the script are kept. The second value lists what the script
+    requested but did not get.
     """
     held = type(config)()
     held.CopyFrom(config)
@@ -51,7 +51,7 @@ def hold_to_plan(
 
 
 def _leave_out_hidden(options: Any, physical: Sequence[GpuPlan | None]) -> None:
-    """Name the planned GPUs if TensorFlow also lists others; a session's options decide alone."""
+    """Name planned GPUs if TensorFlow also lists others; a session obeys only its own options."""
     if None not in physical or options.experimental.virtual_devices:
         return
     used = [i for i in visible_indices(options, len(physical)) if physical[i] is not None]
@@ -95,7 +95,7 @@ def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[HeldToPlan]
 
 
 def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[HeldToPlan]:
-    """Scale down the virtual devices of each GPU whose sum exceeds its limit."""
+    """On each GPU, scale down the virtual devices if their sum exceeds the GPU's limit."""
     notes = []
     for virtual, gpu in zip(options.experimental.virtual_devices, gpus, strict=False):
         if gpu.limit_bytes is None:

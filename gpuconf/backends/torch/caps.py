@@ -50,7 +50,7 @@ _caps: dict[int, Cap] = {}
 def put(torch: Any, plan: Plan, record: Record) -> None:
     """Cap torch's caching allocator on every planned GPU; CUDA is already initialized.
 
-    A smaller fraction already active is kept, for example from PYTORCH_ALLOC_CONF.
+    A smaller fraction that is already active, for example from PYTORCH_ALLOC_CONF, is kept.
     """
     earlier = dict(_caps)
     _caps.clear()
@@ -85,7 +85,7 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
 
 
 def has_own_allocator(torch: Any) -> bool:
-    """Whether the program has replaced torch's allocator.  Torch 2.15 then sets a limit in vain."""
+    """Whether the program has replaced torch's allocator.  If so, torch 2.15 limits nothing."""
     backend = getattr(torch.cuda, "get_allocator_backend", None)  # since torch 2.0
     return backend is not None and backend() == "pluggable"
 
@@ -108,13 +108,13 @@ def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
 
 
 def reported_limit(torch: Any, index: int) -> int | None:
-    """Return the limit within which a device's free memory is reported; None if it is not."""
+    """Return the limit within which a device's free memory is reported; None if none applies."""
     cap = _caps.get(index)
     return None if cap is None or not cap.is_reported else limit_in_force(torch, index)
 
 
 def limit_in_force(torch: Any, index: int) -> int | None:
-    """Return the smaller of the plan's limit for a device and torch's; None without a plan."""
+    """Return the smaller of the plan's and torch's limits for a device; None without a plan."""
     cap = _caps.get(index)
     if cap is None:
         return None
@@ -128,7 +128,7 @@ def reserved_bytes(torch: Any, index: int) -> int:
 
 
 def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
-    """Return the number of each torch device that has a limit, and the limit in bytes.
+    """Return the index of each torch device that has a limit, and the limit in bytes.
 
     A device that is not in the plan gets the smallest limit in the plan.
     """
@@ -151,7 +151,7 @@ def _limit_bytes(gpu: GpuPlan, total_bytes: int) -> int | None:
 
 
 def devices(torch: Any, planned: Sequence[GpuPlan]) -> list[tuple[int, GpuPlan]]:
-    """Return torch's number for each planned GPU: by UUID if torch reports them, else by place."""
+    """Return torch's index for each planned GPU: by UUID if torch has them, else by position."""
     count = torch.cuda.device_count()
     uuids = [
         str(getattr(torch.cuda.get_device_properties(index), "uuid", "")).lower()
@@ -227,7 +227,7 @@ def _number(read: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _hold(torch: Any, record: Record) -> None:
-    """Prevent caps above the plan's, and disabling of the caching allocator, from now on."""
+    """From now on, prevent caps above the plan's and attempts to disable the caching allocator."""
 
     def say_held(function: str, asked: str, got: str, cap: Cap) -> None:
         site = user_call_site()

@@ -1,6 +1,6 @@
 """The variables that PyTorch's allocator reads: parse them, and convert a plan to them.
 
-Pure, and does not need torch.
+This module is pure and does not need torch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPTION = re.compile(r"([^,:\[\]]+)(?::((?:\[[^\]]*\]|[^,\[\]])*))?")
 
 
 def options_in(value: str) -> list[tuple[str, str]]:
-    """Return the names and values without white space; a value may be missing.
+    """Return the names and values without whitespace; a value may be missing.
 
     ``max_split_size_mb:128,roundup_power2_divisions:[256:1,>:4]`` has two options.
     """

@@ -1,8 +1,9 @@
 """Free memory as PyTorch reports it: within the plan's limit.
 
 Libraries take ``torch.cuda.mem_get_info`` for what they can still allocate: accelerate's
-``device_map="auto"`` fills the GPU up to it.  With a limit the device's own figure is too large.
-The total stays the device's, because ``set_per_process_memory_fraction`` is a fraction of it.
+``device_map="auto"`` fills the GPU up to that amount. With a limit, the device's own figure is too
+large. The total is still the device's, because ``set_per_process_memory_fraction`` is a fraction of
+it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _REPORTING = (("cuda", "mem_get_info"), ("accelerator", "get_memory_info"))
 def report_within(torch: Any, limit_of: Callable[[int], int | None]) -> None:
     """Report as free at most what is left of a device's limit.
 
-    Where ``limit_of`` returns None for the device, or where torch cannot say how much it has
-    reserved, the figure stays the device's.
+    If ``limit_of`` returns None for the device, or if torch cannot say how much it has reserved,
+    the device's own figure is returned.
     """
 
     def reported(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -44,7 +45,7 @@ def report_within(torch: Any, limit_of: Callable[[int], int | None]) -> None:
 
 
 def _index(torch: Any, device: Any = None) -> int:
-    """Return the number of a device given as torch's functions take it, or of the current one."""
+    """Return the index of a device as torch's functions accept it, or of the current one."""
     if isinstance(device, torch.cuda.device):
         device = device.idx
     if device is not None and not isinstance(device, int):

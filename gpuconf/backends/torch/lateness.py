@@ -18,7 +18,7 @@ MAKERS = frozenset(
 
 
 def refuse_if_too_late(torch: Any, plan: Plan) -> None:
-    """Raise TooLateError if torch's CUDA sees other GPUs than ``plan``, or holds more of one.
+    """Raise TooLateError if torch already sees GPUs outside ``plan``, or uses too much of one.
 
     The cap itself can be set at any time.
     """

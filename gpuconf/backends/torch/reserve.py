@@ -18,7 +18,8 @@ _taken: dict[int, int] = {}  # torch's device number -> bytes
 def take_reserve(torch: Any, plan: Plan, source: PlanSource) -> None:
     """Take the reserve on the GPU that this process uses; CUDA is already initialized.
 
-    Of several, that is known only of torchrun's ranks: elsewhere the reserve is a lease only.
+    If there are several, the one in use is known only for torchrun ranks; otherwise, the reserve is
+    only a lease.
     """
     from gpuconf.injected.places import card_of_rank  # with fcntl, not on Windows
 
@@ -48,7 +49,7 @@ def take_reserve(torch: Any, plan: Plan, source: PlanSource) -> None:
 
 
 def _why_not(torch: Any) -> str | None:
-    """Return why torch keeps nothing that it has allocated for later tensors; None if it does."""
+    """Return why memory that torch allocates is not kept for later tensors; None if it is."""
     if caps.has_own_allocator(torch):
         return "the program uses its own allocator"
     if any("max_split_size" in os.environ.get(name, "") for name in OPTION_VARIABLES):
@@ -57,7 +58,7 @@ def _why_not(torch: Any) -> str | None:
 
 
 def free_within(torch: Any, index: int, free_bytes: int, limit_bytes: int) -> int:
-    """Return what tensors may still take of ``free_bytes`` on the device, within ``limit_bytes``.
+    """Return how much of a device's ``free_bytes`` tensors may take within ``limit_bytes``.
 
     The driver counts the unused part of the reserve as used.
     """

@@ -1,4 +1,4 @@
-"""PyTorch from its import until it initializes CUDA, when the plan binds and the caps are set."""
+"""PyTorch from its import until it initializes CUDA, when the plan is bound and caps are set."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def watch(torch: ModuleType, source: PlanSource) -> None:
     """Bind the plan of ``source`` and cap the allocator when torch initializes CUDA, or now if it
     has.
 
-    The plan binds before CUDA is initialized, so that CUDA_VISIBLE_DEVICES still takes effect.  The
-    caps are set after that, from torch's own queue: ``set_per_process_memory_fraction`` would
-    initialize CUDA, some 300-500 MB on the GPU.  Raises TooLateError if CUDA is initialized and
-    the plan cannot be applied.
+    The plan is bound before CUDA is initialized, so that CUDA_VISIBLE_DEVICES still takes effect.
+    The caps are set after that, from torch's own queue: ``set_per_process_memory_fraction`` would
+    initialize CUDA, which takes some 300-500 MB on the GPU. Raises TooLateError if CUDA is
+    initialized and the plan cannot be applied.
     """
     cuda: Any = getattr(torch, "cuda", None)
     built_with = getattr(getattr(torch, "version", None), "cuda", "")
@@ -58,7 +58,7 @@ def _wait_for_start(torch: Any, source: PlanSource) -> None:
 
 
 def _before_start(cuda: Any, source: PlanSource) -> None:
-    """Bind the plan and count this process; with torchrun, only on the GPU of its local rank."""
+    """Bind the plan and register this process; with torchrun, only on its local rank's GPU."""
     is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
     if cuda.is_initialized() or is_initializing:
         return

@@ -1,1 +1,1 @@
-"""The data that the calls receive: rows of arrays, batches of rows, the data of ``fit``."""
+"""The data that the calls receive: rows of arrays, batches of rows, the data for ``fit``."""

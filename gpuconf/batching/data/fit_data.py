@@ -1,4 +1,4 @@
-"""The data of ``fit``: the training and validation data that Keras receives."""
+"""The data for ``fit``: the training and validation data that Keras receives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FitData(NamedTuple):
 def fit_data(family: KerasFamily, training: Training, validation: Validation) -> FitData:
     """Return the data for ``fit``; arrays are cut into batches on the host.
 
-    Raises UsageError for arrays of different lengths, and for a split of anything but arrays.
+    Raises UsageError for arrays of different lengths, and for splitting anything but arrays.
     """
     train, apart = _train_and_apart(training, validation, family)
     steps = training.steps
@@ -67,7 +67,7 @@ def fit_data(family: KerasFamily, training: Training, validation: Validation) ->
 def _train_and_apart(
     training: Training, validation: Validation, family: KerasFamily
 ) -> tuple[HostData, HostData | None]:
-    """Return the training data, and the validation data, or None without any."""
+    """Return the training data, and the validation data, or None if there is none."""
     of_family = partial(host_data, floatx=family.keras.backend.floatx(), backend=family.backend)
     arrays = (training.x, training.y, training.sample_weight)
     given = partial(

@@ -1,11 +1,11 @@
-"""The data of ``fit``, ``evaluate`` and ``predict``, prepared in batches on the host.
+"""The data for ``fit``, ``evaluate`` and ``predict``, prepared in batches on the host.
 
-Keras makes one tensor of a whole array, on the GPU if there is one.  Here the array is cut into
-batches on the host.  Data that come in batches (datasets, PyDatasets, generators) are unchanged.
+Keras turns an entire array into one tensor, on the GPU if there is one.  Here the array is cut into
+batches on the host.  Data that comes in batches (datasets, PyDatasets, generators) is unchanged.
 
-With the same seed (``keras.utils.set_random_seed``) the order is that of ``model.fit`` on arrays.
-TensorFlow seeds each operation by the number of operations before it in its function, so the
-shuffling function has the operations of Keras's (keras/src/trainers/data_adapters/
+With the same seed (``keras.utils.set_random_seed``), the order is the same as for ``model.fit`` on
+arrays. TensorFlow seeds each operation by the number of operations before it in its function, so
+the shuffling function has the same operations as Keras's (keras/src/trainers/data_adapters/
 array_data_adapter.py), and a test compares the orders.
 """
 
@@ -52,7 +52,7 @@ class HostData(NamedTuple):
     def building(self, model: Any) -> AbstractContextManager[None]:
         """Within the context, Keras builds the model from samples even if it receives indices.
 
-        Two samples are used: Keras on PyTorch may run the model, and a whole batch may not fit.
+        Two samples are used: Keras on PyTorch may run the model, and a full batch may not fit.
         """
         rows = self.rows
         if rows is None:
@@ -73,7 +73,7 @@ def host_data(
     section: tuple[float, float] = (0.0, 1.0),
     steps: int | None = None,
 ) -> HostData:
-    """Return the data for Keras: a dataset on TensorFlow, the samples' indices elsewhere.
+    """Return the data for Keras: a dataset on TensorFlow, sample indices on other backends.
 
     ``floatx`` is the precision that Keras computes in.  ``section`` is the range of samples to
     use, as two fractions.  ``steps`` without a batch size splits all samples into that many
@@ -111,7 +111,7 @@ def host_data(
 
 
 def _automatic(rows: list[SampleRows], backend: str) -> int:
-    """Return the samples per host batch: many if the GPU's limit is known, else 32."""
+    """Return the number of samples per host batch: many if the GPU's limit is known, else 32."""
     if current_card(backend).limit_bytes is None:
         return CAREFUL
     return host_batch(sum(each.sample_bytes for each in rows))
@@ -164,7 +164,7 @@ def _dataset(
 
 
 def _may_be_copied(rows: list[SampleRows]) -> bool:
-    """Whether copying all samples in host memory is cheap and does not use up a CPU limit."""
+    """Whether copying all samples in host memory is cheap and uses up no CPU memory limit."""
     if not all(each.is_array_of_numbers for each in rows):
         return False
     card = current_card()
@@ -181,7 +181,7 @@ def _by_tensorflow(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
 
 
 def _by_python(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
-    """The same for large data and for non-arrays; only the batch is copied."""
+    """Do the same in Python for large data and for non-arrays; only the batch is copied."""
     import tensorflow as tf
 
     types = [tf.as_dtype(each.dtype) for each in rows]
@@ -207,7 +207,7 @@ def _without_last_nones(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _as_tuples(nest: Any) -> Any:
-    """Replace lists by tuples: tf.data would make one tensor of a list."""
+    """Replace lists with tuples: tf.data would turn a list into one tensor."""
     if isinstance(nest, (tuple, list)) and not nests.is_written_out(nest):
         return tuple(_as_tuples(part) for part in nest)
     if isinstance(nest, dict):
@@ -218,8 +218,8 @@ def _as_tuples(nest: Any) -> Any:
 class PlacedRows:
     """Samples that are read by index; Keras shuffles and batches the indices.
 
-    The order is therefore that of arrays.  JAX, which sends each batch to the GPU ahead of its
-    step, sends only the indices.
+    The order is therefore the same as for arrays. JAX, which sends each batch to the GPU ahead of
+    its step, sends only the indices.
     """
 
     def __init__(self, nest: Any, rows: list[SampleRows], places: Places) -> None:
@@ -258,7 +258,8 @@ class Places(NamedTuple):
 def batches_of_places(places: Places, shuffle: bool | str, repeats: int) -> Any:
     """A ``tf.data.Dataset`` of int64 indices in batches.
 
-    ``shuffle`` is Keras 3's: True, False, or ``"batch"``, which shuffles within each batch.
+    ``shuffle`` takes the Keras 3 values: True, False, or ``"batch"``, which shuffles within each
+    batch.
     """
     import tensorflow as tf
 

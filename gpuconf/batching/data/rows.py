@@ -9,7 +9,7 @@ from gpuconf.support.keras_api import nests
 
 
 class SampleRows:
-    """Samples of one array, memmap, HDF5 dataset, frame, sparse matrix, tensor or list.
+    """Samples from one array, memmap, HDF5 dataset, frame, sparse matrix, tensor or list.
 
     Floats are converted to the precision that Keras computes in, as in Keras's own adapters.
     """
@@ -74,7 +74,7 @@ class SampleRows:
 
 
 def is_rows(data: Any) -> bool:
-    """Whether the data are arrays, or a nest of arrays, that can be cut into batches."""
+    """Whether the data consists of arrays, or a nest of arrays, that can be cut into batches."""
     parts = nests.leaves(data)
     return bool(parts) and all(_has_rows(leaf) for leaf in parts)
 
@@ -89,7 +89,7 @@ def _has_rows(leaf: Any) -> bool:
 
 
 def _sliceable(source: Any) -> Any:
-    """Return the source if its rows can be sliced, else an array of it."""
+    """Return the source if its rows can be sliced, or else an array made from it."""
     if hasattr(source, "iloc"):  # pandas
         return source.to_numpy()
     if hasattr(source, "tocsr"):
@@ -115,7 +115,7 @@ def _check_columns(source: Any) -> None:
 
 
 def _check_not_mixed(source: Any) -> None:
-    """Raise UsageError for values of mixed types; text is an array of objects, too."""
+    """Raise UsageError for values of mixed types; text, too, becomes an array of objects."""
     import numpy as np
 
     if np.dtype(source.dtype).kind != "O":

@@ -28,11 +28,11 @@ class GradientSums(Protocol):
         """The gradients of all parts since `begin`."""
 
     def free(self) -> None:
-        """Free the memory of the sums."""
+        """Free the memory used by the sums."""
 
 
 class Engine(Protocol):
-    """The steps of one model on its backend, during one call of ours."""
+    """The steps of one model on its backend, during one of our calls."""
 
     @property
     def state(self) -> Undoable:
@@ -49,7 +49,7 @@ class Engine(Protocol):
         """Create all variables that this kind of step (train, test, predict) needs for a batch."""
 
     def calling(self, **steps: Callable[[Any], Any]) -> AbstractContextManager[None]:
-        """Within the context, Keras's loops call these (``train=``, ``test=``) for each batch."""
+        """Within the context, Keras's loops call these steps (``train=``, ``test=``) per batch."""
 
     def batch(self, data: Any) -> Any:
         """Convert a batch of a user's dataset to the form that this backend's steps expect."""
@@ -61,7 +61,7 @@ class Engine(Protocol):
         """Return the logs after Keras's ``test_step``, or the model's own."""
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The same for a part with this share of the samples; also return its loss's weight."""
+        """Like `test`, for a part with this share of the samples; also return its loss's weight."""
 
     def predict(self, data: Any) -> Any:
         """Return the outputs of ``predict_step``."""
@@ -74,7 +74,7 @@ class Engine(Protocol):
 
 
 def engine_of(model: Any) -> Engine:
-    """Return the engine of the model's backend; raises BackendError if there is none."""
+    """Return the engine for the model's backend; raises BackendError if there is none."""
     backend = family_on_any_backend(model).backend
     if backend == "tensorflow":
         from gpuconf.batching.steps.on_tensorflow import TensorFlowEngine

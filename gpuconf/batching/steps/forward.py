@@ -1,4 +1,4 @@
-"""The forward pass and its weights in the loss, the same on each Keras backend.
+"""The forward pass and the weight of its loss, the same on each Keras backend.
 
 This is Keras's own ``train_step`` and ``test_step``, without the gradients and the update.
 """
@@ -14,7 +14,7 @@ from gpuconf.support.keras_api.operations import operations
 
 
 class Gradients(NamedTuple):
-    """The input of an update: gradients in the order of the weights, to divide by ``divisor``."""
+    """The input of an update: gradients in the weights' order, to be divided by ``divisor``."""
 
     values: list[Any]
     divisor: Any = None

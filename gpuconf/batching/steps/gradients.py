@@ -1,6 +1,6 @@
 """The gradients of a batch: computed at once, or accumulated over its parts.
 
-This is Keras's own ``train_step`` without its last line, the update of the weights.  We do not use
+This is Keras's own ``train_step`` without its last line, the weight update.  We do not use
 the optimizer's ``gradient_accumulation_steps``, which weights all parts equally and is fixed
 before the first step.
 """
@@ -18,8 +18,9 @@ from gpuconf.support.keras_api.stepping import compiled
 class GradientParts:
     """Gradients of a model's loss; their sums are on the GPU from the first part on.
 
-    Gradients of embeddings are rows, not whole tables.  They are kept instead of added, to match
-    those of the whole batch: Keras 3's optimizers treat a repeated row differently from its sum.
+    Gradients of embeddings are rows, not full tables. They are kept rather than added up, to match
+    the gradients of the whole batch: Keras 3's optimizers treat a repeated row differently from its
+    sum.
     """
 
     def __init__(self, model: Any) -> None:
@@ -31,7 +32,7 @@ class GradientParts:
         self._weight: Any = None
 
     def make_variables(self, data: Any) -> None:
-        """Create all variables that the step of a whole batch needs; see `model_building`."""
+        """Create all variables that a step on a whole batch needs; see `model_building`."""
         make_variables(self._model, self._of_whole, data)
 
     def of_whole(self, data: Any) -> Gradients:
@@ -73,7 +74,7 @@ class GradientParts:
         return Gradients(values, None if is_sum else self._weight, logs)
 
     def free(self) -> None:
-        """Free the memory of the sums."""
+        """Free the memory used by the sums."""
         self._sums, self._rows = {}, {}
         self._weight = self._of_part = None
 
@@ -137,7 +138,7 @@ def _scaled_up(optimizer: Any, loss: Any) -> Any:
 
 
 def _scaled_down(optimizer: Any, gradients: Any) -> Any:
-    """Undo the scaling: Keras 3's optimizer does it in its update, Keras 2 leaves it to us."""
+    """Undo the scaling: Keras 3's optimizer does so in its update, but Keras 2 leaves it to us."""
     if hasattr(optimizer, "get_unscaled_gradients"):
         return optimizer.get_unscaled_gradients(gradients)
     return gradients

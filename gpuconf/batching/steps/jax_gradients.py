@@ -73,7 +73,7 @@ class JaxGradients:
         return Gradients(values, logs=logs)
 
     def free(self) -> None:
-        """Free the memory of the sums."""
+        """Free the memory used by the sums."""
         self._sums, self._weight = None, 0.0
 
     def _computed(self, data: Any, share: float | None) -> tuple[list[Any], Any, Any]:

@@ -28,10 +28,10 @@ class _Kept:
 
 
 def kept(model: Any, name: str, make: Callable[[], Made]) -> Made:
-    """Return the result of ``make`` for this model, made again if the traced state has changed.
+    """Return the result of ``make`` for this model, rebuilt if the traced state has changed.
 
-    It is stored on the model and lives as long: it references the model, so no table of
-    ours may hold it.
+    It is stored on the model and lives as long as the model does: it references the model, so none
+    of our tables may hold it.
     """
     now = _traced_with(model)
     there = vars(model).get(_ON_MODEL)
@@ -75,7 +75,7 @@ def make_variables(model: Any, step: Any, data: Any) -> None:
     """Create the variables of the metrics and of a model without input shapes; computes nothing.
 
     Keras creates them while it traces its first step, so the step is traced. A step that runs
-    eagerly has no trace; then the model is called with one sample, as for a prediction.
+    eagerly has no trace; in that case, the model is called with one sample, as for a prediction.
     """
     if hasattr(step, "get_concrete_function"):
         attempt(lambda: step.get_concrete_function(data))

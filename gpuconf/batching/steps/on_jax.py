@@ -1,4 +1,4 @@
-"""Steps of Keras 3 on JAX: pure functions; keeping the model's old values is enough to undo one.
+"""Keras 3 steps on JAX: pure functions; keeping the model's old values is enough to undo one.
 
 Keras's own steps donate the values, so a failed step loses the weights.  These steps do not donate,
 so a failed step leaves everything unchanged.
@@ -77,7 +77,7 @@ class JaxEngine:
         return function
 
     def batch(self, data: Any) -> Any:
-        """Copy arrays to the host; JAX's arrays stay unchanged."""
+        """Copy arrays to the host; JAX arrays stay unchanged."""
         return nests.mapped(
             lambda leaf: leaf if hasattr(leaf, "addressable_shards") else nests.on_host(leaf), data
         )
@@ -102,7 +102,7 @@ class JaxEngine:
         return of_values
 
     def compiled(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """Compile the function as Keras would: by XLA, unless the model disables it."""
+        """Compile the function as Keras would: with XLA, unless the model disables it."""
         import jax
 
         is_compiled = self._model.jit_compile and not self._model.run_eagerly
@@ -127,7 +127,7 @@ class JaxEngine:
         return logs
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The same for a part; also return the weight of its loss."""
+        """Like `test`, for a part; also return the weight of its loss."""
         with saying_why():
             found, values = finished(self._test_part(self._of("test"), on_device(data), share))
         self.values |= values

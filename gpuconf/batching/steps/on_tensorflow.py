@@ -1,4 +1,4 @@
-"""Steps on TensorFlow, of Keras 2 and 3: compiled functions that are kept on the model."""
+"""Keras 2 and 3 steps on TensorFlow: compiled functions that are kept on the model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TensorFlowEngine:
             make_variables(self._model, step, data)
 
     def calling(self, **steps: Step) -> AbstractContextManager[None]:
-        """Keras's loops, with these steps."""
+        """Within the context, Keras's loops use these steps."""
         return stepping(self._model, **steps)
 
     def batch(self, data: Any) -> Any:
@@ -67,7 +67,7 @@ class TensorFlowEngine:
         return self._test(data)
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The same graph for a part; also returns the weight of its loss."""
+        """Run the same graph for a part; also returns the weight of its loss."""
         import tensorflow as tf
 
         with saying_why():

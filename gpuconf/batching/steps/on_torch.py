@@ -1,4 +1,4 @@
-"""Steps of Keras 3 on PyTorch: eager ones, which change the model's variables in place."""
+"""Keras 3 steps on PyTorch: eager ones, which change the model's variables in place."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TorchEngine:
         return calling(self._model, **{kind: _of_first(step) for kind, step in steps.items()})
 
     def batch(self, data: Any) -> Any:
-        """PyTorch tensors unchanged, everything else as arrays on the host."""
+        """Return PyTorch tensors unchanged, everything else as arrays on the host."""
         return nests.mapped(lambda leaf: leaf if _is_tensor(leaf) else nests.on_host(leaf), data)
 
     def tensors(self, data: Any) -> Any:
@@ -50,7 +50,7 @@ class TorchEngine:
         return nests.mapped(self._convert, data)
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Within the context, values are read and written without gradients."""
+        """Within the context, values are read and written without tracking gradients."""
         import torch
 
         found: AbstractContextManager[Any] = torch.no_grad()
@@ -66,7 +66,7 @@ class TorchEngine:
             return self._model.test_step(self.tensors(data))
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The same for a part; also return the weight of its loss."""
+        """Like `test`, for a part; also return the weight of its loss."""
         with self.scope(), saying_why():
             return evaluated_part(self._model, self.tensors(data), share)
 
@@ -140,7 +140,7 @@ class TorchGradients:
         return Gradients(values, logs=logs)
 
     def free(self) -> None:
-        """Free the memory of the sums."""
+        """Free the memory used by the sums."""
         self._sums, self._weight = [], 0.0
 
     def _computed(self, data: Any, share: float | None) -> tuple[list[Any], Computed]:

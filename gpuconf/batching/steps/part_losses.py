@@ -1,12 +1,13 @@
 """Combine the parts' losses into the batch's loss, and correct Keras's trackers.
 
-A loss that is a mean over the samples is the weighted mean of the parts' losses.  The weight is the
-divisor of each part: its samples, its sample weights, or its unmasked steps.
+A loss that is a mean over the samples is the weighted mean of the parts' losses. The weight is the
+divisor of each part: the number of its samples, the sum of its sample weights, or the number of its
+unmasked steps.
 
-A tracker weights each part by its samples.  That is correct for a mean over the samples.  A sum,
-or a mean over unmasked steps, is correct only if the parts are combined first.  For the losses
-of several outputs, Keras 3 weights all batches equally, even the shorter last one; here all
-samples weigh the same.
+A tracker weights each part by its number of samples. That is correct for a mean over the samples. A
+sum, or a mean over unmasked steps, is correct only if the parts are combined first. For the losses
+of several outputs, Keras 3 weights all batches equally, even a shorter last one; here all samples
+have the same weight.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def saying_why() -> Iterator[None]:
 
 
 def reductions(loss: Any) -> set[str]:
-    """The reductions of the argument of ``compile(loss=...)``; functions and names are means."""
+    """The reductions of the losses in ``compile(loss=...)``; functions and names are means."""
     if loss is None:
         return set()
     if isinstance(loss, dict):
@@ -130,7 +131,7 @@ class LossTrackers:
 
     @property
     def are_wrong_of_whole(self) -> bool:
-        """Whether their values need correction even for a whole batch."""
+        """Whether the trackers' values need correction even for a whole batch."""
         return bool(output_trackers(self._model))
 
     def begin(self) -> None:

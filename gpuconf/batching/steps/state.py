@@ -73,7 +73,7 @@ class UndoableState:
         self._held = HeldValues(reader)
 
     def put_back(self) -> None:
-        """Restore the saved values; reset metrics that are new since then."""
+        """Restore the saved values; reset metrics that were created since then."""
         assert self._held is not None
         self._held.put_back()
         for metric in self._model.metrics:
@@ -162,6 +162,6 @@ def _compiled(model: Any, variables: list[Any]) -> Read:
 
 
 def _source_of(variable: Any) -> Any:
-    """The handle of the variable's value; a variable may get another one."""
+    """The handle of the variable's value; a variable may get a new one."""
     variable = component(variable)
     return getattr(variable, "handle", variable)

@@ -1,4 +1,4 @@
-"""Update BatchNormalization's moving statistics once per batch, whatever its parts."""
+"""Update BatchNormalization's moving statistics once per batch, however it is split."""
 
 from __future__ import annotations
 

@@ -128,7 +128,8 @@ class TrainStep:
     def _undoing(self) -> Iterator[None]:
         """On an exception, restore the model's state from before the step.
 
-        If the parts turn out not to add up to the batch, raise the out-of-memory that split it.
+        If the parts turn out not to add up to the batch, raise the out-of-memory error that caused
+        the split.
         """
         try:
             yield

@@ -1,4 +1,4 @@
-"""The update of the weights, which an out-of-memory never leaves half done.
+"""The weight update, which an out-of-memory error never leaves half done.
 
 The values that it writes are saved first: on the GPU, which takes as much memory as they do, or,
 if they do not fit there, in host RAM.
@@ -22,7 +22,7 @@ from gpuconf.support.keras_api.variables import size_bytes
 
 
 class GuardedUpdate:
-    """The optimizer's step: either all of it is done, or it is undone and the error raised.
+    """The optimizer's step: either it completes, or it is undone and the error is raised.
 
     ``apply`` takes the gradients and their divisor; ``reader`` reads all variables that it writes.
     """
@@ -82,9 +82,9 @@ def update_function(model: Any) -> Callable[..., Any]:
 
 
 def _in_replica(model: Any, values: Any, divisor: Any) -> None:
-    """Update in a replica context of the strategy: Keras 2 requires it, Keras 3 accepts it.
+    """Update in a replica context of the strategy: Keras 2 requires it, and Keras 3 accepts it.
 
-    Keras 2's optimizers compile updates with XLA where there is a GPU, but not here.
+    Keras 2's optimizers compile updates with XLA if there is a GPU, but not here.
     """
     own = vars(getattr(model.optimizer, "inner_optimizer", model.optimizer))
     if compiles := own.get("jit_compile"):

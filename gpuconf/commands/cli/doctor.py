@@ -190,7 +190,7 @@ def part_words(options: argparse.Namespace) -> None:
 
 
 def _write_format(report: Report, form: str, output: Output) -> None:
-    """Write the report for programs, with paths relative to the checkout of a workflow."""
+    """Write the machine-readable report, with paths relative to the checkout of a workflow."""
     folder = os.path.abspath(os.environ.get("GITHUB_WORKSPACE") or os.getcwd())
     if form == "json":
         output.document(report)
@@ -202,7 +202,7 @@ def _write_format(report: Report, form: str, output: Output) -> None:
 
 
 def _write_page(report: Report, path: str) -> GpuconfError | None:
-    """Write the page with names removed; return why it could not be written, else None."""
+    """Write the page with names removed; return why it could not be written, or None if it was."""
     import socket
 
     from gpuconf.commands.doctor.page import write_page

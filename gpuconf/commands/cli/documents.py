@@ -150,7 +150,7 @@ class RevokedDocument(NamedTuple):
 
 
 class ListedCheck(NamedTuple):
-    """A check of `gpuconf doctor`."""
+    """A `gpuconf doctor` check."""
 
     id: str
     """The check's id."""

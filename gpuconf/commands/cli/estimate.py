@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Estimate, print the report, and return an exit code for whether it fits."""
+    """Estimate, print the report, and return an exit code that says whether it fits."""
     from gpuconf.commands.estimate.loading import backend_wanted
     from gpuconf.commands.estimate.memory_limit import limit_and_budget
 
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 def _shown(
     estimate: MemoryEstimate, budget: Budget, options: argparse.Namespace, output: Output
 ) -> int:
-    """Print the report; return the exit code for whether it fits."""
+    """Print the report; return the exit code that says whether it fits."""
     from gpuconf.commands.estimate import plot
 
     picture = drawn(plot.draw, estimate, options.plot)

@@ -170,7 +170,7 @@ def _read(file: BufferedReader, shown: str) -> Diagnosis:
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the file in chunks.  A terminal signals its end only once, with a short chunk."""
+    """Yield the file in chunks.  A terminal signals EOF only once, with a short chunk."""
     size = _CHUNK_BYTES
     while size == _CHUNK_BYTES:
         chunk = file.read(_CHUNK_BYTES)

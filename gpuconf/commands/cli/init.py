@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Write the file.  Never overwrite one, and never leave an incomplete or invalid one."""
+    """Write the file.  Never overwrite a file, and never leave an incomplete or invalid one."""
     _check_name(options.output)
     inventory = read_with_leases()
     proposal = propose(inventory)
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _check_name(file: str) -> None:
-    """Refuse a file name that commands and GPUCONF_PROFILE would not take as a profile's path."""
+    """Refuse a file name that commands and GPUCONF_PROFILE would not take as a profile path."""
     if not file.endswith((".yaml", ".yml")):
         raise UsageError(
             f"--output {file}: a profile's file name must end in .yaml or .yml",
@@ -112,7 +112,7 @@ def propose(inventory: Inventory) -> ProfileProposal:
 
 
 def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
-    """Choose for larger GPUs without a display, by how much memory others hold."""
+    """Choose for larger GPUs without a display, by how much memory other processes hold."""
     if any(gpu.processes or gpu.leases for gpu in gpus):
         return ProfileProposal("half-card", "other programs use memory on a GPU now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
@@ -131,7 +131,7 @@ def _drawing(gpu: Gpu) -> bool:
 
 
 def render(proposal: ProfileProposal, inventory: Inventory) -> str:
-    """Return the file's text: the GPUs, the profile and why, and the keys a user may want."""
+    """Return the file's text: the GPUs, the profile, the reason, and keys that a user may want."""
     extends = proposal.extends
     if not _PLAIN.fullmatch(extends):
         extends = json.dumps(extends, ensure_ascii=False)  # valid YAML too

@@ -118,7 +118,7 @@ def _read_or_not() -> Iterator[None]:
 
 
 class _Parser(CommandParser):
-    """A parser that takes --color, before and after the command.
+    """A parser that accepts --color before or after the command.
 
     The parser of a command imports the command's ``module`` when it parses.
     """

@@ -30,7 +30,7 @@ _Drawable = TypeVar("_Drawable")
 class Output:
     """The output of one command.
 
-    With ``as_json``, stdout gets exactly one document, on failure too.
+    With ``as_json``, stdout gets exactly one document, even on failure.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
@@ -72,7 +72,7 @@ class Output:
             self.out.print(line.text, line.style, line.spans)
 
     def can_write(self, text: str) -> bool:
-        """Whether stdout's encoding has all of these characters."""
+        """Whether stdout's encoding can represent all of these characters."""
         try:
             text.encode(self.out.encoding)
         except (LookupError, UnicodeEncodeError):
@@ -105,7 +105,7 @@ class Output:
             self.progress(text)
 
     def table(self, table: Table) -> None:
-        """Print a table to stdout, folded to a terminal's width; otherwise one line per row."""
+        """Print a table to stdout, folded to a terminal's width; elsewhere, one line per row."""
         from rich import table as rich_table
         from rich.text import Text
 
@@ -233,7 +233,7 @@ class _Stream:
         from rich.console import Console
 
         class RaisingConsole(Console):
-            """A console that leaves a closed pipe to main()."""
+            """A console that leaves the handling of a closed pipe to main()."""
 
             def on_broken_pipe(self) -> None:
                 raise  # noqa: PLE0704  # rich calls this where it handles the BrokenPipeError

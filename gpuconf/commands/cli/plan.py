@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Print the plan.  A shortage is an error and exits 1."""
+    """Print the plan.  A shortage is an error, with exit code 1."""
     show(_plan(asked(options)), options, output)
     return 0
 
@@ -96,7 +96,7 @@ def asked(options: argparse.Namespace) -> Request:
 
 
 def _plan(request: Request) -> Plan:
-    """Return the plan of ``request``; inside a run, the run's plan if nothing is requested."""
+    """Return the plan for ``request``; inside a run, the run's plan if nothing is requested."""
     run = run_variable.read(os.environ) if request.is_default else None
     if run is None:
         return plan_within(request.load())

@@ -126,7 +126,7 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
 
 
 def run_check(options: argparse.Namespace, output: Output) -> int:
-    """Check a file: print its errors to stderr and exit 2, or print that it is ok."""
+    """Check a file: print its errors to stderr and exit with code 2, or print that it is ok."""
     errors = check_profile(options.file)
     # A valid profile given by name was already checked with the rights of a found file.
     refused = [] if errors or not is_path(options.file) else refused_if_found(options.file)
@@ -159,7 +159,7 @@ def _unless_named(refused: list[ProfileError]) -> str:
 
 
 def run_schema(options: argparse.Namespace, output: Output) -> int:
-    """Print the JSON Schema of a profile."""
+    """Print the JSON Schema for profiles."""
     del options
     file = os.path.join(shipped_folder(), "profile.schema.json")
     output.line(read_bytes(file).decode().rstrip("\n"))

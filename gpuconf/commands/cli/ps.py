@@ -74,7 +74,7 @@ def _duration(text: str) -> float:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Print once, or redraw until Ctrl-C, which then exits 0."""
+    """Print once, or redraw until Ctrl-C and then exit with code 0."""
     # Imported here so that other commands do not pay for it.
     from gpuconf.commands.ps.text import lines_of
     from gpuconf.support.reporting.lines import Line

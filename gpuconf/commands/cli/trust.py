@@ -72,7 +72,7 @@ def _trust(files: list[str], output: Output) -> int:
 
 
 def _read(file: str) -> _Reading:
-    """Read the file and all that it extends; raise for errors in the file itself."""
+    """Read the file and all files that it extends; raise for errors in the file itself."""
     location: Location = locate_path(os.path.abspath(file), None)._replace(origin="project")
     if not os.path.lexists(file):
         _refuse_name(file)

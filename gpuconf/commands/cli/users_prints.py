@@ -1,4 +1,4 @@
-"""Redirects output of user code, from Python or native code, to stderr, away from the report."""
+"""Redirects the output of user code, whether Python or native, to stderr, away from the report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Send output of user code, from Python or native code, to stderr, apart from the report."""
+    """Send the output of user code, whether Python or native, to stderr, apart from the report."""
     _open_closed_streams()
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -38,7 +38,7 @@ def _open_closed_streams() -> None:
 
 
 def _leave_stdout_alone() -> None:
-    """Send output of user code at exit, after the report, to stderr as well."""
+    """Send output that user code prints at exit, after the report, to stderr as well."""
     with contextlib.suppress(OSError):
         if sys.stdout is not None:
             sys.stdout.flush()

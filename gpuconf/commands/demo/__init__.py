@@ -1,1 +1,1 @@
-"""``gpuconf demo``: two scripts on a crowded GPU, before and after one line, as in the README."""
+"""``gpuconf demo``: two scripts on a crowded GPU, without and with one line, as in the README."""

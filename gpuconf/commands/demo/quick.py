@@ -18,7 +18,8 @@ TENSOR = "one_tensor.py"
 class QuickHalf(NamedTuple):
     """One half: the first program, and the second one at the same time.
 
-    ``free_bytes`` were free before, ``left_bytes`` once the first held its tensor.
+    ``free_bytes`` were free before the start, and ``left_bytes`` once the first program held its
+    tensor.
     """
 
     first: ScriptRun
@@ -61,7 +62,7 @@ def quick_before_lines(half: QuickHalf) -> list[str]:
 
 
 def quick_after_lines(half: QuickHalf) -> list[str]:
-    """The output of the half with the line."""
+    """The output of the half with the extra line."""
     return [
         f"1. {TENSOR} {outcome(half.first)} Its limit: {limits_of(half.first)}.",
         *end_lines(half.first),

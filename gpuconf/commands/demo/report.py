@@ -38,7 +38,7 @@ def before_lines(half: Half) -> list[str]:
 
 
 def after_lines(half: Half, before: Half) -> list[str]:
-    """The output of the half with the line; unchanged figures are marked."""
+    """The output of the half with the extra line; unchanged figures are marked."""
     together = f" Both trained at the same time for {half.both_trained_s:.0f} s."
     return [
         f"1. {TRAIN} {_training(half.first, like=before.first)} Its limit: "
@@ -55,7 +55,7 @@ def after_lines(half: Half, before: Half) -> list[str]:
 
 
 def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> list[str]:
-    """Explain why the same scripts run now, with the plan's own arithmetic.
+    """Explain why the same scripts run now, using the plan's own arithmetic.
 
     Without gpuconf, ``left_bytes`` were left for the ``second`` program.
     """
@@ -73,7 +73,7 @@ def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> 
 
 
 def _training(run: ScriptRun, *, like: ScriptRun | None = None) -> str:
-    """The result of a training run, shortened if it is bit-identical to that of ``like``."""
+    """The result of a training run, shortened if bit-identical to the result of ``like``."""
     if run.result is None or not learned(run):
         return outcome(run)
     result = run.result

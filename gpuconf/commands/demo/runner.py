@@ -30,8 +30,8 @@ _ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 class ScriptRun(NamedTuple):
     """How a script ended.
 
-    ``result`` is its printed result, None if it failed before.  ``created`` maps each device to the
-    MB (TensorFlow's word for MiB) of its "Created device" line.
+    ``result`` is its printed result, None if it failed before printing one. ``created`` maps each
+    device to the MB (TensorFlow's word for MiB) of its "Created device" line.
     """
 
     code: int
@@ -42,19 +42,19 @@ class ScriptRun(NamedTuple):
 
     @property
     def last_error(self) -> str:
-        """The line of the traceback with the exception, or the last line."""
+        """The traceback line with the exception, or the last line."""
         lines = [line for line in self.log.splitlines() if line.strip()]
         return ([line for line in lines if _ERROR.match(line)] or lines or [""])[-1]
 
     @property
     def refusals(self) -> list[str]:
-        """The driver's refusals as logged by TensorFlow, without time and source line."""
+        """The driver's refusals as logged by TensorFlow, without the time and the source line."""
         lines = [line for line in self.log.splitlines() if "CUDA_ERROR_OUT_OF_MEMORY" in line]
         return [line.partition("] ")[2] or line for line in lines]
 
 
 class ProgramDiedError(GpuconfError):
-    """A script that should use its memory ended or was killed before its ready line."""
+    """A script that should use its memory ended or was killed before it printed its ready line."""
 
     def __init__(self, program: str, run: ScriptRun) -> None:
         ended = f"exit code {run.code}, after {run.seconds:.0f} s"
@@ -65,7 +65,7 @@ class ProgramDiedError(GpuconfError):
 
 
 class Runner:
-    """Runs scripts of the folder ``programs`` with one Python in one environment.
+    """Runs scripts from the folder ``programs`` with one Python in one environment.
 
     A script that takes longer than ``timeout_s`` is killed.  However the methods end, no script is
     left running that still uses the GPU.
@@ -103,8 +103,8 @@ class Runner:
     ) -> Iterator[list[ScriptRun]]:
         """Run a script that uses its memory within the context.
 
-        It holds it from the line that starts with ``sign`` until its stdin closes, for which it
-        waits at its end.  The list then has its result.
+        It holds its memory from the line that starts with ``sign`` until its stdin closes, which it
+        waits for at its end. The list then contains its result.
 
         Raises ProgramDiedError if it never uses memory.
         """
@@ -184,7 +184,7 @@ class _Child:
             time.sleep(_POLL_S)
 
     def finish(self) -> _End:
-        """Let the script continue to its end (its stdin closes); kill it when its time is up."""
+        """Close the script's stdin and let it run to its end; kill it when its time is up."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         verdict = ""
@@ -202,8 +202,8 @@ def _started_child(
 ) -> Iterator[_Child]:
     """Start a script; on exit, it and all processes that it started are killed.
 
-    It has ``timeout_s`` in total.  Only the time that we wait for it counts: first for a line that
-    starts with ``sign``, then for its end.
+    The script has ``timeout_s`` seconds in total. Only the time that we spend waiting for it
+    counts: first for a line that starts with ``sign``, then for its end.
     """
     with memory_file("output") as output, AdoptingFamily() as family:
         process = family.start(

@@ -16,9 +16,10 @@ FreeBytes = Callable[[], int]
 
 
 class Half(NamedTuple):
-    """One half: the first training, the second one next to it, and the script that requests 90 %.
+    """One half: the first training run, the second alongside it, and the script that requests 90 %.
 
-    ``free_bytes`` were free before, ``left_bytes`` once the first had started to train.
+    ``free_bytes`` were free before the start, and ``left_bytes`` once the first run had started to
+    train.
     """
 
     first: ScriptRun
@@ -42,9 +43,9 @@ def run_half(
 ) -> Half:
     """Run the three scripts; with ``profile``, as copies with one more line.
 
-    The second training starts when the first has started to train, and the first uses its memory
-    until the second has ended.  Without gpuconf the third script runs alone, since nothing can run
-    next to the first; with gpuconf it runs next to the first.
+    The second training run starts once the first has begun to train, and the first uses its memory
+    until the second has ended. Without gpuconf the third script runs alone, since nothing can run
+    alongside the first; with gpuconf it runs alongside the first.
     """
     here = "with gpuconf" if profile else "without gpuconf"
     before = free_bytes()

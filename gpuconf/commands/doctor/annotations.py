@@ -1,7 +1,7 @@
-"""Findings as GitHub workflow commands, which become annotations of the job.  Pure.
+"""Findings as GitHub workflow commands, which become annotations on the job.  Pure.
 
-The format is that of the Actions toolkit: ``::warning file=a.py,line=3,title=t::text``, with
-delimiters percent-encoded.
+The format is the one that the Actions toolkit uses: ``::warning file=a.py,line=3,title=t::text``,
+with delimiters percent-encoded.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _where(place: SourcePlace | None, folder: str) -> dict[str, str]:
 
 
 def path_from(folder: str, path: str) -> str:
-    """``path`` relative to ``folder``; unchanged if it is not below it."""
+    """``path`` relative to ``folder``; unchanged if it is not inside ``folder``."""
     whole = os.path.abspath(path)
     inner = os.path.relpath(whole, folder)
     return whole if inner.split(os.sep)[0] == os.pardir else inner

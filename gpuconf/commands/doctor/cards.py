@@ -16,7 +16,7 @@ from gpuconf.planner.visibility import see
 
 
 def cards_of(facts: Facts) -> tuple[CardReport, ...]:
-    """All GPUs of the machine, in NVML's order."""
+    """All GPUs in the machine, in NVML's order."""
     environ = facts.environ
     value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
     seen = see(value, order, facts.inventory)

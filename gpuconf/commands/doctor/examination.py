@@ -61,8 +61,8 @@ class ExaminationRequest(NamedTuple):
     """What to examine: ids of checks (none means all), scripts to read, whether to probe.
 
     ``python`` is another Python whose packages are examined. ``root`` is the folder with /proc,
-    /dev, /sys and /etc; only tests set it to another than ``/``. ``parent`` describes the parent
-    process if it requested this examination of itself.
+    /dev, /sys and /etc; only tests set it to anything other than ``/``. ``parent`` describes the
+    parent process if it requested this examination of itself.
     """
 
     ids: tuple[str, ...] = ()
@@ -122,10 +122,10 @@ def examine(
 
 
 def _reported_once(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
-    """Report each trouble in one finding, not in two with different commands.
+    """Report each problem in one finding, not in two with different commands.
 
-    ``profile.plan`` reports a full GPU; a variable that undoes the profile is reported by the
-    check of that variable.
+    ``profile.plan`` reports a full GPU; a variable that undoes the profile is reported by the check
+    for that variable.
     """
     troubles = {each.id: each for each in findings if each.status in ("warn", "fail")}
     merged_into = {}  # the id of a finding that adds nothing, and the one that takes its lines
@@ -184,7 +184,7 @@ def _scripts(request: ExaminationRequest) -> tuple[str, ...]:
 
 
 def _read_scripts(scripts: Sequence[str], progress: Callable[[str], None]) -> list[Finding]:
-    """The findings in all scripts; of a large folder, how many have been read so far."""
+    """The findings in all scripts; for a large folder, reports how many have been read so far."""
     if not scripts:
         return []
     from gpuconf.commands.doctor.source import in_one
@@ -307,7 +307,7 @@ def _profile(facts: Facts) -> ProfileInForce | None:
 
 
 def known_checks() -> dict[str, str]:
-    """All checks: id -> subject; those of scripts and of the probe come last."""
+    """All checks: id -> subject; the checks for scripts and the probe come last."""
     from gpuconf.commands.doctor.live import LIVE_CHECKS
     from gpuconf.commands.doctor.source import SOURCE_CHECKS
 

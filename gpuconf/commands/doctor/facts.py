@@ -1,4 +1,4 @@
-"""The input of all checks: facts about one machine, gathered once.  None means unknown.
+"""The input to all checks: facts about one machine, gathered once.  None means unknown.
 
 Each field of `Facts` comes from one reader in ``gpuconf.commands.doctor.gathering``.  If the reader
 crashes, the field keeps its default here: unknown.
@@ -22,7 +22,7 @@ from gpuconf.profile.model import Note
 
 
 class DeviceNode(NamedTuple):
-    """A file such as /dev/nvidia0: its mode as in ls, its group, and whether we may open it."""
+    """A file such as /dev/nvidia0: its mode as ls shows it, its group, whether we may open it."""
 
     path: str
     mode: str = ""
@@ -43,11 +43,12 @@ class System(NamedTuple):
 
     ``module_version`` is the version of the loaded kernel module, from /proc/driver/nvidia/version,
     and ``library_version`` the one in the file name of the user library that NVML loads.
-    ``distributions`` are ID and ID_LIKE of /etc/os-release, the closest first. ``pci_cards`` are
+    ``distributions`` are ID and ID_LIKE from /etc/os-release, the closest first. ``pci_cards`` are
     the PCI addresses of NVIDIA's display controllers; None if the bus cannot be read.
-    ``other_gpu`` describes a GPU that programs may use and NVML need not know: AMD's, a Jetson's.
-    ``has_modprobe`` is about nvidia-modprobe, which creates missing device files. ``container`` is
-    docker, podman, kubernetes, lxc or another name.  ``xids`` is None if no kernel log is readable.
+    ``other_gpu`` describes a GPU that programs may use but that NVML may not know, such as an AMD
+    or Jetson GPU. ``has_modprobe`` is about nvidia-modprobe, which creates missing device files.
+    ``container`` is docker, podman, kubernetes, lxc or another name. ``xids`` is None if no kernel
+    log is readable.
     """
 
     module_version: str | None = None
@@ -100,7 +101,7 @@ class TorchBuild(NamedTuple):
 class JaxBuild(NamedTuple):
     """What the installed jaxlib reads; empty if unknown.
 
-    ``fractions`` are its variables for a memory fraction, ``allocators`` the values of
+    ``fractions`` are its variables for a memory fraction, and ``allocators`` are its values for
     XLA_PYTHON_CLIENT_ALLOCATOR.
     """
 
@@ -109,7 +110,7 @@ class JaxBuild(NamedTuple):
 
 
 class CudaLibrary(NamedTuple):
-    """A library that the wheel opens at startup: where it was found, why it does not open.
+    """A library that the wheel opens at startup: where it was found, and why it does not open.
 
     ``place`` describes where it was found; ``version`` is the version that the library reports.
     """
@@ -145,7 +146,7 @@ class Interpreter(NamedTuple):
     is_other: bool = False
 
     def __str__(self) -> str:
-        """For people: its path, its version, and the kind of environment."""
+        """In human-readable form: its path, its version, and the kind of environment."""
         number = ".".join(map(str, self.version))
         return f"{self.path} (Python {number}{f', {self.kind}' if self.kind else ''})"
 
@@ -181,9 +182,9 @@ class ProfileFacts(NamedTuple):
     """The profile that applies, the reason, and its plan on this machine.
 
     ``profile_error`` is set if it cannot be loaded, ``plan_error`` if it cannot be applied on this
-    machine; ``settings`` are the variables that it would set, each with the result.  ``notes`` are
-    the profile's own, about its author.  ``leases`` says whether it leases memory.  ``assigned`` is
-    the share that a scheduler has assigned to this process.
+    machine; ``settings`` are the variables that it would set, each with the result. ``notes`` are
+    the profile's own notes, about its author. ``leases`` says whether it leases memory.
+    ``assigned`` is the share that a scheduler has assigned to this process.
     """
 
     wanted: str = ""
@@ -204,14 +205,14 @@ class LedgerFacts(NamedTuple):
     """The lease ledger as a program would find it now.
 
     ``named`` is $GPUCONF_LEASES.  ``path`` is the folder in use; if ``is_there`` is false, the one
-    that the first program would create; None if none is usable.  ``faults`` are those of the
-    folders before it, or of all.
+    that the first program would create; None if none is usable. ``faults`` are the faults of the
+    folders before it, or of all folders.
 
-    Of a folder that is there, ``mode`` is as in ls; ``is_open`` is True if it lets every user
-    write, ``is_roots`` if root owns the folder, and ``is_full`` if its file system has no room for
-    another file.  ``card_faults`` say why nobody, or not everybody, can lease memory of a GPU, and
-    ``problem`` why nobody can lease at all.  ``granted`` and ``waiting`` count the leases and
-    the places in queues.
+    For a folder that exists, ``mode`` is as ls shows it; ``is_open`` is True if every user may
+    write to it, ``is_roots`` if root owns the folder, and ``is_full`` if its file system has no
+    room for another file. ``card_faults`` say why no program, or not every program, can lease
+    memory on a GPU, and ``problem`` why no program can lease at all. ``granted`` and ``waiting``
+    count the leases and the places in queues.
     """
 
     named: str | None = None

@@ -56,7 +56,7 @@ pre {{ font: 15px/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospa
 
 
 def page_text(report: Report) -> str:
-    """The whole page as HTML; all text from the report is escaped."""
+    """The full page as HTML; all text from the report is escaped."""
     return _PAGE.format(
         title=markup_of(headline(report)),
         sheet=stylesheet(),
@@ -120,8 +120,8 @@ def headline(report: Report) -> str:
 def check_page_path(path: str) -> None:
     """Raise before anything runs if a page could not be written to ``path``.
 
-    UsageError for another suffix, a folder that does not exist or is not writable, and a path that
-    is not a regular file: exit code 1 would mean that a check failed.
+    UsageError for any other suffix, for a folder that does not exist or is not writable, and for a
+    path that is not a regular file: exit code 1 would mean that a check failed.
     """
     hint = f"gpuconf doctor --report {Path(path).stem or 'doctor'}.html"
     target = file_to_write("--report", path, _SUFFIXES, "the file name must end in .html", hint)
@@ -138,7 +138,7 @@ def check_page_path(path: str) -> None:
 def write_page(report: Report, path: str) -> None:
     """Write ``report``, which must already be redacted, as one HTML page to ``path``.
 
-    The file is replaced as a whole or left unchanged.  Raises the same errors as
+    The file is either replaced completely or left unchanged.  Raises the same errors as
     :func:`check_page_path`, and UsageError if the disk is full.
     """
     check_page_path(path)

@@ -1,6 +1,6 @@
 """Removes text that identifies the owner of a report before it goes into a bug report.
 
-Home folders become ``~``, the host's name ``<host>``, account names of people ``<user>``.  UUIDs of
+Home folders become ``~``, the host name ``<host>``, and people's account names ``<user>``. UUIDs of
 GPUs stay: they identify the GPU of a finding, not a person.
 """
 
@@ -20,7 +20,7 @@ _KEPT_FIELDS = {"id", "status", "uuid"}
 
 
 class Redactor:
-    """Replaces names in text; ``home`` and ``hosts`` may be empty, ``users`` are account names."""
+    """Replaces names in text; ``home`` and ``hosts`` may be empty; ``users`` are account names."""
 
     def __init__(
         self, *, home: str = "", hosts: Iterable[str] = (), users: Iterable[str] = ()
@@ -62,8 +62,8 @@ def redactor_for(
 ) -> Redactor:
     """The redactor for ``report``: for these names, and for all users who hold a GPU or a lease.
 
-    ``account`` is the account that runs this; its name may also occur in paths outside the home
-    folder.
+    ``account`` is the account that runs this process; its name may also occur in paths outside the
+    home folder.
     """
     cards = [part for card in report.cards for part in (card, *card.instances)]
     users = {holder.user for card in cards for holder in card.holders or () if holder.user}

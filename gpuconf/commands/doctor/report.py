@@ -32,7 +32,7 @@ class MemoryBar(NamedTuple):
 
     @staticmethod
     def meanings(profile: str) -> tuple[str, ...]:
-        """Descriptions of the four parts for people, the same on a terminal and on the page."""
+        """Human-readable descriptions of the four parts, the same on a terminal and on the page."""
         return ("others", "yours", f"allowed by {profile}", "left free")
 
 
@@ -156,7 +156,7 @@ class Report(NamedTuple):
         return f"No problems found{' on this machine' if 'source' in groups else ''}."
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """0 fine, 1 a check failed (with ``strict`` also a warning), 3 a check crashed."""
+        """0 fine, 1 a check failed (with ``strict``, also on a warning), 3 a check crashed."""
         counts = self.counts
         if counts["fail"] or (strict and counts["warn"]):
             return 1

@@ -22,7 +22,7 @@ _MOST_HOLDERS = 4
 
 class TextLayout(NamedTuple):
     """The layout: width in columns (None for a file or pipe), whether to show all findings, and
-    whether a fix is pasted into a cell of IPython.
+    whether a fix is pasted into an IPython cell.
     """
 
     width: int | None = None
@@ -133,7 +133,7 @@ def _done(report: Report) -> Iterator[str]:
 
 
 def _probed(report: Report) -> Iterator[str]:
-    """The frameworks whose probe passed all steps, on which GPUs, in what time."""
+    """The frameworks whose probe passed all steps, on which GPUs, and in how much time."""
     if any(each.id.startswith("live.") for each in report.problems):
         return
     packages = [run.framework for run in report.probe or ()]

@@ -1,4 +1,4 @@
-"""Values that a framework refuses or ignores, as `variables.yaml` says: pure.
+"""Values that a framework refuses or ignores, as listed in `variables.yaml`; pure.
 
 For the environment (`checks/variables.py`) and for what a script sets (`source/refused.py`).
 """
@@ -63,7 +63,7 @@ def bad_values(name: str, value: str, unknown: Collection[str] = ()) -> Iterator
 def _judged_options(
     rule: dict[str, Any], value: str, unknown: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Why options are refused, and those that may stay, correctly spelt."""
+    """Why options are refused, and those that may stay, spelled correctly."""
     reasons, kept = [], []
     for given, text in options_in(value):
         name = meant_option(given, rule["known"].split())
@@ -81,7 +81,7 @@ def _judged_options(
 
 
 def meant_option(name: str, known: Collection[str]) -> str:
-    """The option that ``name`` misspells; itself if it is like none, as one of a newer torch."""
+    """The option that ``name`` misspells, or ``name`` if none is similar, as in a newer torch."""
     from difflib import get_close_matches  # slow import, and misspellings are rare
 
     close = get_close_matches(name, known, n=1, cutoff=_ALIKE)

@@ -1,4 +1,4 @@
-"""What a step's memory consists of: the layers' shares of the peak, and the purposes over time."""
+"""What a step's memory consists of: the layers' shares of the peak, and its purposes over time."""
 
 from __future__ import annotations
 

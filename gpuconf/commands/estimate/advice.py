@@ -128,7 +128,7 @@ def _recomputing(model: Any, family: KerasFamily) -> Iterator[None]:
     """Make layers recompute their results in the backward pass instead of keeping them.
 
     Skips layers whose call takes ``training`` or a mask, which Keras cannot recompute in a traced
-    step.  Raises UsageError if this Keras cannot recompute any.
+    step.  Raises UsageError if this Keras version cannot recompute any layers.
     """
     with recomputed([each for each in layers_of(model) if _can_recompute(each)], family):
         yield
@@ -143,7 +143,7 @@ def _can_recompute(layer: Any) -> bool:
 def _with_smaller_inputs(subject: Subject) -> Subject:
     """Return a subject whose inputs have 3/4 of the side length: images, videos, sequences.
 
-    The model is rebuilt without memory.  Raises UsageError if it cannot be.
+    The model is rebuilt without allocating memory.  Raises UsageError if it cannot be rebuilt.
     """
     specs = inputs_of(subject.model, 1, subject.input_shape)
     leaves = nests.leaves(specs)

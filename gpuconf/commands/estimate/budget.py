@@ -1,4 +1,4 @@
-"""The memory limit and the GPU: memory needed in addition to the model."""
+"""The memory limit and the GPU: the memory needed beyond the model's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = {"tensorflow": "TensorFlow", "jax": "JAX"}
 class Budget(NamedTuple):
     """The source of the limit and the GPU, if known.
 
-    ``arithmetic`` is the calculation of the limit, line by line.  With ``allow_growth`` memory is
+    ``arithmetic`` is the calculation of the limit, line by line. With ``allow_growth``, memory is
     allocated in regions, not all at once.
     """
 

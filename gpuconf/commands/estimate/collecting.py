@@ -1,7 +1,7 @@
 """Pauses Python's garbage collector while many long-lived objects are created.
 
-Importing TensorFlow and tracing create a million of them.  Collecting among them takes a sixth to a
-third of the time and finds almost nothing.
+Importing TensorFlow and tracing a model create a million such objects. Running the collector over
+them takes a sixth to a third of the time and finds almost nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def no_collecting() -> Iterator[None]:
 
 @contextmanager
 def made_to_stay() -> Iterator[None]:
-    """Exclude everything created so far from later collections; for imports of libraries."""
+    """Exclude everything created so far from later collections; for use around library imports."""
     with no_collecting():
         yield
         gc.freeze()

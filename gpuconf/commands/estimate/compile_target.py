@@ -1,4 +1,4 @@
-"""The GPU that XLA compiles for without one; for JAX, as the text that describes it.
+"""The GPU that XLA compiles for if none is present; for JAX, a text that describes it.
 
 TensorFlow's XLA queries a simulated GPU of this size.  Memory depends on the compute capability,
 which selects Triton or cuBLAS for matrix products, and on the GPU's memory, since XLA recomputes
@@ -84,7 +84,7 @@ class CompileTarget(NamedTuple):
 
 
 def target_of(inventory: Inventory) -> CompileTarget:
-    """Return this machine's first GPU; a common one if there is none or NVML does not say."""
+    """Return this machine's first GPU, or a common one if there is none or NVML cannot tell."""
     for gpu in inventory.gpus:
         if gpu.total_bytes is not None and gpu.compute_capability is not None:
             return CompileTarget(gpu.total_bytes, gpu.compute_capability, is_here=True)
@@ -92,9 +92,9 @@ def target_of(inventory: Inventory) -> CompileTarget:
 
 
 def described_capability(target: CompileTarget) -> tuple[int, int]:
-    """Return the target's compute capability if it is in the table; else the nearest, mostly older.
+    """Return the target's compute capability if it is in the table, or the nearest, usually older.
 
-    XLA ends the process over some that it cannot compile for.
+    XLA ends the process for some capabilities that it cannot compile for.
     """
     older = [known for known in _LIMITS if known <= target.compute_capability]
     return max(older, default=min(_LIMITS))

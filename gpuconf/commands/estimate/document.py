@@ -37,7 +37,7 @@ class PeakDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GpuNow:
-    """A GPU of this machine at the time of the estimate."""
+    """A GPU in this machine at the time of the estimate."""
 
     index: Count
     """The index that nvidia-smi uses."""
@@ -63,7 +63,7 @@ class CardDocument(NamedTuple):
 
 
 class EstimateDocument(NamedTuple):
-    """The memory that a model needs at a batch size."""
+    """The memory that a model needs at a given batch size."""
 
     target: str
     """What was estimated: a file, or module:model."""
@@ -108,7 +108,7 @@ class EstimateDocument(NamedTuple):
 def document_of(
     estimate: MemoryEstimate, budget: Budget | None = None, *, target: str, plot: str | None
 ) -> EstimateDocument:
-    """Return everything known, with sizes in bytes, None for unknown, and a thinned timeline."""
+    """Return everything known: sizes in bytes, None for unknown values, a thinned-out timeline."""
     return EstimateDocument(
         target=target,
         batch_size=estimate.batch_size,

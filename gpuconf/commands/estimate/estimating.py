@@ -56,38 +56,39 @@ def estimate(
 
     Traces the model's real ``train_step`` (or ``predict_step``) for a batch of this size, and runs
     it in a child process on a simulated GPU that skips every kernel: the sizes come from
-    TensorFlow's own allocator, and nothing is computed.  If Keras would compile the step with XLA
-    on a GPU, XLA compiles it for a GPU like this machine's, or for an assumed one, and the compiled
-    step runs that way.  On JAX the memory block that XLA lays out is counted, and nothing runs.
-    The model is unchanged afterwards, except that a model without weights is built.
+    TensorFlow's own allocator, and nothing is computed. If Keras would compile the step with XLA on
+    a GPU, XLA compiles it for a GPU like this machine's, or for an assumed one, and the step runs
+    as compiled. On JAX, the memory block that XLA lays out is counted, and nothing runs. The model
+    is unchanged afterwards, except that a model without weights is built.
 
-    ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
-    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``, by default the model's
-    policy.  ``input_shape`` is the shape of one sample, without the batch; it is required if the
-    model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
-    ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
-    ``arrays`` are the arrays passed to ``fit``, ``[x, y]``, or their sizes in bytes:
-    with TensorFlow, Keras copies them to the GPU, where they stay.
+    ``optimizer`` and ``loss`` are the same as for ``compile``; the defaults are the model's own.
+    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``; the default is the model's
+    policy. ``input_shape`` is the shape of one sample, without the batch dimension; it is required
+    if the model does not specify it. Pass a list or dict for several inputs. ``data`` is a batch as
+    passed to ``fit``: ``(inputs, targets)``, as arrays or ``tf.TensorSpec``; only shapes and types
+    are used. ``arrays`` are the arrays passed to ``fit``, ``[x, y]``, or their sizes in bytes: with
+    TensorFlow, Keras copies them to the GPU, where they stay.
 
     ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
-    largest batch that fits is then computed too.  With ``allow_growth`` (set by gpuconf's profiles,
-    off by default in TensorFlow) memory is allocated in regions, which adds about 5 % through
-    fragmentation.  ``workspace_limit``, also a size, is counted as cuDNN's workspace for each
-    convolution; on a GPU, ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` limits it.  The default is none.
+    largest batch that fits is then computed too. With ``allow_growth`` (set by gpuconf's profiles,
+    off by default in TensorFlow), memory is allocated in regions, which adds about 5 % through
+    fragmentation. ``workspace_limit``, also a size, is counted as cuDNN's workspace for each
+    convolution; on a GPU, ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` limits it. The default is none.
 
-    ``phases`` adds the memory as a formula of the batch size.  ``advise`` adds the savings of
-    possible changes; None adds them only if the batch does not fit.  Both need more steps.
-    ``progress`` is called with a line of text before each of them.
+    ``phases`` adds a formula for the memory at each batch size. ``advise`` adds the savings from
+    possible changes; None adds them only if the batch does not fit. Both need more steps.
+    ``progress`` is called with a line of text before each of these steps.
 
     ``jit`` sets whether XLA compiles the step.  The default is what Keras would choose on a GPU:
     yes for ``jit_compile="auto"``, unless a layer cannot be compiled.  (A model compiled without a
     GPU does not record an explicit False; pass ``jit=False`` in that case.)  ``card`` is the memory
     of the GPU that XLA compiles for; XLA stays below it if possible.
 
-    Raises UsageError for an object that is not a model, cannot be traced, or leaves a shape open.
+    Raises UsageError for an object that is not a model, cannot be traced, or leaves a shape
+    unspecified.
     Raises BackendError for Keras on PyTorch, if the step cannot run on a simulated GPU here, if JAX
     cannot compile for CUDA, and with ``jit=True`` if TensorFlow's XLA cannot compile;
-    MissingDependencyError if something for that is missing, such as a C compiler.
+    MissingDependencyError if something needed for this is missing, such as a C compiler.
     """
     family = family_on_any_backend(model)
     check_backend(family.backend)
@@ -124,7 +125,7 @@ def step_runner(
     here: bool = False,
     progress: Progress | None = None,
 ) -> StepRunner:
-    """Return what runs the steps of an estimate with these options of `estimate`."""
+    """Return the runner for an estimate's steps, given these options of `estimate`."""
     if here and card is not None:
         raise UsageError(
             "card assumes a GPU, but here measures on this machine's GPU",
@@ -143,7 +144,7 @@ def step_runner(
 
 
 def _compile_target(card: int | str | None) -> CompileTarget:
-    """Return the GPU that XLA compiles for, this machine's or a common one, of size ``card``."""
+    """Return the GPU that XLA compiles for (this machine's or a common one), of size ``card``."""
     target = target_of(gpuconf.machine.cards.read_inventory(processes=False))
     size = _bytes_of("card", card)
     return target if size is None else target._replace(total_bytes=size, is_here=False)
@@ -168,7 +169,7 @@ def estimate_subject(
     advise: bool | None,
     progress: Progress | None = None,
 ) -> MemoryEstimate:
-    """Estimate anything that can be traced at any batch size; options as for `estimate`."""
+    """Estimate anything that can be traced at any batch size; takes the options of `estimate`."""
     limit_bytes = _bytes_of("limit", limit)
     steps = TracedSteps(subject, progress)
     estimated = _estimated(steps, batch_size, limit_bytes, phases=phases)
@@ -199,9 +200,9 @@ def _estimated(
 
 
 def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
-    """Return the step at twice the batch, or at half of it if that is too large; None if neither.
+    """Return the step at twice the batch size, or half of it if that is too large; None if neither.
 
-    A script's own step may contain its batch size, which cannot be changed.
+    A script's own step may hard-code its batch size, which then cannot be changed.
     """
     if steps.subject.is_of_one_batch_size:
         return None
@@ -244,7 +245,7 @@ def _estimate_of(step: Step, other: Step | None) -> MemoryEstimate:
 
 
 def _more_at_first(memory: StepMemory) -> int:
-    """Return how much the peak exceeds that of later steps."""
+    """Return how much higher the peak is than in later steps."""
     return memory.peak_bytes - memory.step_bytes
 
 
@@ -253,7 +254,7 @@ def _is_built_at_peak(memory: StepMemory) -> bool:
 
 
 def _on_beginning(memory: StepMemory) -> tuple[str, ...]:
-    """Return a note if the peak occurs while the model is built, not in a step."""
+    """Return a note if the peak occurs while the model is being built, not during a step."""
     if not _is_built_at_peak(memory):
         return ()
     size = max(memory.first_step_bytes, memory.step_bytes)

@@ -1,4 +1,4 @@
-"""Finds the largest batch that fits: a line through two known peaks, confirmed by its own step."""
+"""Finds the largest batch that fits from a line through two peaks, and confirms it by its step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Limit(NamedTuple):
         return self.size_bytes - self.margin_bytes
 
     def fits(self, step: Step) -> bool:
-        """Whether the step needs no more, and has run under the limit if that was tried."""
+        """Whether the step stays within the limit, and also ran under it if that was tried."""
         return step.memory.runs_in_limit and step.memory.peak_bytes <= self.usable_bytes
 
 
@@ -37,11 +37,12 @@ Tracer = Callable[[int], Step]
 
 
 def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) -> int:
-    """Return the largest batch found whose own step fits the limit; 0 if none does.
+    """Return the largest batch found whose own step fits within the limit; 0 if none does.
 
-    ``one`` and ``other`` are steps at two batch sizes, from which the search starts.  Without an
-    ``other`` batch size, the result is that of ``one``, or 0.  A batch is confirmed by its step,
-    and the result is up to 4 % below the largest, or more if ten tries do not get as close.
+    ``one`` and ``other`` are steps at two batch sizes, from which the search starts. Without an
+    ``other`` step, the result is the batch size of ``one``, or 0. Each batch is confirmed by its
+    own step, and the result is up to 4 % below the largest possible batch, or more if ten tries do
+    not get that close.
     """
     if other is None:
         return one.batch_size if limit.fits(one) else 0
@@ -60,7 +61,7 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
 
 
 class _Search:
-    """The batches tried: ``good`` fits and ``bad`` does not, with the peaks of both sides."""
+    """The batches tried, with the peaks on both sides: ``good`` fits and ``bad`` does not."""
 
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
@@ -79,17 +80,18 @@ class _Search:
 
     @property
     def is_close(self) -> bool:
-        """Whether no batch is left to try, or none that would matter."""
+        """Whether there is no batch left to try, or none that would make a difference."""
         return self.bad - self.good <= max(1, self.good // _CLOSE)
 
     def next_batch(self) -> int:
         """Return the next batch to try.
 
-        While none has failed, it is where the line through the two largest meets the limit, or a
-        leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
-        where the line through the best and the first that failed meets it, or a slightly smaller
-        batch if that one failed below the limit because memory is fragmented.  After two of these,
-        it is the middle: a peak need not follow a line.
+        While no batch has failed, it is where the line through the two largest meets the limit, or
+        a big jump if the peak does not grow; while none fits, it is where the line through the two
+        smallest does. After that, it is where the line through the best batch and the first failed
+        one meets the limit, or a slightly smaller batch if the latter failed below the limit
+        because memory is fragmented. After two of these guesses, it is the midpoint, since a peak
+        need not follow a line.
         """
         tried = sorted(self._peaks)
         if self.bad > MOST_BATCH:

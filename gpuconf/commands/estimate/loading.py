@@ -37,7 +37,7 @@ def stay_off_the_gpu(environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def backend_wanted(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the backend that Keras is set to."""
+    """Return the backend that Keras is set to use."""
     return environ.get("KERAS_BACKEND") or "tensorflow"
 
 
@@ -73,7 +73,7 @@ def load_model(
 
 
 def _refuse_programs(path: Path) -> None:
-    """Raise UsageError if the target is a module's name or a missing file."""
+    """Raise UsageError if the target is a module name or a missing file."""
     is_program = path.suffix == ".py"
     if path.exists() and not is_program:
         return
@@ -89,7 +89,7 @@ def _refuse_programs(path: Path) -> None:
 
 
 def _import_keras_on(backend: str) -> None:
-    """Import Keras and its backend, so that models created from now on have no memory."""
+    """Import Keras and its backend, so that models created from now on take up no memory."""
     try:
         with _silent():
             importlib.import_module(backend)
@@ -105,10 +105,10 @@ def _import_keras_on(backend: str) -> None:
 
 
 def import_tensorflow(*, is_without_gpus: bool = False) -> None:
-    """Import TensorFlow silently, unless it fails.
+    """Import TensorFlow silently, unless the import fails.
 
-    With ``is_without_gpus`` it looks for GPUs now, while the environment hides them: a script may
-    set CUDA_VISIBLE_DEVICES itself, and CUDA reads it once.
+    With ``is_without_gpus``, TensorFlow looks for GPUs now, while the environment hides them: a
+    script may set CUDA_VISIBLE_DEVICES itself, and CUDA reads it only once.
     """
     try:
         with _silent(), made_to_stay():
@@ -129,7 +129,7 @@ def import_tensorflow(*, is_without_gpus: bool = False) -> None:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Hold back output to stderr, including from C++: TensorFlow logs before it reads its level.
+    """Hold back output to stderr, including from C++: TensorFlow logs before reading its log level.
 
     The output is written if an exception is raised.
     """

@@ -45,8 +45,8 @@ class LayerRow(NamedTuple):
 class Phase(NamedTuple):
     """The memory at the peak by batch size: ``base + per_sample * batch``.
 
-    These are requested bytes, without the resident ones.  They follow from two batch sizes, of
-    which one is twice the other.
+    These are requested bytes, without the resident ones. They follow from two batch sizes, one of
+    which is twice the other.
     """
 
     base_bytes: int
@@ -96,7 +96,7 @@ class Peak(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """A change to the model, and its effect when that step runs."""
+    """A change to the model, and its effect when the changed step runs."""
 
     change: str
     """The change."""
@@ -112,16 +112,16 @@ class Advice(NamedTuple):
 
 @shown_in_notebooks
 class MemoryEstimate(NamedTuple):
-    """The memory that a model needs at a batch size, in bytes of the framework's device allocator.
+    """The bytes that a model needs from the framework's device allocator at a given batch size.
 
     ``peak_bytes`` is the peak during a step.  ``resident_bytes`` stays allocated between steps
-    (weights, optimizer state, metrics).  ``largest_batch`` is the largest that fits
+    (weights, optimizer state, metrics). ``largest_batch`` is the largest that fits within
     ``limit_bytes``; None without a limit, 0 if not even one sample fits. ``tier`` is how the number
-    was determined: compiled (traced), or run on a simulated GPU or on this machine's. Other memory
-    on the GPU, such as the CUDA context, is not included. If the peak does not occur in every step,
-    ``building_bytes`` is the additional memory in use while the model is built, or
-    ``first_step_bytes`` that of the first step, in which algorithms are tried and optimizer state
-    no longer shares its zeros.
+    was determined: compiled (traced), or run on a simulated GPU or on this machine's GPU. Other
+    memory on the GPU, such as the CUDA context, is not included. If the peak does not occur in
+    every step, ``building_bytes`` is the additional memory in use while the model is built, or
+    ``first_step_bytes`` is the additional memory in use in the first step, in which algorithms are
+    tried out and optimizer state stops sharing its zeros.
     """
 
     batch_size: int
@@ -144,7 +144,7 @@ class MemoryEstimate(NamedTuple):
 
     @property
     def fits(self) -> bool | None:
-        """Whether this batch fits the limit; None without a limit."""
+        """Whether this batch fits within the limit; None without a limit."""
         if self.limit_bytes is None or self.largest_batch is None:
             return None
         return self.batch_size <= self.largest_batch

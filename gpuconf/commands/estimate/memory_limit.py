@@ -27,15 +27,15 @@ def limit_and_budget(
     read: Callable[[], Inventory] | None = None,
     backend: str = "tensorflow",
 ) -> tuple[int | None, Budget]:
-    """Return the bytes that TensorFlow or JAX may use, None for no limit, and their source.
+    """Return the bytes that TensorFlow or JAX may use (None for no limit), and the limit's source.
 
-    ``card_bytes`` is the memory of an absent GPU that no other program uses.  A
-    profile is planned for it; without a limit or a profile, the limit is what the framework uses
-    by default.  ``read`` returns the machine's GPUs, by
-    default from NVML, with the leases of others if the profile sets a limit.
+    ``card_bytes`` is the memory size of a GPU that is not present and that no other program uses.
+    The profile is planned for such a GPU; without a limit or a profile, the limit is what the
+    framework uses by default. ``read`` returns the machine's GPUs, by default from NVML, along with
+    the leases of other processes if the profile sets a limit.
 
-    Raises UsageError if a profile sets no limit here or the GPU has no memory left, and the errors
-    of a plan.
+    Raises UsageError if a profile sets no limit here or the GPU has no memory left, and any errors
+    that planning raises.
     """
     if profile is not None:
         if card_bytes is None:
@@ -115,9 +115,9 @@ def _default_limit(gpu: Gpu, backend: str) -> tuple[int, str] | None:
 def allocator_options(
     profile: str | None, *, no_growth: bool, workspace_limit: int | None
 ) -> dict[str, Any]:
-    """Return the allocator's settings from the options, else from the profile.
+    """Return the allocator settings from the options, or else from the profile.
 
-    These are ``allow_growth`` and ``workspace_limit`` of :func:`gpuconf.estimate`.
+    These are the ``allow_growth`` and ``workspace_limit`` options of :func:`gpuconf.estimate`.
     """
     found = load_profile(profile) if profile is not None else None
     growth = found.memory.allow_growth if found is not None else None

@@ -45,7 +45,7 @@ _LAST = {
 
 
 class SumRow(NamedTuple):
-    """A summand or a sum; ``sign`` is blank for the first, else ``+`` or ``-``; ``=`` for a sum."""
+    """A term or a sum; ``sign`` is blank for the first, else ``+`` or ``-``; ``=`` for a sum."""
 
     sign: str
     size_bytes: int
@@ -53,7 +53,7 @@ class SumRow(NamedTuple):
 
 
 def peak_moment(estimate: MemoryEstimate) -> Moment | None:
-    """Return the moment of the timeline with the highest memory use."""
+    """Return the moment in the timeline with the highest memory use."""
     return max(estimate.timeline, key=lambda moment: moment.total_bytes, default=None)
 
 
@@ -69,7 +69,7 @@ def peak_kinds(estimate: MemoryEstimate) -> dict[str, int]:
 
 
 def peak_sum(estimate: MemoryEstimate) -> list[SumRow]:
-    """Return the rows: resident memory, its sum, passing memory, the peak; no empty rows."""
+    """Return the rows: resident memory, its sum, transient memory, the peak; no empty rows."""
     kinds = peak_kinds(estimate)
     stays = [_row(kinds[kind], words) for kind, words in RESIDENT.items() if kind in kinds]
     if stays:

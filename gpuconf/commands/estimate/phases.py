@@ -19,7 +19,7 @@ def phases_of(one: Step, other: Step) -> tuple[Phase, ...]:
 
 
 def most_live_bytes(step: Step) -> int:
-    """Return the largest number of requested bytes that are live at a time, without variables."""
+    """Return the largest number of requested bytes that are live at once, without variables."""
     change = [0] * (len(step.operations) + 1)
     for piece in step.pieces:
         change[piece.first] += piece.size_bytes

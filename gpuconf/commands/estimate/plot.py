@@ -120,7 +120,7 @@ def _title(rows: Sequence[LayerRow], estimate: MemoryEstimate) -> str:
 
 
 def draw(estimate: MemoryEstimate, path: str) -> None:
-    """Draw into ``path``, a .png or .svg; raise OSError, and UsageError without a timeline."""
+    """Draw to ``path``, a .png or .svg file; raise OSError, or UsageError without a timeline."""
     if not estimate.timeline:
         raise UsageError(
             "there is nothing to plot: the step was not traced",
@@ -173,7 +173,7 @@ def _draw_areas(axes: Axes, areas: Sequence[Area], count: int) -> None:
 
 
 def _draw_kinds(axes: Axes, moments: Sequence[Moment], places: Sequence[int], unit: int) -> None:
-    """Draw the kinds stacked, resident ones at the bottom; empty ones are omitted."""
+    """Draw the kinds stacked, with resident ones at the bottom; empty ones are omitted."""
     others = {kind for moment in moments for kind in moment.bytes_by_kind} - set(KINDS)
     ends = [*places, len(moments)]
     below = [0.0] * len(ends)
@@ -191,7 +191,7 @@ def _draw_kinds(axes: Axes, moments: Sequence[Moment], places: Sequence[int], un
 
 
 def _draw_limit(axes: Axes, limit: int, highest: int, unit: int) -> float:
-    """Draw the limit as a line, or as text if it is far above; return the height of the axis."""
+    """Draw the limit as a line, or as text if it is far above the peak; return the axis height."""
     words = f"limit {sized(limit)}"
     if limit > _FARTHEST_LIMIT * highest:
         axes.text(
@@ -233,8 +233,8 @@ class Area(NamedTuple):
 def telling_places(moments: Sequence[Moment]) -> list[int]:
     """Return the moments at which memory changed visibly, including the first and the peak.
 
-    Thousands of small operations, such as an optimizer's for every weight, would reduce the rest to
-    a sliver of the plot.
+    Thousands of small operations, such as those that an optimizer runs for every weight, would
+    reduce the rest to a sliver of the plot.
     """
     totals = [moment.total_bytes for moment in moments]
     peak = totals.index(max(totals))
@@ -253,8 +253,8 @@ def _differs(now: Mapping[str, int], before: Mapping[str, int], least: float) ->
 def areas_of(parts: Sequence[str]) -> list[Area]:
     """Return forward, backward and update, each at most once and without gaps; or a compiled step.
 
-    Operations run when they can, so those of different parts are interleaved.  The borders are
-    placed where the fewest operations are on the wrong side.
+    Operations run as soon as they can, so operations from different parts are interleaved. The
+    boundaries are placed where the fewest operations are on the wrong side.
     """
     if WHOLE in parts:
         return [Area(WHOLE, 0, len(parts), "the compiled step")]
@@ -273,13 +273,13 @@ def areas_of(parts: Sequence[str]) -> list[Area]:
 
 
 def _borders(parts: Sequence[str]) -> tuple[int, int]:
-    """Return where backward begins, and where update begins."""
+    """Return where the backward part begins, and where the update begins."""
     backward = _border([part == FORWARD for part in parts])
     return backward, backward + _border([part != UPDATE for part in parts[backward:]])
 
 
 def _border(is_before: Sequence[bool]) -> int:
-    """Return the border with the fewest operations on the wrong side."""
+    """Return the boundary with the fewest operations on the wrong side."""
     wrong = [0]  # how many more are on the wrong side than with a border at 0
     for each in is_before:
         wrong.append(wrong[-1] + (-1 if each else 1))

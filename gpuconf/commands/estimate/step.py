@@ -1,8 +1,8 @@
 """The memory of one training or inference step: what is allocated when, and for how long.
 
-This is the interface between the frameworks and the rest.  A tracer for TensorFlow or JAX creates a
-:class:`Step`; all later code is independent of the framework.  Times are positions in the sequence
-of the step's operations.
+This is the interface between the frameworks and the rest of the code. A tracer for TensorFlow or
+JAX creates a :class:`Step`; all later code is independent of the framework. Times are positions in
+the sequence of the step's operations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIRST_STEP = "first step"  # memory that only the first step takes
 class Variable(NamedTuple):
     """A weight or another variable, which is live before, during and after the step.
 
-    ``layer`` is the path of its layer; for optimizer state, that of the weight's layer.
+    ``layer`` is the path of its layer; for optimizer state, the path of the weight's layer.
     """
 
     name: str
@@ -92,13 +92,13 @@ class TraceSetting(NamedTuple):
 
 
 class StepMemory(NamedTuple):
-    """The allocator's statistics of a step, from a run or a sum.
+    """The allocator statistics for a step, from a run or a sum.
 
     ``in_use_bytes[k]`` is the peak during operation ``k`` of the last step, ``peak`` the position
-    of its maximum, and ``live`` the numbers of the pieces that are live there.  ``built_bytes`` is
-    the peak while the variables were created, ``first_step_bytes`` that of the first step, and
-    ``step_bytes`` that of the others.  ``runs_in_limit`` is False if the step failed under a limit
-    above its peak: no free piece of memory was large enough.
+    of its maximum, and ``live`` the numbers of the pieces that are live at that point.
+    ``built_bytes`` is the peak while the variables were created, ``first_step_bytes`` the peak of
+    the first step, and ``step_bytes`` the peak of the later steps. ``runs_in_limit`` is False if
+    the step failed under a limit above its peak because no free block of memory was large enough.
     """
 
     built_bytes: int

@@ -1,6 +1,6 @@
 """What is estimated: a model with its options, and how to trace it at any batch size.
 
-Keras's backend determines which framework traces it.
+Keras's backend determines which framework traces the model.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def check_backend(backend: str, command: str = "") -> None:
 class Subject:
     """A Keras model with the options of an estimate.
 
-    ``input_shape``, ``data`` and ``arrays`` are those of :func:`gpuconf.estimate`.  The
-    ``runner`` compiles TensorFlow's steps that Keras would pass to XLA, and runs the others.
+    ``input_shape``, ``data`` and ``arrays`` are those of :func:`gpuconf.estimate`. The ``runner``
+    compiles the TensorFlow steps that Keras would pass to XLA, and runs the others.
     """
 
     model: Any
@@ -78,7 +78,7 @@ class Subject:
 
     @property
     def _arrays(self) -> list[Variable]:
-        """The arrays of ``fit``, which come after the variables."""
+        """The arrays passed to ``fit``, which come after the variables."""
         return [Variable("array of fit()", size_bytes, ARRAYS) for size_bytes in self.arrays]
 
     @property
@@ -104,7 +104,7 @@ class Subject:
         )
 
     def _traced(self, batch: Batch, batch_size: int, *, is_compiled: bool) -> Step:
-        """Trace the step; a custom one that fails with targets is traced again without them."""
+        """Trace the step; a custom step that fails with targets is traced again without them."""
         trace = self._tracer(is_compiled=is_compiled)
         try:
             return trace(self.model, self.family, batch, batch_size, self.choice)
@@ -124,7 +124,7 @@ class Subject:
 
     @property
     def is_of_one_batch_size(self) -> bool:
-        """Whether it can only be traced at one batch size."""
+        """Whether the model can be traced at only one batch size."""
         return is_of_one_batch_size(self.model)
 
     def batch(self, batch_size: int) -> Batch:
@@ -145,5 +145,5 @@ class Subject:
         return Batch(inputs, targets_for(outputs, loss, names), is_assumed=True)
 
     def changed(self, **changes: Any) -> Subject:
-        """Return a copy with another optimizer, precision or other option."""
+        """Return a copy with a different optimizer, precision or other option."""
         return dataclasses.replace(self, choice=self.choice._replace(**changes))

@@ -99,7 +99,7 @@ def _headed(heading: str) -> Iterator[Line]:
 
 
 def headline(estimate: MemoryEstimate) -> str:
-    """The answer: the memory of this batch, whether it fits, and the batch size that would."""
+    """The answer: the memory of this batch, whether it fits, and the batch size that would fit."""
     text = (
         f"batch {estimate.batch_size}: {sized(estimate.peak_bytes)} at the peak, "
         f"{sized(estimate.resident_bytes)} between steps"
@@ -149,7 +149,7 @@ def _peak(estimate: MemoryEstimate) -> Iterator[Line]:
 
 
 def place_in_words(place: Peak | Phase) -> str:
-    """The part of the step and the layer of a peak or phase."""
+    """The part of the step, and the layer, at a peak or in a phase."""
     part = PARTS.get(place.part, place.part)
     return f"in {part}, layer {place.layer}" if place.layer else f"in {part}"
 
@@ -215,7 +215,7 @@ class _TableRow(NamedTuple):
 
 
 def table_rows(rows: Sequence[LayerRow], *, is_whole: bool) -> list[_TableRow]:
-    """The largest layers, the sum of the others, memory of no layer, and the total."""
+    """The largest layers, the sum of the others, memory that belongs to no layer, and the total."""
     layers = [row for row in rows if row.layer is not None]
     shown = layers if is_whole or len(layers) <= _MOST_ROWS + 1 else layers[:_MOST_ROWS]
     rest = layers[len(shown) :]
@@ -250,7 +250,7 @@ def _used_columns(rows: Sequence[_TableRow]) -> list[int]:
 def table_lines(rows: Sequence[_TableRow], width: int | None) -> Iterator[str]:
     """The table's lines, starting with the heading, without empty columns.
 
-    On a narrow terminal the headings are shortened first, then the layer names.  Names are cut at
+    On a narrow terminal, the headings are shortened first, then the layer names.  Names are cut at
     the start because their ends differ.
     """
     used = _used_columns(rows)

@@ -44,7 +44,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The cause's title, for people."""
+        """The cause's title, in human-readable form."""
         return CAUSES[self.cause].title
 
     @property

@@ -30,14 +30,14 @@ _LONGEST_NAME = 48
 
 
 class Bar(NamedTuple):
-    """A holder of memory: its name and bytes."""
+    """A memory holder: its name and bytes."""
 
     name: str
     size_bytes: int
 
 
 def draw(diagnosis: Diagnosis, path: str) -> None:
-    """Draw the allocator's memory and its holders into ``path``; raises OSError."""
+    """Draw the allocator's memory and its holders to ``path``; raises OSError."""
     facts = diagnosis.facts
     bars, dump = holders(facts), facts.dump if _has_sums(facts.dump) else None
     heights = ([1.3] if dump is not None else []) + ([0.32 * len(bars) + 0.8] if bars else [])
@@ -89,7 +89,7 @@ def _title(facts: LogFacts) -> str:
 
 
 def _draw_memory(axes: Axes, dump: Dump) -> None:
-    """Draw a bar as long as the limit: in use, free chunks, unclaimed; below it the request."""
+    """Draw a bar as long as the limit: in use, free chunks, unclaimed; the request below it."""
     in_use, asked = dump.in_use_bytes or 0, dump.requested_bytes or 0
     free = sorted(dump.free_chunks or _free_as_one(dump), reverse=True)
     pieces = [(in_use, IN_USE, ""), *((size, _FREE, "") for size in free)]

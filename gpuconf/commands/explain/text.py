@@ -1,4 +1,4 @@
-"""A Diagnosis as lines for people: the cause, the figures, the changes, and then the evidence."""
+"""A Diagnosis as readable lines: the cause, the figures, the changes, and then the evidence."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _report(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Itera
 
 
 def _under(heading: str, *lines: Line) -> Iterator[Line]:
-    """The lines, after an empty one and a heading; nothing if there are none."""
+    """The lines, after an empty line and a heading; nothing if there are none."""
     if lines:
         yield Line("")
         yield Line(heading, "bold")
@@ -115,7 +115,7 @@ def evidence_lines(
 
 
 def _telling(found: Sequence[Evidence]) -> Sequence[Evidence]:
-    """The specific lines, if there are any; otherwise all."""
+    """The specific lines, if there are any; otherwise all of them."""
     return [each for each in found if not each.generic] or found
 
 
@@ -158,7 +158,7 @@ def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 def _said(diagnosis: Diagnosis) -> str:
-    """The log's lines about the failure, in one text."""
+    """The log lines about the failure, joined into one text."""
     lines = (*diagnosis.evidence, *diagnosis.consequences)
     return " ".join([diagnosis.facts.exception or "", *(each.text for each in lines)])
 

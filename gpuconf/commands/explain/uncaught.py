@@ -27,7 +27,7 @@ def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def tell(error: BaseException) -> None:
-    """Write the diagnosis of an exception to stderr, if it is of a kind that we explain.
+    """Write the diagnosis of an exception to stderr, if it is of a kind that gpuconf explains.
 
     Never raises: the program is already failing.
     """
@@ -45,7 +45,7 @@ def tell(error: BaseException) -> None:
 
 
 def diagnosis_of(error: BaseException) -> Diagnosis | None:
-    """Diagnose an exception; return None for our own errors, which already explain themselves."""
+    """Diagnose an exception; return None for gpuconf's errors, which already explain themselves."""
     from gpuconf.errors import GpuconfError
 
     if isinstance(error, (GpuconfError, KeyboardInterrupt, SystemExit, GeneratorExit)):

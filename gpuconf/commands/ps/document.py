@@ -1,4 +1,4 @@
-"""Who uses memory of each GPU, and who waits, as plain values for the text and the JSON."""
+"""Who is using memory on each GPU, and who is waiting, as plain values for text and JSON."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Holding(NamedTuple):
 
 
 class UserHoldings(NamedTuple):
-    """The total that another user's processes hold of a GPU.  Unknown is None."""
+    """The total that another user's processes hold on a GPU.  Unknown is None."""
 
     user: str | None
     """The account; None for processes whose owner is unknown."""
@@ -72,7 +72,7 @@ class LeaseBar(NamedTuple):
 
 
 class CardHoldings(NamedTuple):
-    """A GPU or a MIG instance, and who uses its memory.  Unknown is None."""
+    """A GPU or a MIG instance, and who is using its memory.  Unknown is None."""
 
     label: str
     """Its name in the tables: nvidia-smi's number, or 0.1 for the second MIG instance of GPU 0."""
@@ -120,7 +120,7 @@ class LinePlace(NamedTuple):
 
 
 class WaitingProcess(NamedTuple):
-    """A program that waits for memory.  Unknown is None."""
+    """A program that is waiting for memory.  Unknown is None."""
 
     pid: Count
     """Its process id."""
@@ -154,7 +154,7 @@ class LedgerState(NamedTuple):
 @shown_in_notebooks
 @json_shape(renamed={"cards": "gpus"})
 class Holdings(NamedTuple):
-    """Who uses memory of each GPU, and who waits."""
+    """Who is using memory on each GPU, and who is waiting."""
 
     made_at: str
     """When this was made; ISO 8601 with time zone."""

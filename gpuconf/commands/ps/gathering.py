@@ -1,4 +1,4 @@
-"""Combine the ledger with NVML and /proc: who uses memory of each GPU.  Read-only."""
+"""Combine the ledger with NVML and /proc: who is using memory on each GPU.  Read-only."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read_holdings() -> Holdings:
 
 
 def policy_line(policy: Policy | None) -> str | None:
-    """Return what to say of the administrator's policy; None if it does not limit this user."""
+    """Return what to say about the administrator's policy; None if it does not limit this user."""
     if policy is None:
         return None
     has_limit = any(rule != Rule() for rules in policy.rules for rule in rules)
@@ -75,7 +75,7 @@ def policy_line(policy: Policy | None) -> str | None:
 
 
 def summed_up(holdings: Holdings) -> Holdings:
-    """Return the same, with the processes of each other user as one total per GPU."""
+    """Return the holdings, with each other user's processes combined into one total per GPU."""
     return holdings._replace(cards=tuple(map(_card_summed_up, holdings.cards)))
 
 
@@ -151,7 +151,7 @@ def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
 
 
 def _busy_percent(gpu: Gpu, pids: tuple[int, ...] | None) -> int | None:
-    """Return how busy these processes are together; None if it is unknown."""
+    """Return how busy these processes are in total; None if it is unknown."""
     if pids is None or gpu.processes is None or gpu.busy_percent is None:
         return None
     busy = _sum([each.busy_percent for each in gpu.processes if each.pid in pids])
@@ -208,7 +208,7 @@ def _bar(gpu: Gpu, processes: list[Holding]) -> LeaseBar | None:
 
 
 def _unlisted_bytes(gpu: Gpu) -> int | None:
-    """Return the memory in use beyond the driver's list; None if the list lacks a size."""
+    """Return the memory in use that the driver's list does not cover; None if it lacks a size."""
     if gpu.total_bytes is None or gpu.free_bytes is None or gpu.processes is None or gpu.is_unified:
         return None
     listed = _sum([each.used_bytes for each in gpu.processes])
@@ -233,7 +233,7 @@ def _unlisted(
 def _waiting(
     cards: list[CardHoldings], found: Mapping[str, CardLeases], reader: Owner
 ) -> tuple[WaitingProcess, ...]:
-    """Return the waiting programs, each once even if it waits for one of several GPUs."""
+    """Return the waiting programs, each once even if it is waiting for one of several GPUs."""
     places: dict[Owner, list[tuple[Lease, LinePlace]]] = {}
     for card in cards:
         leases = found.get(folder_of(card.uuid) if card.uuid else "", CardLeases())
@@ -261,7 +261,7 @@ def _waiting_process(places: list[tuple[Lease, LinePlace]], reader: Owner) -> Wa
 
 
 def _moment(seconds: float | None) -> str | None:
-    """Format a time as ISO 8601 in the local zone, in seconds; None if it is out of range."""
+    """Format a time as local time in ISO 8601, to the second; None if it is out of range."""
     if seconds is None:
         return None
     try:

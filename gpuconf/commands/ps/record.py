@@ -1,4 +1,4 @@
-"""A record of who was busy when: `ps --record` writes it, `ps --idle` reads it.
+"""A record of who was busy when: `ps --record` writes it, and `ps --idle` reads it.
 
 Each line is the document of `ps --all-users --json` at one time.
 """
@@ -41,10 +41,11 @@ def write_record(holdings: Holdings) -> None:
 
 
 def only_idle(holdings: Holdings, idle_s: float) -> Holdings:
-    """Return the same with those processes only that the record shows idle for ``idle_s`` seconds.
+    """Return the holdings of those processes that the record shows as idle for ``idle_s`` seconds.
 
-    A gap of half that time in the record is no proof.  Raises GpuconfError if there is no record,
-    or it cannot be read, has a line of another form, or has such a gap at its end.
+    A gap of half that time in the record does not count as proof. Raises GpuconfError if there is
+    no record, or if it cannot be read, has a line in a different format, or has such a gap at its
+    end.
     """
     path = _path(may_make=False)
     record = [*_read(path + _OLDER), *_read(path)]
@@ -67,7 +68,7 @@ def only_idle(holdings: Holdings, idle_s: float) -> Holdings:
 def _idle_since(
     process: Holding, card: CardHoldings, record: Sequence[Holdings], longest_gap: timedelta
 ) -> str | None:
-    """Return since when a process has not computed on a GPU; None if it just has, or is unknown."""
+    """Return when a process stopped computing on a GPU; None if it has not, or if unknown."""
     since, last = None, process.since
     for moment in record:
         # What is recorded before its start is of an earlier process with its number.
@@ -82,7 +83,8 @@ def _idle_since(
 
 
 def _is_idle(pid: int, card: CardHoldings, moment: Holdings) -> bool:
-    """Whether a process did not compute then.  The GPU's figure counts where its own is unknown."""
+    """Whether a process was not computing at that moment. If the process's own figure is unknown,
+    the GPU's figure counts."""
     for each in moment.cards:
         for process in each.processes if (each.uuid, each.label) == (card.uuid, card.label) else ():
             if process.pid == pid:
@@ -103,7 +105,7 @@ def _path(*, may_make: bool) -> str:
 
 
 def _opener(path: str, flags: int) -> int:
-    """Open a file of the record, which names other users' programs, for its owner only.
+    """Open a record file for its owner only, since it names other users' programs.
 
     Any user may create files in its folder.
     """

@@ -1,4 +1,4 @@
-"""Holdings as lines: GPUs as bars, who uses memory, who waits, what is unknown.  Pure."""
+"""Holdings as lines: GPUs as bars, who is using memory, who is waiting, what is unknown.  Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ALL_USERS = "`gpuconf ps --all-users` lists each process of other users"
 
 
 def lines_of(holdings: Holdings, layout: BarLayout, nobody: str | None = None) -> list[Line]:
-    """Return the whole report; ``nobody`` is the text that replaces an empty table."""
+    """Return the full report; ``nobody`` is the text that replaces an empty table."""
     blocks: list[Iterable[Line]] = [
         problem_lines(holdings),
         bar_lines(list(map(bar_row, holdings.cards)), _PARTS, MEANINGS, layout),
@@ -148,7 +148,7 @@ def _process(each: Holding, card: CardHoldings, today: str) -> tuple[str, ...]:
 
 
 def _busy(percent: int | None) -> str:
-    """Return the cell of BUSY, a column that is not shown where the driver reports nothing."""
+    """Return the BUSY cell; the column is not shown where the driver reports nothing."""
     return "" if percent is None else f"{percent} %"
 
 
@@ -196,7 +196,7 @@ def _waiting(each: WaitingProcess, today: str) -> tuple[str, ...]:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    """Join the texts, each once: a program may wait for several GPUs."""
+    """Join the texts, each only once, since a program may wait for several GPUs."""
     return ",".join(dict.fromkeys(texts))
 
 

@@ -1,4 +1,4 @@
-"""What to try after a rehearsal: another batch, a larger limit, another GPU.  Text."""
+"""What to try after a rehearsal: another batch size, a larger limit, another GPU.  Text."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _is_near(rehearsal: Rehearsal) -> bool:
 
 
 def _ways_out(rehearsal: Rehearsal) -> list[str]:
-    """Alternatives to a smaller batch: feed data in batches, a larger limit, a larger GPU."""
+    """Alternatives to a smaller batch: feeding data in batches, a larger limit, a larger GPU."""
     lines = []
     failure = rehearsal.verdict.failure
     if failure is not None and failure.node == "_EagerConst":
@@ -94,7 +94,7 @@ def _profile_lines(rehearsal: Rehearsal) -> list[str]:
 
 
 def _command(rehearsal: Rehearsal, batch: int | None, *, profile: str | None = None) -> str:
-    """The command that tries another batch or profile; the other options stay as given."""
+    """The command that tries another batch size or profile; the other options stay as given."""
     spec, orders = rehearsal.spec, rehearsal.orders
     words = ["gpuconf", "rehearse", "--card", exact_size(spec.total_bytes)]
     if spec.used_bytes:

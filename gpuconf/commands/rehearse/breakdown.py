@@ -1,6 +1,6 @@
 """The purposes of the memory at the peak: allocations by layer and operation.  Pure.
 
-A report for each GPU device of TensorFlow compares them with its limit.
+A report for each TensorFlow GPU device compares them with its limit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _EAGER_UPDATE = ("ResourceApply", "Sqrt", "AssignSubVariableOp", "AssignAddVaria
 
 
 class ProgramNames(NamedTuple):
-    """The agent's knowledge of the program: layers, optimizers, and bytes of each variable."""
+    """What the agent knows about the program: layers, optimizers, and bytes of each variable."""
 
     layers: frozenset[str] = frozenset()
     optimizers: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class Row(NamedTuple):
 
     @property
     def sizes(self) -> tuple[Count, ...] | None:
-        """The shape of the largest one; None if it is unknown."""
+        """The shape of the largest allocation; None if it is unknown."""
         if self.shape is None:
             return None
         return tuple(int(size) for size in re.findall("[0-9]+", self.shape))
@@ -121,7 +121,8 @@ def _kept(
 ) -> str | None:
     """Identify a variable by its size, because TensorFlow does not report the variable.
 
-    A weight is created before the first step; in some versions, the optimizer's state within it.
+    A weight is created before the first step; in some versions, the optimizer's state is created
+    during that step.
     """
     early = first_step_ns is None or each.time_ns < first_step_ns
     if (early or what == UPDATE) and weights[each.asked_bytes] > 0:
@@ -170,7 +171,7 @@ def _eager(kind: str) -> str:
 
 
 def _layer(part: str, names: ProgramNames) -> str | None:
-    """The layer that a part of a name means; Keras 3 appends ``_1`` in some places."""
+    """The layer that a part of a name refers to; Keras 3 appends ``_1`` in some places."""
     if part in names.layers:
         return part
     bare = _without_number(part)
@@ -178,7 +179,7 @@ def _layer(part: str, names: ProgramNames) -> str | None:
 
 
 def is_kernels_own(op: str | None, shape: Sequence[int]) -> bool:
-    """Whether a tensor is scratch memory of the operation's CPU kernel, not one of its results.
+    """Whether a tensor is scratch memory for the operation's CPU kernel, not one of its results.
 
     A convolution's results have as many dimensions as images or kernels; the buffer into which its
     CPU kernel unfolds images (im2col) has a different number.
@@ -189,7 +190,7 @@ def is_kernels_own(op: str | None, shape: Sequence[int]) -> bool:
 
 
 def is_compiled_call(op: str) -> bool:
-    """Whether an operation that ran out of memory is a call of code compiled by XLA.
+    """Whether an operation that ran out of memory is a call to XLA-compiled code.
 
     An ordinary function call allocates no memory itself.
     """
@@ -215,7 +216,7 @@ def total_bytes(rows: Iterable[Row], what: str) -> int:
 @json_shape(computed=("head_room_bytes",), renamed={"rows": "at_peak"})
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """One GPU device of TensorFlow: its limit, and the program's use of it."""
+    """One TensorFlow GPU device: its limit, and how much of it the program uses."""
 
     index: Count
     """TensorFlow's number of the device."""

@@ -1,4 +1,4 @@
-"""Runs with other batches to suggest one: two that fit, and one that confirms the line."""
+"""Runs with other batch sizes to suggest one: two that fit, and one that confirms the line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MeasuredBatches(NamedTuple):
 
 
 def _training_peak(run: RunResult) -> int:
-    """The most memory in use during training; a later prediction has a different batch."""
+    """The most memory in use during training; a later prediction has a different batch size."""
     of_training = (BUILD, TRAIN, VALIDATE)
     return max(
         (each.peak_bytes or 0 for each in phases_of(run) if each.kind in of_training), default=0
@@ -59,7 +59,7 @@ def _training_peak(run: RunResult) -> int:
 def find_batch(
     first: RunResult, verdict: Verdict, again: Again | None
 ) -> tuple[tuple[Measurement, ...], Suggestion | None]:
-    """Measure other batches with ``again(batch)``; return those that fit, and the suggestion.
+    """Measure other batch sizes with ``again(batch)``; return those that fit, and the suggestion.
 
     Without ``again``, only the first run is evaluated, and there is no suggestion.
     """
@@ -87,7 +87,7 @@ def find_batch(
 def _two_that_fit(
     measured: MeasuredBatches, used: int, again: Again
 ) -> tuple[MeasuredBatches, str | None]:
-    """Reduce the batch until two fit; also return why there can be no suggestion, if so."""
+    """Reduce the batch until two sizes fit; also return why no suggestion is possible, if so."""
     for size in _further_batches(used, is_fitting=bool(measured.fitting)):
         result = again(size)
         outcome = verdict_of(result)
@@ -107,8 +107,8 @@ def _confirmed(
 ) -> tuple[tuple[Measurement, ...], Suggestion]:
     """Run the suggested batch, and correct the suggestion.
 
-    If it does not fit, try one closer to those that fit. If it leaves much room, use the new
-    suggestion of ``line`` through the two largest.
+    If it does not fit, try one closer to the sizes that fit. If it leaves a lot of room, use the
+    new suggestion that ``line`` derives from the two largest.
     """
     for _ in range(_MOST_CONFIRMING_RUNS):
         batch = found.batch

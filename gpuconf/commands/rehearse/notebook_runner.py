@@ -1,7 +1,8 @@
-"""Run a notebook's cells in its kernel, like `Run all`; a separate program.
+"""Run a notebook's cells in its kernel, like `Run all`, as a separate program.
 
-The rehearsal starts it in place of a script.  Outputs are printed as they arrive.  The exit code is
-that of a script: 0, 1 if a cell failed, or the kernel's own if it failed.  The file is only read.
+The rehearsal starts this program in place of a script. Outputs are printed as they arrive. The exit
+code is like a script's: 0, 1 if a cell failed, or the kernel's own if the kernel failed. The file
+is only read.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class _OneKernel(KernelSpecManager):  # type: ignore[misc]
 
 
 def main(path: str, kernel: str) -> int:
-    """Run the notebook at ``path`` in a kernel: JSON with its ``argv`` and ``env``."""
+    """Run the notebook at ``path`` in a kernel, given as JSON with its ``argv`` and ``env``."""
     warnings.filterwarnings("ignore", module="nbformat")  # cells without ids, and others
     logging.disable(logging.CRITICAL)  # nbclient also raises what it logs
     notebook = nbformat.read(path, as_version=4)
@@ -130,7 +131,7 @@ def _manager(kernel: dict[str, Any]) -> AsyncKernelManager:
 
 
 def _announce(**facts: Any) -> None:
-    """Write which cell is next to a file that the agent reads; None for the end."""
+    """Tell the agent, through a file, which cell is next; None for the end."""
     Path(os.environ[_FOLDER], CELL).write_text(json.dumps(facts), encoding="utf-8")
 
 

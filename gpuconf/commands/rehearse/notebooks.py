@@ -1,4 +1,4 @@
-"""A notebook in place of a command: its kernel, and the command that runs its cells in it."""
+"""A notebook in place of a command: its kernel, and the command that runs its cells there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RUNNER = (
 
 
 class Notebook(NamedTuple):
-    """A notebook to rehearse: ``kernel`` is its kernel's command, ``env`` its extra variables."""
+    """A notebook to rehearse: ``kernel`` is the kernel command, and ``env`` its extra variables."""
 
     path: str
     kernel: tuple[str, ...]
@@ -41,7 +41,7 @@ class Notebook(NamedTuple):
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command that runs its cells, in our own Python."""
+        """The command that runs the notebook's cells, in gpuconf's own Python."""
         root = str(Path(gpuconf.__file__).parent.parent)
         kernel = json.dumps({"argv": self.kernel, "env": dict(self.env)})
         return (sys.executable, "-E", "-c", _RUNNER, root, self.path, kernel)
@@ -86,7 +86,7 @@ def notebook_in(
 
 
 def _is_python(words: Sequence[str]) -> bool:
-    """Whether these words start a Python directly."""
+    """Whether these words start a Python interpreter directly."""
     if not words:
         return True
     options = [word for before, word in pairwise(words) if before not in ("-X", "-W")]

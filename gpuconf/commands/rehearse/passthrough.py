@@ -1,4 +1,4 @@
-"""Forward the program's stderr as it arrives, and keep its end: the evidence of an aborted program.
+"""Forward the program's stderr as it arrives, and keep its end as evidence in case of an abort.
 
 stdout is given to the program directly.  A stderr that is a terminal is replaced by a
 pseudo-terminal of the same size, so that the program still sees one and draws its progress bars.
@@ -62,25 +62,25 @@ class Passthrough:
         return self._tail.decode("utf-8", "replace")
 
     def child_has_started(self) -> None:
-        """Close our copy of the program's end, once it has it."""
+        """Close gpuconf's copy of the program's end once the program has it."""
         self._close(self.child_stderr)
 
     def show(self, status: str) -> None:
-        """Show the progress in one line of a terminal on which the program writes nothing."""
+        """Show the progress in one line of a terminal that the program does not write to."""
         line = _ERASE_LINE + b"\x1b[2m" + status.encode() + b"\x1b[0m"
         if self._is_terminal and not self.is_shown and line != self._status:
             self._status = line
             self._write(line)
 
     def say(self, text: str | None) -> None:
-        """Write a line of our own to stderr, in place of the progress."""
+        """Write a line from gpuconf to stderr, in place of the progress."""
         if text is not None:
             erased = _ERASE_LINE if self._status else b""
             self._status = b""
             self._write(erased + text.encode())
 
     def pump(self, timeout_s: float) -> bool:
-        """Forward what arrives within the time; return whether more may come."""
+        """Forward what arrives within the time limit; return whether more may come."""
         sources = [self._source] if self._source in self._open_ones else []
         ready, _, _ = select.select(sources, [], [], timeout_s)
         if not ready:
@@ -120,7 +120,7 @@ class Passthrough:
             os.close(descriptor)
 
     def _write(self, data: bytes) -> None:
-        """Write all of ``data``, but nothing more after the reader is gone or the disk is full.
+        """Write all of ``data``, but nothing more once the reader is gone or the disk is full.
 
         The rehearsal continues: its verdict is the exit code, which needs no reader.
         """

@@ -1,7 +1,7 @@
 """The phases that a program ran, with the peak of each, and whether memory grows.  Pure.
 
 The agent records the phases (fit, validation, a custom loop, a model call, …) and marks their
-changes on the tape, which has the bytes.
+changes on the tape, which holds the bytes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def what_ran(phases: Sequence[RanPhase]) -> str | None:
 
 
 def growing(phases: Sequence[RanPhase]) -> list[str]:
-    """A warning for each training whose memory grows with every step."""
+    """A warning for each training run whose memory grows with every step."""
     lines = []
     for phase in phases:
         if phase.growth_bytes is None:
@@ -154,7 +154,7 @@ def _ran(phase: AgentPhase, run: RunResult) -> RanPhase:
 
 
 def growth_of(in_use: Sequence[int]) -> int | None:
-    """The growth of memory with each of the last steps: their smallest increase.
+    """How much memory grows with each of the last steps: the smallest increase among them.
 
     None unless at least three steps in a row, including the last one, each used more than the one
     before.  The first step is ignored, because it creates the optimizer's state.

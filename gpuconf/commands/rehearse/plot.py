@@ -48,8 +48,8 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
 class Clock(NamedTuple):
     """Maps moments to the axis: each phase has its own width.
 
-    On one scale, the steps would be a sliver next to the import of data and the tracing of the
-    first step, although they are the subject of the plot.  Within a phase, time is linear.
+    On one scale, the steps would be a sliver next to the data import and the tracing of the first
+    step, although they are the subject of the plot. Within a phase, time is linear.
     """
 
     phases: tuple[tuple[str, int, int], ...]
@@ -57,7 +57,7 @@ class Clock(NamedTuple):
 
     @classmethod
     def of(cls, found: Sequence[tuple[str, int, int]]) -> Clock:
-        """A clock for these phases; the whole axis is 1."""
+        """A clock for these phases; the full axis has length 1."""
         shown = [phase for phase in found if phase[2] > phase[1]]
         weights = [_WEIGHTS.get(name, 1.0 if name else 0.15) for name, _, _ in shown]
         edges = [0.0]

@@ -1,4 +1,4 @@
-"""The whole rehearsal: the first run, more runs for the batch, and their results."""
+"""The complete rehearsal: the first run, more runs for the batch size, and their results."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ OtherBatches = Literal["always", "where it does not fit", "never"]
 class Rehearsal(NamedTuple):
     """The final results.
 
-    ``allowances`` are the profiles' limits on this GPU.  ``interrupted`` is the exit code of a
-    signal that arrived after the verdict, while other batches were measured.  ``xla`` describes the
-    XLA that compiled the steps; None if they ran operation by operation.
+    ``allowances`` are the profiles' limits on this GPU. ``interrupted`` is the exit code of a
+    signal that arrived after the verdict, while other batch sizes were being measured. ``xla``
+    describes the XLA that compiled the steps; None if they ran operation by operation.
     """
 
     command: tuple[str, ...]
@@ -58,7 +58,7 @@ def rehearse(
     when_known: Callable[[Rehearsal], None] = lambda _: None,
     run: Callable[..., RunResult] = run_once,
 ) -> Rehearsal:
-    """Run ``command`` once for the verdict, and a few more times to suggest a batch.
+    """Run ``command`` once for the verdict, and a few more times to suggest a batch size.
 
     ``when_known`` is called with the verdict before any further run.
     """
@@ -87,7 +87,7 @@ def rehearse(
 
 
 def _with_other_batches(done: Rehearsal, again: Again | None) -> Rehearsal:
-    """Measure other batches if that is useful; a signal now does not cancel the verdict."""
+    """Measure other batch sizes if that is useful; a signal now does not cancel the verdict."""
     verdict = done.verdict
     is_refused = verdict.failure is not None and verdict.failure.kind == "refused"
     if verdict.answer == "no verdict" or is_refused:

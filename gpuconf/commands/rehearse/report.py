@@ -52,14 +52,14 @@ class ReportSection(NamedTuple):
 
 
 def lines_of(section: ReportSection) -> Iterator[Line]:
-    """Its lines, indented; continuation lines align with the text, not with its label."""
+    """The section's lines, indented; continuation lines align with the text, not with its label."""
     for text in section.lines:
         label = _LABEL.match(text)
         yield Line(f"  {text}", hang=2 + (len(label[0]) if label else 2))
 
 
 def title(rehearsal: Rehearsal) -> str:
-    """The GPU and the program, in one line each."""
+    """The GPU and the program, on one line each."""
     spec, trainer = rehearsal.spec, rehearsal.first.trainer
     cards = "1 SIMULATED GPU" if spec.count == 1 else f"{spec.count} SIMULATED GPUs"
     of_each = "" if spec.count == 1 else " each"
@@ -90,7 +90,7 @@ def reality(rehearsal: Rehearsal) -> tuple[str, str]:
 
 
 def _way(rehearsal: Rehearsal) -> list[str]:
-    """Whether the trainings were compiled, as far as Keras decides that."""
+    """Whether the training runs were compiled, as far as Keras decides that."""
     is_compiled = (rehearsal.first.trainer.get("model") or {}).get("is_compiled")
     if is_compiled is None:
         return []
@@ -149,7 +149,7 @@ def advice_section(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
 
 
 def _sign(rehearsal: Rehearsal) -> str:
-    """The sign for the error of a phase."""
+    """The symbol for an error in a phase."""
     out = rehearsal.survived or rehearsal.verdict.answer == "does not fit"
     return "memory ran out" if out else "failed"
 
@@ -167,7 +167,7 @@ def _left_out(trainer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shows_training(rehearsal: Rehearsal) -> bool:
-    """Whether the peak is that of a training run: not of a script that failed before it."""
+    """Whether the peak is from a training run, not from a script that failed before training."""
     failure = rehearsal.verdict.failure
     is_oom = failure is not None and failure.kind == "gpu_memory"
     return is_oom or what_ran(phases_of(rehearsal.first)) is not None or _has_steps(rehearsal)

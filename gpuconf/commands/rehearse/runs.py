@@ -1,4 +1,4 @@
-"""One run of the program under rehearsal: start it, watch it, end it, collect the facts."""
+"""One run of the program under rehearsal: start it, watch it, end it, and collect the facts."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _SILENT_S = 20.0
 
 @json_shape(computed=("package", "agent"))
 class Orders(NamedTuple):
-    """The agent's orders.  ``batch`` None keeps the program's own.
+    """The agent's orders.  If ``batch`` is None, the program keeps its own.
 
-    ``whole`` shortens every training to ``steps`` and lets the program continue; otherwise
+    ``whole`` shortens every training run to ``steps`` and lets the program continue; otherwise
     everything ends after the first ``steps``.
     """
 
@@ -60,7 +60,7 @@ class Orders(NamedTuple):
 
 
 class HeldOnCard(NamedTuple):
-    """The memory that all processes of the run held on one GPU at a time, including contexts."""
+    """The memory that all processes of the run held on one GPU at one time, including contexts."""
 
     time_ns: int
     card: int
@@ -71,10 +71,10 @@ class RunResult(NamedTuple):
     """A run that has ended.
 
     ``code`` is the program's exit code, negative for a signal, and None if it was ended after its
-    steps.  ``reports`` are those of the processes in which an agent ran, ``trainer`` the most
-    informative of them.  ``tape`` has its memory events, None without any.  ``held`` has the
-    changes of the GPU's own file during the run.  ``unwritten`` is the folder to which an agent
-    could not write, so that reports or tape may be missing.
+    steps. ``reports`` are those of the processes in which an agent ran, and ``trainer`` is the most
+    informative of them. ``tape`` holds its memory events, or None if there are none. ``held``
+    records the changes to the GPU's own file during the run. ``unwritten`` is the folder to which
+    an agent could not write, so that reports or tape may be missing.
     """
 
     code: int | None
@@ -134,7 +134,7 @@ def read_reports(folder: Path) -> tuple[dict[str, Any], ...]:
 
 
 def choose_trainer(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The most informative process: it did all steps, or the most, or had errors."""
+    """The most informative process: it ran all the steps, or the most steps, or had errors."""
 
     def rank(report: dict[str, Any]) -> tuple[bool, int, int, bool, bool]:
         return (
@@ -181,7 +181,7 @@ class _Watch:
         )
 
     def is_over(self) -> bool:
-        """Whether a process has done its steps and waits to be ended."""
+        """Whether a process has finished its steps and is waiting to be ended."""
         return any(report.get("ended") == "steps" for report in self._reports)
 
 

@@ -1,9 +1,9 @@
 """A batch that should fit, from two measured ones.  Pure arithmetic.
 
 The line through two points is an extrapolation.  The peak is a maximum over phases: flat where the
-optimizer's update dominates, and rising where the activations do.  So beyond the two points the
-line may be too low or too high.  The margin allows for that, and the suggestion includes the
-command to try it.
+optimizer's update dominates, and rising where the activations do. So, beyond the two points, the
+line may be too low or too high. The margin allows for that, and the suggestion includes the command
+to try it.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def suggest(
     examples: int | None = None,
     kept_bytes: int | None = None,
 ) -> Suggestion:
-    """The largest batch under ``limit_bytes`` by the line through the two largest measurements.
+    """The largest batch under ``limit_bytes`` on the line through the two largest measurements.
 
-    ``kept_bytes`` are the weights and the optimizer's state, which do not depend on the batch.  The
-    smaller measurement may be too high, because the allocator rounds up, and the line then too
-    flat.  So a second line is computed, from ``kept_bytes`` at batch 0 through the largest
-    measurement, and the higher one is used.  ``failed`` is the smallest batch that ran out of
-    memory.  The suggestion stays below it, and is at most ``examples``, the total number, and at
+    ``kept_bytes`` is the size of the weights and the optimizer's state, which do not depend on the
+    batch. The smaller measurement may be too high, because the allocator rounds up, which makes the
+    line too flat. So a second line is computed, from ``kept_bytes`` at batch 0 through the largest
+    measurement, and the higher one is used. ``failed`` is the smallest batch that ran out of
+    memory. The suggestion stays below it, and is at most ``examples``, the total number, and at
     most 16 times the largest measured batch.
     """
     by_batch = {point.batch: point for point in measurements}
@@ -101,7 +101,7 @@ def suggest(
 
 
 def between(fits: int, fails: int) -> int | None:
-    """A batch about half-way between one that fits and one that does not; None if there is none."""
+    """A batch about halfway between one that fits and one that does not; None if there is none."""
     batch = sensible((fits + fails) // 2)
     return batch if fits < batch < fails else None
 

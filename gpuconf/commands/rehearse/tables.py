@@ -58,7 +58,7 @@ def _fullness(phase: RanPhase) -> float:
 
 
 def device_table(devices: Sequence[DeviceReport]) -> Table:
-    """The limit and the use of each device."""
+    """The limit and the memory use of each device."""
     columns = ("", "may take", "peak in use", "headroom", "held on the GPU, with the context")
     rows: list[tuple[str, ...]] = []
     for device in devices:

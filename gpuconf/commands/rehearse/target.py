@@ -22,7 +22,7 @@ def target_card(
 ) -> CardSpec:
     """The requested GPU; without a size, a copy of this machine's first GPU, or else 8 GiB.
 
-    Raises UsageError if none of it is left for TensorFlow.
+    Raises UsageError if no memory is left for TensorFlow.
     """
     spec = CardSpec(total_bytes=_DEFAULT_CARD_BYTES, context_bytes=context_bytes, count=count)
     if total_bytes is None:
@@ -54,7 +54,7 @@ def _like(gpu: Gpu, spec: CardSpec) -> CardSpec:
 
 
 def host_shortage(spec: CardSpec) -> str | None:
-    """A warning if this machine has less memory than the GPU, whose memory it replaces."""
+    """A warning if this machine has less memory than the GPU whose memory it replaces."""
     free = spec.count * (spec.total_bytes - spec.used_bytes)
     available = available_bytes()
     if available is None or available >= free:

@@ -1,7 +1,7 @@
 """Interpret the memory events: bytes in use over time, the peak, and the allocations at the peak.
 
 Pure except for reading the files.  Times are nanoseconds since the epoch, as accurate as the
-agent's clock when its tape began.  Sizes are the allocator's bytes, which rounds each allocation up
+agent's clock when its tape began. Sizes are in the allocator's bytes: it rounds each allocation up
 to a multiple of 256 and sometimes returns a larger chunk than requested.
 """
 
@@ -24,9 +24,10 @@ _MOST_POINTS = 4000
 
 
 class TracedAllocation(NamedTuple):
-    """One allocation in use: ``size_bytes`` allocated for ``asked_bytes``, by which operation.
+    """An allocation in use: ``size_bytes`` for a request of ``asked_bytes``, and its operation.
 
-    ``is_workspace`` means that the operation uses it only internally and frees it at its end.
+    ``is_workspace`` means that the operation uses the memory only internally and frees it when it
+    ends.
     """
 
     time_ns: int
@@ -45,9 +46,9 @@ class Point(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The history of one allocator.  ``index`` is TensorFlow's number of its GPU device.
+    """The history of one allocator.  ``index`` is TensorFlow's number for its GPU device.
 
-    ``limit_bytes`` is its total limit, as it reports with every event.
+    ``limit_bytes`` is the allocator's total limit, which it reports with every event.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -61,7 +62,7 @@ class Usage(NamedTuple):
 
 
 class TapeMark(NamedTuple):
-    """A mark that the agent has put on the tape."""
+    """A mark that the agent put on the tape."""
 
     time_ns: int
     text: str

@@ -1,7 +1,7 @@
 """The verdict of a run: it fits, it does not fit, or no verdict.  Pure.
 
-Exit codes 0 and 1 are verdicts, and no other result may use them.  If a program fails for its own
-reasons, its exit code is passed on, unless it is 0 to 3, which have our own meanings.
+Exit codes 0 and 1 are verdicts, and no other result may use them. If a program fails for its own
+reasons, its exit code is passed on, unless it is 0 to 3, which have special meanings in gpuconf.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _CUT = "loops were cut short before, which may be why: it may have needed their 
 
 
 class Verdict(NamedTuple):
-    """``because`` is a sentence without a full stop; ``hint`` says what to do, if known.
+    """``because`` is a sentence without a final period; ``hint`` says what to do, if known.
 
-    ``phase`` is the one that ran out of memory.
+    ``phase`` is the phase that ran out of memory.
     """
 
     answer: Answer
@@ -158,7 +158,7 @@ def _unwritten(folder: str) -> Verdict:
 
 
 def _is_on_a_gpu(tape: Tape, trainer: Mapping[str, Any]) -> bool:
-    """Whether the training was on a GPU; even an unused device has some scratch memory."""
+    """Whether the training ran on a GPU; even an unused device has some scratch memory."""
     peak = max((usage.peak_bytes for usage in tape.usages), default=0)
     weights = sum(names_of(trainer).weights)
     return peak > 0 and peak >= min(weights, MIB)
@@ -194,7 +194,7 @@ def _refused(failure: Failure, error: Mapping[str, Any] | None) -> Verdict:
 
 
 def _others(trainer: Mapping[str, Any]) -> str | None:
-    """Why nothing is known about a PyTorch or JAX program; None for one with TensorFlow."""
+    """Why nothing is known about a PyTorch or JAX program; None for a TensorFlow program."""
     if "tensorflow" in trainer or not trainer.get("others"):
         return None
     names = " and ".join(sorted(set(trainer["others"])))
@@ -240,7 +240,7 @@ def _no_step(run: RunResult) -> Verdict:
 
 
 def _fatal_error(trainer: Mapping[str, Any], *, is_failed: bool) -> Mapping[str, Any] | None:
-    """The error that ended the program, or that it caught without making another step."""
+    """The error that ended the program, or that it caught without taking another step."""
     uncaught: Mapping[str, Any] | None = trainer.get("uncaught")
     steps = trainer.get("steps", 0)
     late = [error for error in trainer.get("errors", ()) if error.get("steps", 0) >= steps]

@@ -1,1 +1,1 @@
-"""`gpuconf run` and `gpuconf shell`: plan here, then become the command, which carries the plan."""
+"""`gpuconf run` and `gpuconf shell`: plan here, then exec the command, which carries the plan."""

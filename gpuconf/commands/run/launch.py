@@ -41,11 +41,11 @@ def launch(
     *,
     more_environ: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
 ) -> NoReturn:
-    """Replace this process by the command ``words`` under the plan of ``request``.
+    """Replace this process with the command ``words`` under the plan of ``request``.
 
-    ``more_environ`` receives the environment with the plan and returns more variables.  Raises
+    ``more_environ`` receives the environment with the plan and returns more variables. Raises
     UsageError if the plan could not reach the command or the command cannot be started,
-    ProfileError, and ShortageError; nothing is leased then.
+    ProfileError, and ShortageError; in these cases, nothing is leased.
     """
     if switched_off(os.environ) is not None:
         find_command(words[0], os.environ)
@@ -105,7 +105,7 @@ def _stay_in_run(run: run_variable.RunPlan, request: Request) -> None:
 
 
 def command_name(words: Sequence[str]) -> str:
-    """Return the name that users know the command by, also behind mpirun: the script or module."""
+    """Return the name that users know the command by, even behind mpirun: the script or module."""
     name = program_of(words)
     if name != os.path.basename(words[0]):
         return name
@@ -113,7 +113,7 @@ def command_name(words: Sequence[str]) -> str:
 
 
 def _as_it_was_given(environ: Mapping[str, str]) -> dict[str, str]:
-    """Drop the LC_CTYPE that Python sets for itself in the C locale (PEP 538)."""
+    """Drop the LC_CTYPE that Python itself sets in the C locale (PEP 538)."""
     initial = initial_environment_of("self")
     is_pythons = initial and "LC_CTYPE" not in initial
     return {name: value for name, value in environ.items() if name != "LC_CTYPE" or not is_pythons}

@@ -1,4 +1,4 @@
-"""The plan of a run: made and leased by the process that then becomes the command."""
+"""The plan of a run: made and leased by the process that then execs the command."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Planned(NamedTuple):
 
 
 def plan_run(profile: Profile, program: str) -> Planned:
-    """Make the plan of ``profile`` for this process and take its leases; wait if it says so.
+    """Make the plan of ``profile`` for this process, take its leases, and wait if it says to.
 
-    Other users see ``program`` as the holder.  Raises the errors of planning.
+    Other users see ``program`` as the holder.  Raises any planning errors.
     """
     inventories: list[Inventory] = []
 
@@ -55,7 +55,7 @@ def set_environment(plan: Plan) -> list[Setting]:
 
 
 def decision(plan: Plan, program: str, *, is_leased: bool = True) -> str:
-    """Describe the decision in one line; not ``is_leased`` if its leases could not be taken."""
+    """Describe the decision in one line; ``is_leased`` is False if leases could not be taken."""
     name = plan.profile.name
     if plan.hides_gpus:
         return f"{program}: no GPU (profile {name})"

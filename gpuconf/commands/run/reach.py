@@ -1,10 +1,10 @@
-"""Commands that the plan of a run cannot reach, which are refused with what to start instead.
+"""Commands that the plan of a run cannot reach, refused with a hint on what to start instead.
 
 The plan travels in the environment (``PYTHONPATH``, ``GPUCONF_RUN``, ``CUDA_VISIBLE_DEVICES``) and
-the lease in an open file.  They are lost if a command starts with another environment, as another
-user, in a container or on another machine, or if Python ignores the environment.  Only the first
-word and its options are looked at.  What loses the plan further inside is reported afterwards, by
-:mod:`gpuconf.commands.run.watcher`.
+the lease in an open file. They are lost if a command starts with a different environment, as a
+different user, in a container or on another machine, or if Python ignores the environment. Only the
+first word and its options are checked. Programs further down that lose the plan are reported
+afterwards, by :mod:`gpuconf.commands.run.watcher`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WHY_NOT_PYTHON = {
 def refuse_unreachable(words: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raise UsageError if the plan of a run cannot reach the command ``words``.
 
-    The exit code is 127 for a command that is not found, 126 for one that cannot be executed.
+    The exit code is 127 for a command that is not found, and 126 for one that cannot be executed.
     """
     find_command(words[0], environ)
     name = os.path.basename(words[0])

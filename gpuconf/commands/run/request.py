@@ -15,7 +15,7 @@ FOREVER = "forever"
 
 
 class Request(NamedTuple):
-    """``overrides`` is nested like a profile; ``processes`` is the maximum per GPU at a time."""
+    """``overrides`` is nested like a profile; ``processes`` is the maximum per GPU at one time."""
 
     profile: str | None = None
     overrides: Mapping[str, object] = {}
@@ -93,7 +93,7 @@ def add_set(parser: argparse.ArgumentParser) -> None:
 
 
 def request_of(options: argparse.Namespace) -> Request:
-    """The Request of parsed options; raises UsageError for a bad ``--set``."""
+    """The Request from parsed options; raises UsageError for a bad ``--set``."""
     overrides = changes_of(options.changes)
     if options.wait is not None:
         _merge(overrides, ("memory", "on_shortage"), {"wait": options.wait})
@@ -132,7 +132,7 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
 
 
 def _merge(into: dict[str, Any], path: Sequence[str], value: object) -> None:
-    """Set ``value`` at ``path``; of a mapping, each key, so that earlier changes stay."""
+    """Set ``value`` at ``path``; for a mapping, set each key, so that earlier changes are kept."""
     if isinstance(value, nodes.Mapping) and value.entries:
         for name, entry in value.entries.items():
             _merge(into, (*path, name), entry.value)

@@ -1,10 +1,10 @@
 """The user's own shell under a plan: which shell, and which startup file it reads.
 
 A shell's startup files may overwrite the variables that carry the plan (``PYTHONPATH`` above all)
-and so silently lose it.  Each known shell therefore reads a file of ours after them (``startup/``).
-It sets the variables again, checks before each prompt that they are unchanged, and marks the
-prompt.  Those files are part of the package, and the values travel in ``_GPUCONF_PLAN``, so there
-is nothing to clean up.
+and so silently lose the plan. Each known shell therefore reads one of gpuconf's files after them
+(``startup/``). This file sets the variables again, checks before each prompt that they are
+unchanged, and marks the prompt. Those files are part of the package, and the values travel in
+``_GPUCONF_PLAN``, so there is nothing to clean up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOST = (
 class _Kind(NamedTuple):
     """How shells of one kind are started: arguments after the program, and a variable to set.
 
-    ``startup`` is that variable, and ``saved`` the one that keeps the user's own value of it.
+    ``startup`` is that variable, and ``saved`` the one that keeps the user's own value for it.
     """
 
     words: tuple[str, ...]
@@ -58,7 +58,7 @@ def choose_shell(asked: str | None, environ: Mapping[str, str], parent: str | No
 
 
 def parent_program() -> str | None:
-    """The file of the program that started this process; None if it cannot be read."""
+    """The executable of the program that started this process; None if it cannot be read."""
     with suppress(OSError):
         return os.readlink(f"/proc/{os.getppid()}/exe")
     return None
@@ -75,7 +75,7 @@ def words_of(path: str) -> list[str]:
 
 
 def warning_for(path: str) -> str | None:
-    """Return a warning for users of a shell that is not known here."""
+    """Return a warning for users of a shell that gpuconf does not know."""
     if _kind_of(path) is not None:
         return None
     name = os.path.basename(path)
@@ -88,7 +88,7 @@ def warning_for(path: str) -> str | None:
 def variables_for(path: str, site: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to set for the shell at ``path``, in addition to ``environ``.
 
-    ``environ`` carries the plan; without a plan the shell starts as usual.  ``site`` is the folder
+    ``environ`` carries the plan; without a plan, the shell starts as usual.  ``site`` is the folder
     that must be first on PYTHONPATH.
     """
     kind = _kind_of(path)
@@ -113,7 +113,7 @@ def _carriers(environ: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _own(name: str, site: str) -> dict[str, str]:
-    """Variables of our startup file, which are not exported."""
+    """Variables in gpuconf's startup file, which are not exported."""
     mark = re.sub(r"[^\w. -]", "", name) or "gpuconf"  # a prompt expands \, $, ` and %
     return {"_gpuconf_site": site, "_gpuconf_mark": f"({mark}) ", "_gpuconf_lost": _LOST}
 
@@ -121,7 +121,7 @@ def _own(name: str, site: str) -> dict[str, str]:
 def plan_in_shell(
     carriers: Mapping[str, str | None], name: str, site: str, *, is_fish: bool
 ) -> str:
-    """Shell code that sets the plan again: in fish, or in a shell of the Bourne family."""
+    """Shell code that sets the plan again: for fish, or for a shell of the Bourne family."""
     quoted = _fish_quoted if is_fish else shlex.quote
     own, kept = ("set -g {} {}", "set -gx {} {}") if is_fish else ("{}={}", "export {}={}")
     lines = [own.format(key, quoted(value)) for key, value in _own(name, site).items()]

@@ -1,9 +1,9 @@
 """A process that watches a run's command, and finally reports who computed without a limit.
 
 The plan cannot reach every program (docs/run.md lists the exceptions).  The watcher regularly asks
-NVML which processes compute on the run's GPUs.  When the command has ended, it names the
-descendants of the command, and processes started with its plan, that never took a lease.  It ends
-with the command.
+NVML which processes compute on the run's GPUs. When the command has ended, the watcher names those
+descendants of the command, and those processes started with its plan, that never took a lease. It
+ends when the command ends.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ def _users_of(path: str) -> tuple[int, ...]:
 
 
 def start(leases: Mapping[str, str]) -> None:
-    """Start a process that watches this one, which is about to become the command.
+    """Start a process that watches this one, which is about to exec the command.
 
-    The watcher is detached, so that the command has no unexpected child, and has no
-    terminal.  Raises OSError.
+    The watcher is detached, so that the command has no unexpected child, and it has no terminal.
+    Raises OSError.
     """
     if sys.platform != "linux":
         return  # nothing is leased without an NVIDIA GPU

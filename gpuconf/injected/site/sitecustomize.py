@@ -5,7 +5,7 @@ process needs; the rest is loaded when a framework is imported.  An error here e
 because `site` would only report an exception and run the program without limits.  `gpuconf
 rehearse` starts its agent in the same way.
 
-Runs on Python 2.7 and 3.5 to the newest.  It is compiled at every start if no .pyc can be written,
+Runs on Python 2.7, and on 3.5 and newer.  It is compiled at every start if no .pyc can be written,
 so it is short and imports nothing else.
 """
 
@@ -85,7 +85,7 @@ class Finder(object):
                 del path[path.index(self, 1)]
 
     def audit(self, event, arguments):
-        """Python 3.8 and newer: audit hook, which runs before any finder."""
+        """Python 3.8 and newer: an audit hook, which runs before any finder."""
         if event == "import" and arguments[0].partition(".")[0] in _FRAMEWORKS:
             self.stay_first()
 
@@ -139,8 +139,8 @@ def _folder_of(path):
 def _behind_ours():
     """Return the entries of ``sys.path`` after this folder, except those that have already run.
 
-    Another sitecustomize may run this one again: `gpuconf rehearse` has one that runs the first
-    that it finds.
+    Another sitecustomize may run this one again: `gpuconf rehearse` has one that runs the first one
+    it finds.
     """
     folders = [os.path.abspath(path) for path in sys.path]
     behind = folders.index(_FOLDER) + 1 if _FOLDER in folders else 0

@@ -1,4 +1,4 @@
-"""The machine's GPUs: what NVML reports about them; ``visible_devices``, which ones CUDA shows."""
+"""The machine's GPUs: what NVML reports, and which ones CUDA shows (``visible_devices``)."""
 
 from __future__ import annotations
 

@@ -31,14 +31,14 @@ def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
 
 
 def _capped(gpu: Gpu, found: list[tuple[str, Cap]]) -> Gpu:
-    """Add its GPU's caps to ``gpu``; a MIG instance gets all caps of its GPU."""
+    """Add the GPU's caps to ``gpu``; a MIG instance gets all caps of its GPU."""
     # NVML writes the PCI domain with eight digits, the kernel with four.
     address = (gpu.pci_bus_id or "").lower().lstrip("0")
     return gpu._replace(caps=tuple(cap for card, cap in found if card.lstrip("0") == address))
 
 
 def _groups(root: str) -> Iterator[str]:
-    """Yield the folder of this process's group and of each parent; the caps of all apply."""
+    """Yield the folder of this process's group and of each parent; all of their caps apply."""
     own = _OWN_GROUP.search(text_in(os.path.join(root, "proc/self/cgroup")))
     # A group outside this process's namespace reads as /../other; then only the mount is visible.
     names = [] if own is None or ".." in own[1] else [*filter(None, own[1].split("/"))]

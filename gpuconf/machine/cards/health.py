@@ -1,4 +1,4 @@
-"""A GPU's health as NVML reports it; only `gpuconf doctor` reads it, `import gpuconf.auto` never.
+"""A GPU's health as NVML reports it; only `gpuconf doctor` reads it, not `import gpuconf.auto`.
 
 This, `gpuconf.machine.cards.nvml` and `utilization` are the only modules that call the binding.
 Here too, a value that a GPU or driver does not report is None.
@@ -26,12 +26,12 @@ _RECOVERIES = {1: "reset", 2: "reboot", 3: "drain", 4: "drain", 6: "reset", 7: "
 class CardHealth(NamedTuple):
     """Signs of failing memory, and what keeps programs off a GPU.  Unknown is None.
 
-    ``problem`` is lost or forbidden if the GPU cannot be queried at all.  ``uncorrected_errors``
-    counts since the driver was loaded.  ``retirement_pending`` (GPUs before Ampere) and
+    ``problem`` is lost or forbidden if the GPU cannot be queried at all. ``uncorrected_errors``
+    counts the errors since the driver was loaded. ``retirement_pending`` (GPUs before Ampere) and
     ``remap_pending`` (Ampere and later) mean that a reset is due, and ``remap_failed`` that the
-    GPU's spare rows are used up.  ``compute_mode`` is default, exclusive or prohibited.
-    ``recovery`` is the action that the driver itself requests: reset, reboot, drain.
-    ``ecc_enabled`` is None for GPUs without ECC.
+    GPU's spare rows are used up. ``compute_mode`` is default, exclusive or prohibited. ``recovery``
+    is the action that the driver itself requests: reset, reboot, drain. ``ecc_enabled`` is None for
+    GPUs without ECC.
     """
 
     problem: str | None = None
@@ -86,7 +86,7 @@ def _flag(answer: int | None) -> bool | None:
 
 
 def _read_recovery(nvml: ModuleType, handle: Any) -> str | None:
-    """Return the action that the driver (R570 and later) requests; None for none or unknown."""
+    """Return the action that the driver (R570 and later) requests; None if none or unknown."""
     values = query(nvml, "nvmlDeviceGetFieldValues", handle, [_RECOVERY_ACTION])
     if not values or getattr(values[0], "nvmlReturn", 1) != 0:
         return None

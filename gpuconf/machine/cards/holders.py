@@ -29,7 +29,7 @@ class Process(NamedTuple):
     ``user`` is the owner's name, and ``is_ours`` whether that is the current user.  ``started`` is
     in seconds since 1970.  ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.
     ``profile`` is the gpuconf profile in its initial environment, set by its user or by gpuconf in
-    a parent process; None also if it may not be read.  ``program`` is the script that Python runs,
+    a parent process; also None if it may not be read. ``program`` is the script that Python runs,
     or else the command's name.
     """
 
@@ -47,7 +47,7 @@ class Process(NamedTuple):
 def holders_of(
     gpu: Gpu, processes: Mapping[int, Process]
 ) -> tuple[tuple[GpuProcess, Process], ...] | None:
-    """Return who uses memory on ``gpu``, largest first, as the driver and /proc show each.
+    """Return who is using memory on ``gpu``, largest first, as the driver and /proc show it.
 
     None if the driver does not say.  A process that /proc does not show, for example one outside
     this container, has a Process without further figures.
@@ -64,11 +64,11 @@ def holders_of(
 def read_processes(
     inventory: Inventory, *, root: str = "/", in_container: bool = False
 ) -> dict[int, Process]:
-    """Return what /proc below ``root`` shows of each process that NVML lists, by its number.
+    """Return what /proc under ``root`` shows about each process that NVML lists, by its number.
 
-    In a container NVML's numbers may be the host's, and the same number here may be another
-    process: there, a process whose names do not match is omitted.  Elsewhere a mismatch means that
-    the process has renamed itself, as Ray's do.
+    In a container, NVML's process numbers may be the host's, and the same number here may belong to
+    another process, so a process whose names do not match is omitted there. Elsewhere, a mismatch
+    means that the process has renamed itself, as Ray's processes do.
     """
     proc = os.path.join(root, "proc")
     boot = _boot_time(proc)

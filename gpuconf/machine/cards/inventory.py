@@ -1,4 +1,4 @@
-"""What is known of this machine's GPUs: plain values, any of which may be unknown."""
+"""What is known about this machine's GPUs: plain values, any of which may be unknown."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class CardLease(NamedTuple):
     """GPU memory that another process has leased; see ``gpuconf.machine.leases``.
 
     ``used_bytes`` is what that process and its children have already taken, and ``pids`` are their
-    process ids; None if unknown.  ``most_bytes`` is its limit and context.  With ``is_estimate``
-    the driver does not report their use, and ``used_bytes`` follows from the growth of the GPU's.
-    ``since`` is in seconds since 1970.
-    ``is_elsewhere`` means that ``pid`` belongs to another pid namespace, ``is_ours`` that the
-    holder belongs to the current user, and ``is_parent`` that the current process descends from it.
+    process ids; None if unknown. ``most_bytes`` is the sum of its limit and its context. With
+    ``is_estimate``, the driver does not report their use, and ``used_bytes`` follows from the
+    growth of the GPU's use. ``since`` is in seconds since 1970. ``is_elsewhere`` means that ``pid``
+    belongs to another PID namespace, ``is_ours`` that the holder belongs to the current user, and
+    ``is_parent`` that the current process descends from it.
     """
 
     pid: int
@@ -62,16 +62,16 @@ class CardLease(NamedTuple):
 
     @property
     def promised_bytes(self) -> int:
-        """What it may still take: all of the lease if its use is unknown."""
+        """What the holder may still take: the entire lease if its use is unknown."""
         return max(0, self.lease_bytes - (self.used_bytes or 0))
 
 
 class Cap(NamedTuple):
     """A limit on a GPU's memory that is not the profile's: the kernel's, for a group of processes.
 
-    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are in use by the group.  With
-    ``is_policy`` it is an administrator's, for one user's programs; reservations count as used, and
-    it applies to profiles without a limit too.
+    ``name`` is for people. ``used_bytes`` of ``limit_bytes`` are in use by the group. With
+    ``is_policy``, the limit is an administrator's, for one user's programs; reservations count as
+    used, and it also applies to profiles without a limit.
     """
 
     name: str
@@ -83,7 +83,8 @@ class Cap(NamedTuple):
 class GpuQuota(NamedTuple):
     """The number of GPUs that an administrator allows one user's programs; None for no limit.
 
-    ``name`` is for people.  ``uuids`` are those of the GPUs that the user's other programs use.
+    ``name`` is for people. ``uuids`` are the UUIDs of the GPUs that the user's other programs are
+    using.
     """
 
     name: str
@@ -97,8 +98,8 @@ RAY, SLURM = "ray", "slurm"
 class Scheduler(NamedTuple):
     """A scheduler that assigns parts of GPUs.
 
-    ``name`` is for people.  ``asking`` is how a job requests ``{part}`` of a GPU, and ``title`` a
-    pattern of the first word on the command line of the processes that it starts.
+    ``name`` is for people. ``asking`` is how a job requests ``{part}`` of a GPU, and ``title`` is a
+    pattern for the first word on the command line of the processes that it starts.
     """
 
     name: str
@@ -116,8 +117,8 @@ class Share(NamedTuple):
     """A scheduler's assignment to this process, for each GPU that it sees.
 
     ``part`` is the fraction of the GPU's memory, 1 for all of it.  ``outside_bytes`` is the memory
-    held by programs that the scheduler did not start; None if unknown.  ``assignment`` describes
-    the whole assignment, such as "0.4 of GPU 0"; different assignments have different texts.
+    held by programs that the scheduler did not start; None if unknown. ``assignment`` describes the
+    full assignment, such as "0.4 of GPU 0"; different assignments have different texts.
     """
 
     scheduler: str
@@ -132,7 +133,7 @@ NO_GPU = "no GPU"
 class Assigned(NamedTuple):
     """The part of each GPU that ``scheduler`` (ray, slurm) has assigned; 1 for whole GPUs.
 
-    ``part`` is 0 for no GPU at all, and None if it is unknown; ``why`` explains both to people.
+    ``part`` is 0 for no GPU at all, and None if it is unknown; ``why`` explains both in words.
     ``words`` become the ``assignment`` of a :class:`Share`.
     """
 
@@ -152,11 +153,12 @@ class Gpu(NamedTuple):
     the planning process itself, which it may use again.  ``is_exclusive`` means that the GPU
     accepts one process at a time.
 
-    ``leases`` are those of other processes, and ``ahead`` is the number of programs that wait for
-    this GPU ahead of the current one.  ``caps`` are limits of the kernel and of an administrator.
-    ``share`` is what a scheduler has assigned of it.  With ``is_unified`` the GPU uses the host's
-    memory: total and free are the host's, and what is in use is unknown.  ``busy_percent`` is the
-    fraction of the last second in which kernels were running; only `gpuconf ps` reads it.
+    ``leases`` are those of other processes, and ``ahead`` is the number of programs that are
+    waiting for this GPU ahead of the current one. ``caps`` are limits set by the kernel and by an
+    administrator. ``share`` is the part of the GPU that a scheduler has assigned. With
+    ``is_unified``, the GPU uses the host's memory: total and free are the host's, and what is in
+    use is unknown. ``busy_percent`` is the fraction of the last second in which kernels were
+    running; only `gpuconf ps` reads it.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is unused here
@@ -188,7 +190,7 @@ class Gpu(NamedTuple):
 
     @property
     def promised_bytes(self) -> int:
-        """The part of the free memory that others may still take under their leases."""
+        """The part of the free memory that other processes may still take under their leases."""
         return sum(lease.promised_bytes for lease in self.leases)
 
     @property
@@ -201,7 +203,8 @@ class Gpu(NamedTuple):
     def unleased(self) -> tuple[GpuProcess, ...]:
         """The processes that use memory without a lease.
 
-        Where a holder's processes are unknown, a nameless one in the driver's list may be it.
+        Where a holder's processes are unknown, a nameless process in the driver's list may be one
+        of them.
         """
         leasing = {lease.pid for lease in self.leases if not lease.is_elsewhere}
         leasing |= {pid for lease in self.leases for pid in lease.pids or ()}
@@ -230,12 +233,12 @@ class Gpu(NamedTuple):
 class Inventory(NamedTuple):
     """The machine's GPUs in NVML's order, and the reason if there are none.
 
-    ``problem`` is one sentence for people, set if NVML could not be queried at all (no library, no
-    driver).  Then ``gpus`` is empty and nothing is known about the GPUs: a framework may still see
-    some (Jetson, WSL without the library).  Programs decide by ``problem_code``, never by the
-    sentence.  ``unassigned`` says that a scheduler has given this process no GPU, and ``unshared``
-    why its share of a GPU is unknown; both are for people, as are ``notes``.  ``quota`` is what an
-    administrator's policy allows.
+    ``problem`` is one human-readable sentence, set if NVML could not be queried at all (no library,
+    no driver). Then ``gpus`` is empty and nothing is known about the GPUs: a framework may still
+    see some (Jetson, WSL without the library). Programs make decisions based on ``problem_code``,
+    never on the sentence. ``unassigned`` says that a scheduler has given this process no GPU, and
+    ``unshared`` says why its share of a GPU is unknown; both are human-readable, as are ``notes``.
+    ``quota`` is what an administrator's policy allows.
     """
 
     gpus: tuple[Gpu, ...] = ()

@@ -1,9 +1,9 @@
 """Query NVML once for this machine's GPUs; the only module that imports ``pynvml``.
 
-NVML reports free and used memory without creating a CUDA context.  Many of its features are missing
-on some machines.  WSL2 reports no memory per process, and unified-memory machines (GB10, Jetson) no
-memory at all.  A container hides other users' processes, and an old driver lacks whole functions.
-So every query goes through `query`, which turns a missing answer into None.
+NVML reports free and used memory without creating a CUDA context. Many NVML features are missing on
+some machines. WSL2 does not report memory per process, and unified-memory machines (GB10, Jetson)
+do not report memory at all. A container hides other users' processes, and old drivers lack some
+functions entirely. So every query goes through `query`, which turns a missing answer into None.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
     ``nvml`` is the binding to use, by default the installed ``pynvml``.  ``processes=False`` leaves
     ``Gpu.processes`` None and saves two to four driver calls per GPU.
 
-    Sizes are in bytes.  ``free_bytes`` is the driver's own figure.  ``total_bytes`` is the memory
-    minus the driver's reserve, which is nearly CUDA's total (the figure that TensorFlow takes its
-    fraction of).  ``used_bytes`` is what programs hold.  A driver older than R510 does not report
-    the reserve separately; then it is included in both the total and the used memory.  ``caps`` are
-    the kernel's limits for this process's group.
+    Sizes are in bytes. ``free_bytes`` is the driver's own figure. ``total_bytes`` is the memory
+    minus the driver's reserve, which is close to CUDA's total (the figure to which TensorFlow
+    applies its fraction). ``used_bytes`` is the memory that programs hold. A driver older than R510
+    does not report the reserve separately; in that case, it is included in both the total and the
+    used memory. ``caps`` are the kernel's limits for this process's group.
 
     If NVML cannot be queried at all or does not answer in time, ``problem`` and ``problem_code``
     say why and ``gpus`` is empty.  A GPU that is lost, or not accessible to this user, stays in the
@@ -93,10 +93,10 @@ def ask(
     *,
     environ: Mapping[str, str] = os.environ,
 ) -> T:
-    """Start NVML, return the answer to ``question``, and shut NVML down; else ``unanswered(why)``.
+    """Start NVML, return its answer to ``question`` or ``unanswered(why)``, and shut NVML down.
 
     The wait is limited, because a driver that is resetting a GPU, or whose GPU has fallen off the
-    bus, may never answer.  A message is printed if it takes long.
+    bus, may never answer.  A message is printed if the query takes a long time.
     """
     timeout_s = patience.read_timeout_s(environ)
     # Import here: a thread that imports while its caller is inside an import may deadlock.
@@ -163,11 +163,11 @@ def _init(nvml: ModuleType) -> NvmlProblem | None:
 def query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> Any:
     """Call the binding's ``function``; return ``default`` if it gives no answer.
 
-    All answers come in here.  "Not supported", "no permission" and "GPU is lost" are NVMLErrors.  A
-    function that the driver lacks raises the unrelated NVMLLibraryMismatchError, one that the
-    binding lacks raises AttributeError, and a name that is not UTF-8 raises UnicodeDecodeError.
-    None of them may stop the user's program.  Text is made printable, because a process chooses its
-    own name.
+    All answers pass through here. "Not supported", "no permission" and "GPU is lost" are
+    NVMLErrors. A function that the driver lacks raises the unrelated NVMLLibraryMismatchError, one
+    that the binding lacks raises AttributeError, and a name that is not UTF-8 raises
+    UnicodeDecodeError. These errors must not stop the user's program. Text is made printable,
+    because a process chooses its own name.
     """
     try:
         answer = getattr(nvml, function)(*args)
@@ -179,7 +179,7 @@ def query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> A
 
 
 def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
-    """Like `read_inventory`, with a binding that has started NVML."""
+    """Like `read_inventory`, but with a binding that has already started NVML."""
     count = query(nvml, "nvmlDeviceGetCount")
     if count is None:
         why = "NVML starts but does not report the number of GPUs"
@@ -192,7 +192,7 @@ def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
 
 
 def _read_cuda_version(nvml: ModuleType) -> tuple[int, int] | None:
-    """Return the newest CUDA version that the driver supports: NVML's 12040 is (12, 4)."""
+    """Return the newest CUDA version that the driver supports: NVML's 12040 means (12, 4)."""
     number = query(nvml, "nvmlSystemGetCudaDriverVersion_v2")
     if number is None:
         number = query(nvml, "nvmlSystemGetCudaDriverVersion")
@@ -257,11 +257,12 @@ def _read_memory(nvml: ModuleType, handle: Any) -> tuple[int | None, int | None,
 
 
 def _with_host_memory(nvml: ModuleType, handle: Any, gpu: Gpu) -> Gpu:
-    """Return ``gpu`` with the host's figures if both share their memory, as on GB10 and Jetson.
+    """Return ``gpu`` with the host's figures if the two share memory, as on GB10 and Jetson.
 
-    There NVML supports no memory query, or reports a total of 0; a lost GPU has other errors.
-    Some drivers are reported to answer with the host's total.  Their free memory is then too low,
-    because it lacks the page cache, as CUDA's does (unslothai/unsloth#10704, Syllo/nvtop#463).
+    On these machines, NVML supports no memory query or reports a total of 0; a lost GPU gives other
+    errors. Some drivers are reported to answer with the host's total. The free memory that they
+    report is then too low, because it does not include the page cache; the same is true of CUDA's
+    figure (unslothai/unsloth#10704, Syllo/nvtop#463).
     """
     if gpu.total_bytes is not None:
         other_bytes = abs(gpu.total_bytes - (host_memory.installed_bytes() or 0))
@@ -311,9 +312,9 @@ def _read_mig_instances(
 
 
 def _read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...] | None:
-    """Return who uses memory on the device, each process once; None if the driver does not say.
+    """Return the processes using memory on the device, each once; None if the driver does not say.
 
-    A program that both computes and draws is in two lists, and counts as compute.
+    A program that both computes and draws appears in two lists, and counts as a compute program.
     """
     found: dict[int, GpuProcess] = {}
     known = False

@@ -2,7 +2,7 @@
 
 A hung driver blocks inside a call that cannot be interrupted.  So a thread makes the call (ctypes
 releases the GIL), and on timeout the thread is abandoned.  It is a daemon thread, which does not
-keep the process from exiting.  It holds no lock of ours while it hangs, so a forked child, where
+keep the process from exiting. It holds none of our locks while it hangs, so a forked child, where
 the thread does not exist, can query again.
 """
 
@@ -27,7 +27,7 @@ _given_up: list[threading.Thread] = []
 
 
 class NoAnswerError(Exception):
-    """NVML did not answer; the text is a sentence for people."""
+    """NVML did not answer; the text is a human-readable sentence."""
 
 
 def read_timeout_s(environ: Mapping[str, str]) -> float:
@@ -57,8 +57,8 @@ def wait_for(
 ) -> T:
     """Return or raise the result of ``question``; raise NoAnswerError after ``timeout_s``.
 
-    After ``notice_after_s`` one line goes to ``notify``.  While an earlier query is stuck, no new
-    one is made: it would hang behind it.
+    After ``notice_after_s``, one line is passed to ``notify``. While an earlier query is stuck, no
+    new one is made, because it would hang as well.
     """
     if _is_stuck():
         raise NoAnswerError("NVML still has not responded to an earlier query")

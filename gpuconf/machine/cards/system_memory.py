@@ -16,7 +16,7 @@ SMALL_MIB = 225  # if less than 2 GiB are available
 def system_memory_bytes(available_bytes: int, capability_major: int) -> int:
     """Return TensorFlow's reserve on a GPU with this much memory free after the CUDA context.
 
-    ``capability_major`` is the 8 of compute capability 8.6.  Source: GetMinSystemMemory in
+    ``capability_major`` is the 8 in compute capability 8.6.  Source: GetMinSystemMemory in
     tensorflow/core/common_runtime/gpu/gpu_device.cc.
     """
     if available_bytes < 2 * GIB:

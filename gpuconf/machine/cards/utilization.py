@@ -45,7 +45,8 @@ def _with_utilization(nvml: ModuleType, gpu: Gpu) -> Gpu:
 
 
 def _busy_processes(nvml: ModuleType, handle: Any) -> dict[int, int] | None:
-    """Return the percentage of each process that has computed lately; None if not supported."""
+    """Return the busy percentage of each process that has computed recently; None if
+    unsupported."""
     try:
         samples = nvml.nvmlDeviceGetProcessUtilization(
             handle, int((time.time() - _WINDOW_S) * 1_000_000)

@@ -1,4 +1,4 @@
-"""Which GPUs a CUDA program sees for a given ``CUDA_VISIBLE_DEVICES``; pure, asks no driver.
+"""Which GPUs a CUDA program sees for a given ``CUDA_VISIBLE_DEVICES``; pure, no driver calls.
 
 Sources:
 
@@ -17,7 +17,7 @@ Sources:
 
 These are guesses: spaces before a UUID are not skipped; ``GPU-`` must be in capitals but its
 hexadecimal digits may be in either case; a MIG GPU named by index or by the GPU's UUID means its
-first instance.  tests/machine/cards/test_hardware_on_gpu.py asks a real driver.
+first instance. tests/machine/cards/test_hardware_on_gpu.py checks them against a real driver.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ _LEADING_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)")
 class VisibleDevices(NamedTuple):
     """The devices that a CUDA program sees.
 
-    ``devices`` are in CUDA's order: the first is its device 0.  A MIG instance is listed itself,
-    not its GPU.  ``entries`` are the strings that named them, one per device, empty if the
-    variable is unset.  ``ignored`` holds the entries that named no device, each with the reason.
-    If ``order_certain`` is False, an index may mean another GPU than the one given here.
+    ``devices`` are in CUDA's order: the first is its device 0. For a MIG instance, the instance
+    itself is listed, not its GPU. ``entries`` are the strings that named them, one per device,
+    empty if the variable is unset. ``ignored`` holds the entries that named no device, each with
+    the reason. If ``order_certain`` is False, an index may mean a different GPU from the one given
+    here.
     """
 
     devices: tuple[Gpu, ...] = ()
@@ -65,9 +66,9 @@ def resolve(
 ) -> VisibleDevices:
     """Return the devices that CUDA shows for ``value``, the text of CUDA_VISIBLE_DEVICES.
 
-    ``value`` None means an unset variable.  ``gpus`` are the machine's, in NVML's order;
-    ``device_order`` is the text of CUDA_DEVICE_ORDER.  ``driver_version`` (as reported by NVML)
-    determines how many MIG instances a process sees; unknown counts as R570 or newer.
+    ``value`` None means an unset variable. ``gpus`` are the machine's GPUs, in NVML order;
+    ``device_order`` is the text of CUDA_DEVICE_ORDER. ``driver_version`` (as reported by NVML)
+    determines how many MIG instances a process sees; an unknown version counts as R570 or newer.
 
     Accepts any text: entries that CUDA would not understand end up in ``ignored``, with a reason.
     """
@@ -79,10 +80,10 @@ def resolve(
 
 
 def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
-    """Return the CUDA_VISIBLE_DEVICES that leaves only the ``wanted`` devices of ``visible``.
+    """Return the CUDA_VISIBLE_DEVICES value that leaves only the ``wanted`` devices of ``visible``.
 
     A scheduler's choice is narrowed, never widened: a wanted device that is not visible stays
-    hidden. A MIG GPU means all its instances.  The order is that of ``visible``.  If it is
+    hidden. A MIG GPU means all its instances.  The order is the same as in ``visible``.  If it is
     uncertain which GPU an index means, or a UUID is unknown, the entries are kept as written, so
     that another job's GPU cannot appear.
     """
@@ -95,11 +96,11 @@ def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
 
 
 def visible_devices_value(devices: Sequence[Gpu]) -> str:
-    """Return the CUDA_VISIBLE_DEVICES that shows exactly ``devices``, in this order: UUIDs.
+    """Return the CUDA_VISIBLE_DEVICES value, made of UUIDs, that shows just ``devices``, in order.
 
     If a UUID is unknown, all are written as indices, since CUDA does not accept both in one list.
-    Indices refer to these GPUs only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, see `needs_pci_order`.
-    No device at all is ``-1``.
+    Indices refer to these GPUs only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID`` (see `needs_pci_order`).
+    If there are no devices, the value is ``-1``.
     """
     if needs_pci_order(devices):
         return ",".join(str(gpu.index) for gpu in devices)
@@ -114,8 +115,8 @@ def needs_pci_order(devices: Sequence[Gpu]) -> bool:
 def match_uuid(beginning: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """Return the GPUs and MIG instances whose UUID has this prefix; an exact match wins.
 
-    No result means unknown, two or more mean ambiguous.  Digits match in either case; ``GPU-`` and
-    ``MIG-`` do not.
+    An empty result means that the UUID is unknown; two or more mean that it is ambiguous.
+    Hexadecimal digits match in either case; ``GPU-`` and ``MIG-`` are case-sensitive.
     """
     devices = [device for gpu in gpus for device in (gpu, *gpu.mig_instances) if device.uuid]
     text = beginning.lower()
@@ -129,8 +130,8 @@ def match_uuid(beginning: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
 def _order_is_certain(gpus: Sequence[Gpu], device_order: str | None) -> bool:
     """Whether CUDA numbers these GPUs as NVML does.
 
-    For GPUs of one kind FASTEST_FIRST has nothing to sort and keeps PCI order.  CUDA's order of
-    MIG instances among GPUs is not documented.
+    For GPUs of the same model, FASTEST_FIRST has nothing to sort and keeps PCI order. The order in
+    which CUDA lists MIG instances among GPUs is not documented.
     """
     if any(gpu.mig_enabled for gpu in gpus):
         return len(_everything(gpus)) < 2
@@ -236,7 +237,8 @@ def _only_what_mig_allows(seen: VisibleDevices, driver_version: str | None) -> V
 
 
 def _gpu_instance(device: Gpu) -> object:
-    """Return the unit of which a process sees one compute instance; for a whole GPU, the GPU."""
+    """Return the unit in which a process sees one compute instance; for a whole GPU, the GPU
+    itself."""
     return device.identity if device.mig_ids is None else (device.index, device.mig_ids[0])
 
 

@@ -1,4 +1,4 @@
-"""Leases: what each program on a machine has reserved of each GPU, without a daemon.
+"""Leases: how much of each GPU each program on a machine has reserved, without a daemon.
 
 docs/design.md says how ("How memory is promised").
 

@@ -1,4 +1,4 @@
-"""A lease's file as other processes see it: whether it is locked, and its contents; its folders."""
+"""A lease file as other processes see it: whether it is locked, its contents, and its folders."""
 
 from __future__ import annotations
 

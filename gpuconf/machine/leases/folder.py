@@ -1,4 +1,4 @@
-"""The ledger's folder: one that every program on this machine finds and may write to.
+"""The ledger's folder, which every program on this machine can find and write to.
 
 It is ``$GPUCONF_LEASES``, else the first of `DEFAULTS` that exists and is valid, else the first
 that can be created.  It must be on a local file system, since locks on network file systems behave
@@ -37,7 +37,7 @@ _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 class NoLedgerError(Exception):
     """No ledger can be used; the message says why.
 
-    ``is_missing`` means that none of the folders exists, as before the first lease.
+    ``is_missing`` means that none of the folders exists, as is the case before the first lease.
     """
 
     def __init__(self, reason: str, *, is_missing: bool = False) -> None:
@@ -57,7 +57,8 @@ FaultCode = Literal[
 
 
 class FolderFault(NamedTuple):
-    """Why a path cannot be a ledger's folder: a code for programs, a sentence for people."""
+    """Why a path cannot be a ledger's folder: a machine-readable code and a human-readable
+    sentence."""
 
     path: str
     code: FaultCode
@@ -67,9 +68,9 @@ class FolderFault(NamedTuple):
 class LedgerFolder(NamedTuple):
     """The ledger's folder.
 
-    ``others`` are further folders that contain leases, for example after an administrator has
-    created a better one.  ``is_private`` means that only the programs of this container see it.
-    With ``is_read_only``, others' leases can be read but none taken.
+    ``others`` are additional folders that contain leases, for example after an administrator has
+    created a better one. ``is_private`` means that only the programs of this container see it. With
+    ``is_read_only``, the leases of other programs can be read, but none can be taken.
     """
 
     path: str
@@ -112,13 +113,15 @@ def find_folder(
 
 
 def _usable(paths: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return those of ``paths`` that can be a ledger's folder, and those shared with others."""
+    """Return the ``paths`` that can be a ledger's folder, and those of them shared with other
+    users."""
     good = [path for path in paths if fault_of(path) is None]
     return good, list(filter(is_shared, good))
 
 
 def is_shared(path: str) -> bool:
-    """Whether this process and others may write; otherwise root would have its own mutex there."""
+    """Whether this process and other users may write; otherwise root would have its own mutex
+    there."""
     try:
         mode = os.stat(path).st_mode
     except OSError:  # removed just now
@@ -127,7 +130,8 @@ def is_shared(path: str) -> bool:
 
 
 def _make(paths: Iterable[str]) -> None:
-    """Create the first of ``paths`` that can be created, unless another program just has."""
+    """Create the first of ``paths`` that can be created, unless another program has just done
+    so."""
     for path in paths:
         with suppress(OSError):
             make_sticky(path)
@@ -155,7 +159,7 @@ def make_sticky(path: str) -> None:
 
 
 def fault_of(path: str, *, follow_links: bool = False) -> FolderFault | None:
-    """Return why ``path`` cannot be a ledger's folder, write permission apart, or None."""
+    """Return why ``path`` cannot be a ledger's folder, ignoring write permission, or None."""
     if not os.path.isabs(path):
         return FolderFault(path, "relative", f"{path} is not an absolute path")
     try:
@@ -212,7 +216,7 @@ def is_private(path: str) -> bool:
 
 
 def is_container() -> bool:
-    """Whether this process is in a container, or in another pid namespace than the host."""
+    """Whether this process is in a container, or in a different pid namespace from the host."""
     is_initial = _is_namespace("pid", _INITIAL_PID_NAMESPACE)
     if is_initial is None:
         return False

@@ -24,7 +24,7 @@ _LONGEST_NUMBER = 19  # digits of a 64-bit number
 
 
 class Owner(NamedTuple):
-    """A process; no other one since the machine booted has the same three numbers.
+    """A process; no other process since the machine booted has had the same three numbers.
 
     ``namespace`` is the inode of its pid namespace, and ``start`` its start time in clock ticks
     since boot (proc(5), field 22 of stat).  Both are 0 if /proc does not report them.
@@ -38,7 +38,8 @@ class Owner(NamedTuple):
 class Lease(NamedTuple):
     """A number of bytes on a GPU that a process has leased or waits for.
 
-    ``folder`` and ``name`` locate its file.  Of two that wait, the lower ``ticket`` came first.
+    ``folder`` and ``name`` locate its file. Of two waiting processes, the one with the lower
+    ``ticket`` came first.
     """
 
     folder: str
@@ -50,7 +51,7 @@ class Lease(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path of its file."""
+        """The path of the lease file."""
         return f"{self.folder}/{self.name}"
 
 
@@ -85,7 +86,7 @@ def folder_of(uuid: str) -> str:
 def next_ticket() -> int:
     """Return a number higher than all others drawn on this machine since it booted.
 
-    It is in nanoseconds of a clock that cannot be set.  Drawn under the mutex, the numbers are in
+    It is in nanoseconds, from a clock that cannot be set. Drawn under the mutex, the numbers are in
     order of arrival.
     """
     if sys.platform == "linux":
@@ -104,7 +105,7 @@ def this_process() -> Owner:
 
 
 def innermost_pid(pid: int) -> int | None:
-    """Return a process's pid in its own pid namespace, if that is below this one.
+    """Return a process's pid in its own pid namespace, if that namespace is below this one.
 
     NSpid in proc_pid_status(5) lists its pids from the reader's namespace inwards.
     """

@@ -1,4 +1,4 @@
-"""The files of the ledger: reads, sweeps, takes and releases leases.
+"""The ledger's files: this module reads, sweeps, takes and releases leases.
 
 A lease is created under another name, locked and then renamed, so it is always locked when others
 see it.  Its POSIX lock shows that the holder is alive.
@@ -53,7 +53,7 @@ class _Held:
         self._file: os.stat_result | None = None
 
     def open(self) -> int:
-        """Create its file; return a descriptor with a number that programs do not overwrite."""
+        """Create the lease file; return a descriptor whose number programs do not overwrite."""
         # Without O_CLOEXEC: the lease stays with a program that execs another.
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW
         self.descriptors.append(os.open(self.paths[0], flags, 0o644))
@@ -74,7 +74,8 @@ class _Held:
         self._file = os.fstat(descriptors[0])
 
     def close(self) -> None:
-        """Close its file, unless the numbers were reused: daemons close all their descriptors."""
+        """Close the file, unless its descriptors were reused: daemons close all their
+        descriptors."""
         while self.descriptors:
             with suppress(OSError):
                 file = os.fstat(self.descriptors[-1])
@@ -97,7 +98,7 @@ class Ledger:
     def cards(self) -> list[str]:
         """Return the names of all GPUs with a folder here, or in an older ledger.
 
-        Raises NoLedgerError for a ledger with too many.
+        Raises NoLedgerError for a ledger with too many GPUs.
         """
         names = {entry.name for root in self._roots() for entry in folders_in(root)}
         names = {name for name in names if not name.startswith(UNFINISHED)}
@@ -106,7 +107,7 @@ class Ledger:
         return sorted(names)
 
     def leases(self, card: str, *, sweep: bool = False) -> list[Lease]:
-        """Return the granted leases of ``card`` of live processes, except this process's own.
+        """Return the leases on ``card`` granted to live processes, except this process's own.
 
         ``sweep``, allowed only for the mutex's holder, removes files of dead processes.  Raises
         NoLedgerError for a folder with too many files.
@@ -115,9 +116,10 @@ class Ledger:
         return [each for each in granted if self._lives(each, sweep=sweep)]
 
     def waiting(self, card: str, before: int | None = None, *, sweep: bool = False) -> list[Lease]:
-        """Return the queue for ``card``, its first first, without known dead ones at its end.
+        """Return the queue for ``card``, first in line first, without known dead entries at its
+        end.
 
-        With ``before``, only those with a lower ticket.  Those ahead of the last live one are not
+        With ``before``, only leases with a lower ticket.  Those ahead of the last live one are not
         checked: a thousand waiting programs need not all check each other.  A stopped program (^Z)
         keeps its place but does not hold up those behind it.
         """
@@ -166,7 +168,7 @@ class Ledger:
         return lives
 
     def _is_stopped(self, lease: Lease) -> bool:
-        """Whether its process is stopped by a signal, if it is in this pid namespace."""
+        """Whether the lease's process is stopped by a signal, if it is in this pid namespace."""
         namespace, pid, start = lease.owner
         stat = stat_of(pid) if namespace == self.owner.namespace else None
         return stat is not None and stat.state in "Tt" and stat.started == start
@@ -203,10 +205,10 @@ class Ledger:
         waiting: bool = False,
         keep: Sequence[object] = (),
     ) -> None:
-        """Lease these bytes of each GPU or, with ``waiting``, join the queue of each.
+        """Lease this many bytes on each GPU or, with ``waiting``, join each GPU's queue.
 
-        Of the leases held before, only ``keep`` stays.  Call this under the mutex.  Raises
-        NoLedgerError if a file cannot be created, and then takes nothing.
+        Of the leases held before, only ``keep`` is retained. Call this under the mutex. Raises
+        NoLedgerError if a file cannot be created; in that case it takes nothing.
         """
         if sizes and self.folder.is_read_only:
             raise NoLedgerError(f"{self.folder.path}: no permission to write there")

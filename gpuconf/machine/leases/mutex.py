@@ -1,7 +1,7 @@
-"""The ledger's mutex: flock, tried again and again until it is free or the time is up.
+"""The ledger's mutex: a flock, retried until it is free or the time is up.
 
 flock works on a descriptor opened for reading, so the file may belong to another user or be on a
-read-only mount.  A wait in the kernel would have no bound, and a holder may hang in the driver.
+read-only mount.  A wait in the kernel would be unbounded, and a holder may hang in the driver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAUSES_S = (0.01, 0.04)
 
 
 class Mutex:
-    """Admits one process of the machine at a time; ``waited_s`` is the last waiting time.
+    """Admits one process on the machine at a time; ``waited_s`` is how long the last wait took.
 
     After ``notice_after_s`` of waiting, a line on stderr says so.
     """
@@ -44,7 +44,7 @@ class Mutex:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it; raise NoLedgerError if that fails or takes too long."""
+        """Acquire the mutex; raise NoLedgerError if that fails or takes too long."""
         began = time.monotonic()
         self.waited_s, is_said = 0.0, False
         try:
@@ -94,7 +94,7 @@ class Mutex:
             return descriptor
 
     def let_go(self) -> None:
-        """Release it if it is held; also after an interrupt within an earlier call."""
+        """Release the mutex if it is held, even after an interrupt in an earlier call."""
         if self._descriptor is not None:
             with suppress(OSError):
                 # close() alone would leave it to a copy, such as one in a child forked just now.

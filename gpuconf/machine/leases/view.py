@@ -1,10 +1,10 @@
-"""Combine leases with NVML's figures: what each holder has taken of its lease, and may still take.
+"""Combine leases with NVML's figures: how much each holder has taken, and may still take.
 
     free for a lease = free - sum over the other leases of max(0, lease - what its holder uses)
 
 The order of the queries matters: first which leases are alive, then who uses how much, then what is
-free.  A holder that takes memory in between is counted twice, which is safe; in another order it
-would not be counted at all.
+free. A holder that takes memory in between is counted twice, which is safe; with a different order,
+it would not be counted at all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_TO_PERMUTE = 6
 
 
 class CardLeases(NamedTuple):
-    """A ledger's leases of one GPU, and its queue."""
+    """A ledger's leases on one GPU, and the queue for that GPU."""
 
     granted: tuple[Lease, ...] = ()
     waiting: tuple[Lease, ...] = ()
@@ -41,7 +41,7 @@ class CardLeases(NamedTuple):
 def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventory:
     """Return the machine's GPUs with the leases on each, without the mutex: only for reading.
 
-    Without a ledger, they are returned as ``read`` reports them.
+    Without a ledger, the GPUs are returned as ``read`` reports them.
     """
     try:
         ledger = Ledger(find_folder(may_make=False))
@@ -58,7 +58,8 @@ def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventor
 def read_ledger(
     ledger: Ledger, *, before: int | None = None, sweep: bool = False
 ) -> dict[str, CardLeases]:
-    """Return the leases of each GPU in ``ledger``; of those that wait, only lower tickets."""
+    """Return the leases on each GPU in ``ledger``; of those waiting, only ones with lower
+    tickets."""
     return {
         card: CardLeases(
             tuple(ledger.leases(card, sweep=sweep)),
@@ -76,7 +77,7 @@ def with_leases(
 ) -> Inventory:
     """Add the leases in ``found``, read before ``inventory``, to its GPUs, as ``reader`` sees them.
 
-    ``known`` is what /proc shows of the processes that NVML lists, if that was already read.
+    ``known`` is what /proc shows about the processes that NVML lists, if that was already read.
     """
     if not any(any(each) for each in found.values()):
         return inventory
@@ -107,11 +108,11 @@ def describe_leases(
     here: Collection[int] | None,
     reader: Owner,
 ) -> tuple[CardLease, ...]:
-    """Describe each lease of a GPU, with what its holder uses by the driver's process list.
+    """Describe each lease on a GPU, with its holder's usage from the driver's process list.
 
-    ``here`` are those of the processes that are known to be in this pid namespace; None for all.  A
-    holder that is none of them may be one of the others.  A holder in a namespace below this one, a
-    container's, is identified by its pid there.
+    ``here`` holds the pids of the processes that are known to be in this pid namespace; None means
+    all. A holder that is not among them may be one of the other processes. A holder in a namespace
+    below this one, such as a container's, is identified by its pid there.
     """
     owners = _Owners([each.owner for each in granted], reader)
     for each in granted:
@@ -130,9 +131,10 @@ def describe_leases(
 
 
 def note_of_use(most: Mapping[Gpu, int | None]) -> dict[str, str]:
-    """Return what the note of a new lease says of each GPU, for readers of a silent driver.
+    """Return what the note in a new lease says about each GPU, for readers whose driver is silent.
 
-    It is what is in use there without a lease, and ``most``, the bytes that the holder may take.
+    The note gives what is in use there without a lease, and ``most``, the bytes that the holder may
+    take.
     """
     note = {}
     for gpu, most_bytes in most.items():
@@ -146,11 +148,11 @@ def note_of_use(most: Mapping[Gpu, int | None]) -> dict[str, str]:
 def _with_growth(
     described: tuple[CardLease, ...], granted: tuple[Lease, ...], used_bytes: int | None
 ) -> tuple[CardLease, ...]:
-    """Attribute the use that the driver does not, by the note of the latest lease that has one.
+    """Attribute usage that the driver does not, based on the note of the latest lease that has one.
 
-    Several ways to have grown fit that figure.  The holders get the one that leaves most of their
-    leases unused, so that what is reserved for each stays.  What processes without a lease have
-    begun to use since counts too.
+    Several patterns of growth could explain that figure. The holders are assigned the one that
+    leaves the most of their leases unused, so that what each has reserved stays reserved. Memory
+    that processes without a lease have started to use since then also counts.
     """
     others = {lease: size for lease in granted if (size := _noted(lease, _OTHERS)) is not None}
     if used_bytes is None or not others or all(each.used_bytes is not None for each in described):
@@ -165,10 +167,10 @@ def _with_growth(
 
 
 def _least_leased(holders: Sequence[Lease], growth: int) -> dict[Lease, int]:
-    """Share ``growth`` among holders such that as little as possible is within their leases.
+    """Share ``growth`` among holders so that as little of it as possible falls within their leases.
 
-    Of each possible sharing, one of this kind has no more within them: each holder in some order
-    takes all that it may take, until one takes the rest.
+    For each possible sharing, there is one of this kind with no more within the leases: each
+    holder, in some order, takes all that it may take, until one takes the rest.
     """
     most = {lease: max(_noted(lease, _MOST) or 0, lease.size_bytes) for lease in holders}
 
@@ -208,13 +210,14 @@ class _Owners:
         self._here.update((pid, owner) for pid in pids if pid)
 
     def is_elsewhere(self, owner: Owner) -> bool:
-        """Whether its pid belongs to another pid namespace than the reader's."""
+        """Whether its pid belongs to a different pid namespace from the reader's."""
         return owner.namespace != self._reader.namespace
 
     def of(self, pid: int) -> Owner | None:
-        """Return the holder that ``pid`` is or descends from; None for others, and for the reader.
+        """Return the holder that ``pid`` is or descends from; None for the reader and other
+        processes.
 
-        The reader's own memory is its own, even if a parent of it holds a lease.
+        The reader's memory counts as its own, even if one of its parents holds a lease.
         """
         for each in lineage_of(pid):
             if each in self._here:

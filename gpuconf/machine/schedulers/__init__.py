@@ -1,7 +1,7 @@
 """A scheduler's share of a GPU: what Ray or Slurm has assigned to this process.
 
-These schedulers count fractions but limit nothing.  This package turns fractions into the numbers
-in the :class:`Inventory`, from which the planner computes a limit.
+These schedulers keep track of fractions but do not limit anything. This package turns fractions
+into the numbers in the :class:`Inventory`, from which the planner computes a limit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Assigned", "assigned_share", "assignment_of", "with_share"]
 def scheduler_of(profile: Profile, environ: Mapping[str, str]) -> str | None:
     """Return the scheduler whose share limits ``profile``: ray, slurm, or None.
 
-    If the profile does not say, this is Slurm if it has assigned shards.
+    If the profile does not name one, this is Slurm if Slurm has assigned shards.
     """
     if profile.memory.share is None:
         return SLURM if on_slurm.SHARDS in environ else None
@@ -50,7 +50,7 @@ def assigned_share(profile: Profile, environ: Mapping[str, str]) -> Assigned | N
 
 
 def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
-    """Add the share to each GPU of ``inventory``; existing shares, as in a run's, are kept."""
+    """Add the share to each GPU of ``inventory``; existing shares, such as a run's, are kept."""
     has_shares = any(gpu.share for gpu in inventory.gpus)
     if assigned is None or has_shares or inventory.unassigned or inventory.problem:
         return inventory
@@ -68,5 +68,5 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
 
 
 def assignment_of(gpus: Iterable[Gpu]) -> str:
-    """Return the text of the assignment that a plan of ``gpus`` was made for."""
+    """Return the text of the assignment on which a plan for ``gpus`` was based."""
     return next((gpu.share.assignment for gpu in gpus if gpu.share), NO_GPU)

@@ -1,4 +1,4 @@
-"""Slurm's assignment to the job step of this process: shards, or a percentage by MPS.
+"""Slurm's assignment to this process's job step: shards, or an MPS percentage.
 
 Slurm's environment says how many shards a step has, but not how many a GPU has.
 """
@@ -70,7 +70,7 @@ def _words(shards: int) -> str:
 
 
 def _shards_per_gpu(rules: SlurmRules, environ: Mapping[str, str]) -> int | None:
-    """Read it from the environment, the profile, or Slurm's controller."""
+    """Read the number from the environment, the profile, or Slurm's controller."""
     text = environ.get(SHARDS_PER_GPU)
     if text:
         if not re.fullmatch("[1-9][0-9]{0,4}", text):

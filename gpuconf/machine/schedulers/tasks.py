@@ -16,7 +16,7 @@ from gpuconf.machine.cards.inventory import SCHEDULERS, Gpu
 def is_task_of(pid: int, scheduler: str) -> bool:
     """Whether ``scheduler`` has started ``pid`` or one of its ancestors as a task.
 
-    Not so for a program in a terminal, nor for Ray's own driver.
+    This is false for a program in a terminal and for Ray's own driver.
     """
     title = SCHEDULERS[scheduler].title
     return any(re.match(title, words_of(each)[0]) for each in lineage_of(pid))
@@ -26,8 +26,8 @@ def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:
     """Return the bytes of ``gpu`` that neither tasks of ``scheduler`` nor ``own_pid`` hold.
 
     None if NVML has no figures.  Memory that the driver does not attribute to a process (WSL,
-    containers) counts as held outside.  Memory of a process that is ending does not: it will soon
-    be free, and the process no longer has a command line that could name its scheduler.
+    containers) counts as held outside. Memory held by a process that is exiting does not: it will
+    soon be free, and the process no longer has a command line that could name its scheduler.
     """
     if gpu.total_bytes is None or gpu.free_bytes is None:
         return None

@@ -1,8 +1,8 @@
-"""A command with all processes that descend from it, wherever they have moved, and how to end them.
+"""A command and all its descendants, wherever they have moved, and how to end them.
 
 A process group is not enough: ``timeout`` creates its own, and ``setsid`` a session.  So the
-processes have a mark in their environment.  A command of ours also becomes the subreaper of what it
-starts: a process whose parent has ended becomes its child instead of init's.
+processes have a mark in their environment. One of our commands also becomes the subreaper of the
+processes that it starts: a process whose parent has ended becomes its child instead of init's.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ _PATIENCE_S = 20.0
 class MarkedFamily:
     """The processes of one command, as a context manager that ends all of them on exit.
 
-    Timeouts, errors, Ctrl-C, SIGTERM and SIGHUP all exit it.  It uses only SIGKILL, which works on
-    a stopped process and cannot be ignored.  It kills the command, the processes below it, and
-    those with the mark, and changes nothing for other children of this process, which is a user's.
-    Afterwards ``is_gone`` is False if a process did not end within ``patience_s`` seconds.
+    Timeouts, errors, Ctrl-C, SIGTERM and SIGHUP all trigger that exit. It uses only SIGKILL, which
+    works on a stopped process and cannot be ignored. It kills the command, its descendants, and the
+    processes with the mark, and leaves alone the other children of this process, which belongs to
+    the user. Afterwards ``is_gone`` is False if a process did not end within ``patience_s``
+    seconds.
     """
 
     _living: ClassVar[set[str]] = set()  # the families of this process that have not ended
@@ -58,7 +59,7 @@ class MarkedFamily:
     def start(
         self, command: Sequence[str], environ: Mapping[str, str], **streams: Any
     ) -> subprocess.Popen[bytes]:
-        """Start the command in its own session; ``streams`` are options of Popen.
+        """Start the command in its own session; ``streams`` are Popen options.
 
         Raises OSError if it cannot be started.
         """
@@ -69,7 +70,7 @@ class MarkedFamily:
         return child
 
     def end(self) -> None:
-        """Kill every process of the family, and wait until none is left."""
+        """Kill every process in the family, and wait until none is left."""
         deadline = time.monotonic() + self._patience_s
         # Search once more after the last one: another may have started during the search.
         while members := self._members():
@@ -87,10 +88,10 @@ class MarkedFamily:
         self.is_gone = not members
 
     def _members(self) -> set[int]:
-        """Return its processes, including zombies.
+        """Return the family's processes, including zombies.
 
-        A process whose first thread has ended also looks like one, while other threads still free
-        memory.
+        A process whose first thread has ended also looks like a zombie, while other threads still
+        free memory.
         """
         processes = _processes()
         if not processes:  # the children themselves are all that is known
@@ -110,10 +111,11 @@ class MarkedFamily:
 
 
 class AdoptingFamily(MarkedFamily):
-    """A MarkedFamily in a command's own process, which also adopts orphans, with a mark or without.
+    """A MarkedFamily in a command's own process, which also adopts orphans, with or without a mark.
 
     So it kills this process's children in sessions that did not exist before, and everything below
-    them.  Children that others started in this process are left alone, even if they are orphaned.
+    them. Children that other code has started in this process are left alone, even if they are
+    orphaned.
     """
 
     def __enter__(self) -> AdoptingFamily:

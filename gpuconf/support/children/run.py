@@ -22,9 +22,10 @@ _TAIL_BYTES = 1024 * 1024
 class Ended(NamedTuple):
     """A child that has ended, together with everything it started.
 
-    ``record`` is the text of its record, and ``output`` that of stdout and stderr; the middle of a
-    long text is cut out.  ``code`` is its exit code, negative for a signal, and None if it was
-    ended because its time, ``limit_s``, was up.  ``is_stuck`` means that not even SIGKILL ended it.
+    ``record`` is the text of its record, and ``output`` is the text of stdout and stderr; the
+    middle of a long text is cut out. ``code`` is its exit code, negative for a signal, and None if
+    it was ended because its time, ``limit_s``, was up. ``is_stuck`` means that not even SIGKILL
+    ended it.
     """
 
     record: str
@@ -75,7 +76,7 @@ def run_recorded(
 
 @contextmanager
 def memory_file(name: str) -> Iterator[int]:
-    """A file in memory: a full disk cannot block it, and its content survives the writer.
+    """A file in memory: a full disk cannot block it, and its content outlives the writer.
 
     Only Linux has such files; elsewhere it is a temporary file.
     """

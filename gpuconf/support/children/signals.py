@@ -85,7 +85,7 @@ def signal_name(number: int) -> str:
 def end_with_parent() -> None:
     """Ask the kernel to kill this process when its parent ends, even if by SIGKILL.
 
-    If the parent has ended while this Python started, it ends now.
+    If the parent ended while this Python was starting, this process ends now.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

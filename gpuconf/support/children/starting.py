@@ -46,7 +46,7 @@ def failed_start(name: str, error: OSError) -> UsageError:
 
 
 def _without_interpreter(name: str, file: str) -> UsageError:
-    """Build the error for a file that is there, and whose interpreter or loader is not."""
+    """Build the error for a file that exists but whose interpreter or loader does not."""
     try:
         with open(file, "rb") as script:
             first_line = script.read(4096).partition(b"\n")[0]

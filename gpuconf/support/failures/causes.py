@@ -22,9 +22,10 @@ SEVERITIES: dict[Severity, str] = {
 
 
 class Cause(NamedTuple):
-    """A cause: its title for people, and the causes that are only its consequences.
+    """A cause: its human-readable title, and the causes that are only its consequences.
 
-    ``severity`` applies if this cause ended the run; ``about`` is "memory" if it is about a GPU's.
+    ``severity`` applies if this cause ended the run; ``about`` is "memory" if the cause concerns
+    GPU memory.
     """
 
     title: str
@@ -39,7 +40,7 @@ PAGE_OF_CAUSE = "gpuconf docs causes/"
 
 
 def _read() -> dict[str, Cause]:
-    """The table; GpuconfError if a bundle does not include it."""
+    """The table; raises GpuconfError if a bundle does not include it."""
     file = files(__package__).joinpath("causes.yaml")
     if not file.is_file():
         raise GpuconfError(

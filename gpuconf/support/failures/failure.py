@@ -66,7 +66,7 @@ class Failure(NamedTuple):
 def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
     """The failure in ``error`` (type and message from the child process) and the end of stderr.
 
-    Without an error, a signal or C++ code ended the program, and only stderr can show why.
+    If there is no error, a signal or C++ code ended the program, and only stderr can show why.
     """
     _, launched, below = stderr.partition(f"{_KERNEL}\n")
     if launched:

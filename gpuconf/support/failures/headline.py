@@ -29,7 +29,7 @@ def headline(message: str, reading: Reading) -> str:
 
 
 def _line_of(text: str, lines: list[str]) -> str:
-    """Find the line for ``text``, which may start with the class name or be cut at the end.
+    """Find the line for ``text``, which may start with the class name or be cut off at the end.
 
     Takes the longest match, because a code line such as "fit(" occurs in many texts.
     """
@@ -38,5 +38,5 @@ def _line_of(text: str, lines: list[str]) -> str:
 
 
 def plain(line: str) -> str:
-    """A line without colors and TensorFlow's brackets."""
+    """A line stripped of colors and TensorFlow's brackets."""
     return _BRACKETS.sub("", _COLORS.sub("", line).strip()).strip()

@@ -64,7 +64,8 @@ class RuleMatch:
 
     @property
     def shown(self) -> tuple[LogLine, int]:
-        """The first line and the number of lines alike; a reporter's prose counts only if alone."""
+        """The first line and the number of similar lines; a reporter's prose counts only if
+        alone."""
         own = [each.line for each in self.excerpts if not is_prose(each.line.text)]
         return (own[0], self.count - self.prose) if own else (self.first[0].line, self.count)
 
@@ -138,8 +139,8 @@ class RuleMatches:
     def exclude_by(self, messages: Mapping[int, str]) -> None:
         """Remove rules from exception lines whose messages exclude them.
 
-        ``messages`` maps the line number of an exception to its message; Keras puts pages between
-        them.
+        ``messages`` maps the line number of an exception to its message; Keras puts pages of text
+        between them.
         """
         for name, match in list(self.found.items()):
             for excerpt in match.excerpts:

@@ -140,10 +140,10 @@ class OutcomeWatcher:
         return 0 <= before < self._last_step
 
     def progress_after(self, number: int) -> int:
-        """The number of known lines of progress after line ``number``."""
+        """The number of known progress lines after line ``number``."""
         numbers = sorted(self._steps)
         return len(numbers) - bisect_right(numbers, number)
 
     def progress_before(self, number: int) -> int:
-        """The number of known lines of progress before line ``number``."""
+        """The number of known progress lines before line ``number``."""
         return sum(1 for each in self._steps if each < number)

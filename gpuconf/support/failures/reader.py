@@ -48,9 +48,9 @@ def read(exc_or_text: BaseException | str | bytes) -> Reading:
 def read_error(kind: str, message: str, log: str = "") -> Reading:
     """Diagnose an exception from its class and text, and from the log of its process.
 
-    The exception alone decides if it names the cause, because a log is full of retries that the
-    process survived.  The end of the log is added if the exception names none, or only refers to
-    it: "DNN library initialization failed. Look at the errors above for more details."
+    The exception alone is decisive if it names the cause, because a log is full of retries that the
+    process survived. The end of the log is added if the exception names no cause, or only refers to
+    the log: "DNN library initialization failed. Look at the errors above for more details."
     """
     text = f"{kind}: {message}"
     reading = read(text)

@@ -17,7 +17,7 @@ from gpuconf.support.failures.facts.user_code import Frame
 
 
 class Evidence(NamedTuple):
-    """A line of the log: the first of several alike."""
+    """A line of the log: the first of several similar ones."""
 
     line: FromOne
     """Its number in the log, from 1."""
@@ -70,8 +70,8 @@ class Reading(NamedTuple):
     """The result of reading a log or an exception: the cause, its severity, and the evidence.
 
     ``cause`` is one of the ids in `gpuconf.support.failures.causes.CAUSES`; ``also`` lists further
-    ones in log order.  ``evidence`` has the lines that show the cause, ``consequences`` the lines
-    of follow-up and unrelated errors, ``notes`` harmless lines that look bad.
+    ones in log order. ``evidence`` holds the lines that show the cause, ``consequences`` the lines
+    of follow-up and unrelated errors, and ``notes`` harmless lines that look bad.
     """
 
     cause: str

@@ -27,7 +27,7 @@ def refined_causes(
     dump: Dump | None,
     card: LoggedCard | None,
 ) -> dict[str, str]:
-    """Causes that replace those of the rules, by rule id."""
+    """Causes that replace the ones from the rules, by rule id."""
     refined: dict[str, str] = {}
     if dump is not None and dump.is_fragmented:
         refined.update(dict.fromkeys(_TENSOR_RULES, "fragmentation"))
@@ -55,7 +55,7 @@ def refined_causes(
 def _are_near(
     found: Mapping[str, RuleMatch], one: str, other: str, lines: int = _ONE_TRACEBACK
 ) -> bool:
-    """Whether two rules match within so many lines, otherwise within one traceback."""
+    """Whether two rules match within this many lines (by default, within one traceback)."""
     if one not in found or other not in found:
         return False
     first, second = found[one].excerpts, found[other].excerpts
@@ -64,7 +64,7 @@ def _are_near(
 
 
 def _is_a_small_part(dump: Dump) -> bool:
-    """Whether the request was small and the GPU full of other data: not a whole array."""
+    """Whether the request was small, not an entire array, and the GPU full of other data."""
     asked, in_use, limit = dump.requested_bytes, dump.in_use_bytes, dump.limit_bytes
     if asked is None or in_use is None or limit is None:
         return False

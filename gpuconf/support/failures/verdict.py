@@ -1,4 +1,4 @@
-"""Decides which error of a log is the root cause, and how severe it is.  Pure."""
+"""Decides which error in a log is the root cause, and how severe it is.  Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SOFT = re.compile(
 class LogVerdict(NamedTuple):
     """The root cause, its severity, further causes in order, and the lines that show the root.
 
-    ``harmless`` has the harmless warnings; ``raised`` is the exception that ended the run,
+    ``harmless`` holds the harmless warnings; ``raised`` is the exception that ended the run, and
     ``cut_off`` the line in which a shell or a C++ program reports that the run was killed.
     """
 
@@ -96,7 +96,7 @@ class _Judge:
         return any(line.number in ends for line in lines)
 
     def _was_caught(self, lines: Sequence[LogLine]) -> bool:
-        """Whether a message stands without its exception, and the run continued."""
+        """Whether a message appears without its exception, and the run continued."""
         if self._outcome.has_traceback and not self._outcome.raised:
             return False  # the end of the traceback is missing, or part of a sentence
         last = lines[-1].number
@@ -115,7 +115,7 @@ class _Judge:
         return not match.rule.fatal and self._goes_on_below(match.last.line)
 
     def _ladder_failed(self, ladder: RuleMatch, sure: Iterable[RuleMatch]) -> bool:
-        """Whether the retry with less failed too: the log ends there, or failures follow."""
+        """Whether the retry with less memory failed too: the log ends there, or failures follow."""
         number = ladder.last.line.number
         if self._last.number == number + 1 and "failed to alloc" in self._last.text:
             number += 1  # one more refusal, whose line is cut

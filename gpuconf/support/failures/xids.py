@@ -1,4 +1,4 @@
-"""What an Xid means, the number of an error in the driver's messages; `xids.yaml` is the table."""
+"""What an Xid, the number of an error in the driver's messages, means; `xids.yaml` is the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import yaml
 
 
 class XidMeaning(NamedTuple):
-    """What happened, what to do, and its command; ``gpu_fault`` if no program is to blame."""
+    """What happened, what to do, and the command for it; ``gpu_fault`` if no program is to
+    blame."""
 
     means: str
     remedy: str

@@ -13,20 +13,21 @@ PER_EXAMPLE = ("x", "y", "sample_weight")  # their arguments with one row per ex
 
 
 def is_dataset(data: Any) -> bool:
-    """Whether it is a ``tf.data.Dataset``."""
+    """Whether the data is a ``tf.data.Dataset``."""
     import tensorflow
 
     return isinstance(data, tensorflow.data.Dataset)
 
 
 def is_array(data: Any) -> bool:
-    """Whether fit() would cut it into batches itself: arrays, tensors, frames, nests of them."""
+    """Whether fit() would cut the data into batches itself: arrays, tensors, frames, nests of
+    them."""
     leaves = [] if is_sequence(data) else nests.leaves(data)
     return bool(leaves) and all(hasattr(leaf, "shape") or isinstance(leaf, list) for leaf in leaves)
 
 
 def is_sequence(data: Any) -> bool:
-    """Whether it is a Keras 3 PyDataset or a Keras 2 Sequence."""
+    """Whether the data is a Keras 3 PyDataset or a Keras 2 Sequence."""
     classes = (
         getattr(getattr(sys.modules.get(keras), "utils", None), name, None)
         for keras in ("keras", "tf_keras")

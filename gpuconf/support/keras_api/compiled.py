@@ -31,19 +31,20 @@ def forward(model: Any, x: Any, training: bool) -> Any:
 
 
 def loss_tracker(model: Any) -> Any:
-    """Keras 3's mean of the loss; None in Keras 2, where ``compute_loss`` updates its own."""
+    """Keras 3's metric for the mean loss; None in Keras 2, where ``compute_loss`` updates its
+    own."""
     return getattr(model, "_loss_tracker", None)
 
 
 def output_trackers(model: Any) -> list[Any]:
-    """Keras 3's means of the losses of several outputs, which weight all batches equally."""
+    """Keras 3's loss means for several outputs, which weight all batches equally."""
     if not hasattr(model, "_loss_tracker"):
         return []
     return list(getattr(getattr(model, "_compile_loss", None), "metrics", ()))
 
 
 def trackers_of(model: Any) -> list[Any]:
-    """All means of losses, which have a total and a count; created when a loss is computed."""
+    """All the loss means, each with a total and a count; created when a loss is computed."""
     if hasattr(model, "_loss_tracker"):
         found = [loss_tracker(model), *output_trackers(model)]
     else:
@@ -57,7 +58,7 @@ def trackers_of(model: Any) -> list[Any]:
 def mask_of(tensor: Any) -> Any:
     """The mask that Keras leaves on an output for its losses; None if there is none.
 
-    For objects that accept no attributes, such as JAX's tracers, Keras 3 keeps it in a table.
+    For objects that accept no attributes, such as JAX's tracers, Keras 3 keeps the mask in a table.
     """
     mask = getattr(tensor, "_keras_mask", None)
     find = getattr(sys.modules.get("keras.src.backend.common.masking"), "get_keras_mask", None)

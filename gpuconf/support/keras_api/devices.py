@@ -37,10 +37,11 @@ def gpu_limits() -> list[tuple[str, int]]:
 
 
 def do_without_nccl(extended: Any) -> bool:
-    """Make a MirroredStrategy that would use NCCL reduce by copies; return whether that changed it.
+    """Make a MirroredStrategy that would use NCCL reduce by copying; return whether this changed
+    it.
 
-    ``extended`` is its ``extended``.  Raises ImportError or AttributeError if this TensorFlow
-    has other names.
+    ``extended`` is its ``extended``. Raises ImportError or AttributeError if this TensorFlow uses
+    different names.
     """
     from tensorflow.python.distribute import collective_util
     from tensorflow.python.distribute import cross_device_ops as ways

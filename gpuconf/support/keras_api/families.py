@@ -9,7 +9,8 @@ from gpuconf.errors import BackendError, UsageError
 
 
 class KerasFamily(NamedTuple):
-    """A Keras: Keras 3, or Keras 2 as ``tf_keras`` or TensorFlow's own before 2.16."""
+    """A Keras implementation: Keras 3, or Keras 2 as ``tf_keras`` or TensorFlow's own before
+    2.16."""
 
     keras: Any
     name: str
@@ -18,9 +19,9 @@ class KerasFamily(NamedTuple):
 
 
 def family_of(model: Any) -> KerasFamily:
-    """The Keras of a model that runs on TensorFlow.
+    """The Keras module behind a model that runs on TensorFlow.
 
-    Raises UsageError for anything but a model, BackendError for backends other than TensorFlow.
+    Raises UsageError for anything but a model, and BackendError for backends other than TensorFlow.
     """
     family = family_on_any_backend(model)
     _check_backend(family)
@@ -28,7 +29,7 @@ def family_of(model: Any) -> KerasFamily:
 
 
 def family_on_any_backend(model: Any) -> KerasFamily:
-    """The Keras of a model on TensorFlow, JAX or PyTorch.
+    """The Keras module behind a model on TensorFlow, JAX or PyTorch.
 
     Raises UsageError for anything but a model.
     """

@@ -12,7 +12,7 @@ _HINT = "pip install 'tensorflow<=2.21'; and please report it"
 
 
 def traced(name: str, step: Callable[[Any], Any], data: Any, *, is_compiled: bool = False) -> Any:
-    """The graph of ``step(data)`` for data of these specs; computes nothing.
+    """The graph of ``step(data)`` for data with these specs; computes nothing.
 
     ``is_compiled`` returns the graph that TensorFlow traces with ``jit_compile=True``.  Gradients
     of conditions and loops then use only operations that XLA supports.
@@ -71,7 +71,7 @@ def as_on_a_gpu() -> Iterator[None]:
 def batch_inputs(graph: Any, *, counts_unread: bool = False) -> list[Any]:
     """The inputs of a traced step that are its batch.
 
-    Those that no operation reads and that are no result are left out unless ``counts_unread``.
+    Inputs that no operation reads and that are not results are left out unless ``counts_unread``.
     """
     read = {id(tensor) for operation in graph.get_operations() for tensor in operation.inputs}
     read.update(map(id, graph.outputs))
@@ -83,8 +83,8 @@ def batch_inputs(graph: Any, *, counts_unread: bool = False) -> list[Any]:
 def function_graph(graph: Any, name: str) -> Any:
     """The graph of the function that an operation of ``graph`` calls by this name.
 
-    Raises KeyError if neither the graph nor an enclosing one has such a function, BackendError if
-    this TensorFlow lacks the API.
+    Raises KeyError if neither the graph nor an enclosing one has such a function, and BackendError
+    if this TensorFlow lacks the API.
     """
     while graph is not None:
         if not hasattr(graph, "_get_function"):
@@ -99,7 +99,7 @@ def function_graph(graph: Any, name: str) -> Any:
 
 
 def define_functions(definition: Any) -> None:
-    """Register the functions of a GraphDef in this process: those of conditions and loops.
+    """Register the functions of a GraphDef, used by conditions and loops, in this process.
 
     An import registers them only in the graph, where XLA does not look.
     """
@@ -138,7 +138,8 @@ def handled_bytes(handle: Any) -> int | None:
 
 
 def variable_without_memory(**options: Any) -> Any:
-    """A ``tf.Variable`` with only a shape and a type; None if this TensorFlow has none."""
+    """A ``tf.Variable`` with only a shape and a type; None if this TensorFlow does not offer
+    one."""
     import tensorflow as tf
 
     try:

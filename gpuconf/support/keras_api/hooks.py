@@ -1,4 +1,4 @@
-"""The callback methods of every Keras, doing nothing.
+"""The callback methods of every Keras version, doing nothing.
 
 This is not a subclass of any Keras's ``Callback``: Keras calls hooks by name, so one class serves
 every Keras, and none has to be imported.
@@ -18,7 +18,7 @@ vars(_nothing)["_is_default"] = True
 
 
 class KerasHooks:
-    """Every hook that some Keras calls, doing nothing."""
+    """Every hook that any Keras version calls, doing nothing."""
 
     on_train_begin = on_test_begin = on_predict_begin = on_epoch_begin = _nothing
     on_train_end = on_test_end = on_predict_end = on_epoch_end = _nothing
@@ -34,7 +34,7 @@ class KerasHooks:
     model: Any = None
 
     def set_params(self, params: Any) -> None:
-        """Accept Keras's parameters of the loop."""
+        """Accept Keras's parameters for the loop."""
         self.params = params
 
     def set_model(self, model: Any) -> None:

@@ -13,8 +13,8 @@ def state_and_step(
 ) -> tuple[tuple[list[Any], ...], Callable[[Any, Any], Any]]:
     """The variables in the order in which the step takes their values, and the step.
 
-    ``data`` are arrays, or objects with their shapes and types.  Missing metrics and optimizer
-    state are created.
+    ``data`` consists of arrays, or of objects with their shapes and types. Missing metrics and
+    optimizer state are created.
     """
     weights = model.trainable_variables, model.non_trainable_variables
     if not training:

@@ -1,4 +1,4 @@
-"""Keras's decision whether XLA compiles a model's steps, as on a machine with a GPU."""
+"""Keras's decision on whether XLA compiles a model's steps, as on a machine with a GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASKED = "_gpuconf_jit_compile"
 def note_jit_compile(keras: str) -> None:
     """From now on, record the ``jit_compile`` argument of this Keras's ``compile``.
 
-    Without a GPU, Keras 3 replaces "auto" by False, and does not store the original value.
+    Without a GPU, Keras 3 replaces "auto" with False, and does not store the original value.
     """
 
     def around(original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -86,7 +86,8 @@ def _is_deterministic(family: KerasFamily) -> bool:
 def _supports_jit(layer: Any, family: KerasFamily) -> bool:
     """Whether Keras would compile the layer on a machine with a GPU.
 
-    LSTM and GRU check for cuDNN when they are constructed, which here happened without a GPU.
+    LSTM and GRU check for cuDNN when they are constructed, which in this case happened without a
+    GPU.
     """
     if not getattr(layer, "supports_jit", True):
         return False

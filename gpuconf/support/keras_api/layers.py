@@ -1,4 +1,4 @@
-"""The layers of a model, and Keras's attributes of each."""
+"""The layers of a model, and the Keras attributes of each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpuconf.support.keras_api.families import KerasFamily
 
 
 def layers_of(model: Any, *, include_self: bool = False) -> list[Any]:
-    """All layers below a model, at any depth.
+    """All layers inside a model, at any depth.
 
-    If this Keras cannot list them, those that its nested models list.
+    If this Keras cannot list them, the layers that its nested models list.
     """
     flatten = getattr(model, "_flatten_layers", None)
     if flatten is not None:
@@ -36,7 +36,7 @@ def leaves_with_weights(model: Any) -> list[Any]:
 
 @contextmanager
 def attribute_set(layers: list[Any], name: str, value: Any) -> Iterator[None]:
-    """Within the context, this attribute of the layers has the value; afterwards it is restored."""
+    """Within the context, this layer attribute has the given value; afterwards it is restored."""
     before = [(layer, getattr(layer, name)) for layer in layers]
     try:
         for layer in layers:

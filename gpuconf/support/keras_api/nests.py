@@ -28,7 +28,7 @@ def mapped(change: Callable[..., Any], nest: Any, *alike: Any) -> Any:
 
 
 def is_written_out(part: Any) -> bool:
-    """Whether a list is one array, such as a list of numbers or texts, not a list of arrays."""
+    """Whether a list is one array, such as a list of numbers or strings, not a list of arrays."""
     first = part[0] if isinstance(part, list) and part else None
     while isinstance(first, list) and first:
         first = first[0]
@@ -43,7 +43,7 @@ def leaves(nest: Any) -> list[Any]:
 
 
 def refilled(nest: Any, flat: list[Any]) -> Any:
-    """The same nest with other leaves, in the order of `leaves`."""
+    """The same nest with different leaves, in the order of `leaves`."""
     left = iter(flat)
     return mapped(lambda _: next(left), nest)
 
@@ -71,7 +71,7 @@ def joined(parts: list[Any]) -> Any:
 
 
 def on_host(leaf: Any) -> Any:
-    """Copy an array of TensorFlow, JAX or PyTorch to host RAM."""
+    """Copy a TensorFlow, JAX or PyTorch array to host RAM."""
     import numpy as np
 
     if hasattr(leaf, "detach"):

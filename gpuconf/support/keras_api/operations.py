@@ -1,4 +1,4 @@
-"""A few operations of ``keras.ops``, for models on any backend and of any Keras."""
+"""A few ``keras.ops`` operations, for models on any backend and from any Keras version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.support.keras_api.families import family_on_any_backend
 def operations(model: Any) -> Any:
     """``cast``, ``sum``, ``reshape``, ``shape``, ``divide_no_nan`` and ``convert_to_tensor``.
 
-    On TensorFlow they are TensorFlow's own, which work with Keras 2, too.
+    On TensorFlow they are TensorFlow's own, which also work with Keras 2.
     """
     family = family_on_any_backend(model)
     if family.backend != "tensorflow":

@@ -1,4 +1,4 @@
-"""Wrap functions of the frameworks so that other callers see no difference."""
+"""Wrap framework functions so that other callers see no difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restore a model's state from before an estimate."""
+"""Restore the state that a model had before an estimate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuconf.support.keras_api.layers import layers_of, lists_of_losses
 def restored(model: Any) -> Iterator[None]:
     """On exit, undo all changes to the model: attributes, and the contents of its lists.
 
-    This includes its compilation, and the losses that its layers added, because those of a trace
+    This includes its compilation, and the losses that its layers added, because losses from a trace
     cannot be read later.
     """
     with ExitStack() as stack:
@@ -58,7 +58,7 @@ def _same_losses(layer: Any) -> Iterator[None]:
 
 
 def _is_container(value: Any) -> bool:
-    """Whether it is a list, dict or set, or Keras's own kind of one; proxies are excluded."""
+    """Whether it is a list, dict or set, or Keras's own version of one; proxies are excluded."""
     return issubclass(type(value), list | dict | set)
 
 

@@ -62,9 +62,9 @@ def elements_of(graph: Any, fetches: Any) -> list[Any]:
 
 
 def run_of(elements: Iterable[Any]) -> SessionRun:
-    """Classify a run of these elements.
+    """Classify a run that fetches these elements.
 
-    Training applies an optimizer of TensorFlow, or assigns values made from gradients.  A call
+    Training applies a TensorFlow optimizer, or assigns values computed from gradients.  A call
     computes from variables and data, for example a loss or a prediction.  Any other run only reads
     data, or reads or sets variables.
     """
@@ -82,7 +82,7 @@ def run_of(elements: Iterable[Any]) -> SessionRun:
 
 
 def is_training(elements: Iterable[Any]) -> bool:
-    """Whether running these is a training step."""
+    """Whether running these elements counts as a training step."""
     return run_of(elements).kind == "training"
 
 
@@ -111,7 +111,7 @@ def _needed(operations: Iterable[Any]) -> Iterable[Any]:
 
 
 def _within(operation: Any) -> Iterable[Any]:
-    """The operations of the functions that this one calls, if they are visible."""
+    """The operations in the functions that this operation calls, if they are visible."""
     found: list[Any] = []
     if operation.type in _CALLS:
         for attribute in operation.node_def.attr.values():

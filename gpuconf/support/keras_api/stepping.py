@@ -52,15 +52,16 @@ def calling(model: Any, **functions: Callable[..., Any]) -> Iterator[None]:
 
 
 def is_called_by_us(model: Any) -> bool:
-    """Whether Keras's ``fit`` is called within `calling`, as by ``gpuconf.fit``."""
+    """Whether Keras's ``fit`` is called within `calling`, for example by ``gpuconf.fit``."""
     return "make_train_function" in vars(model)
 
 
 @contextmanager
 def building_by(model: Any, read: Callable[[Any], Any]) -> Iterator[None]:
-    """Within the context, Keras 3 builds the model from ``read`` of its loop's first batch.
+    """Within the context, Keras 3 builds the model from ``read`` applied to its loop's first batch.
 
-    The batch is taken only where Keras would take it, because that draws from the shuffling order.
+    The batch is taken only where Keras would take it, because taking one affects the shuffling
+    order.
     """
     build = model._symbolic_build
 
@@ -85,7 +86,8 @@ def _maker(own: dict[str, Any], name: str, function: Any) -> Callable[..., Any]:
 
 
 def _over_iterator(model: Any, kind: str, step: Step) -> Callable[[Any], Any]:
-    """Return a function of Keras's iterator that runs as many batches as one execution has."""
+    """Return a function that takes Keras's iterator and runs as many batches as one execution
+    has."""
     counter = vars(model).get(_COUNTERS[kind])
 
     def function(iterator: Any) -> Any:
@@ -126,10 +128,10 @@ def without_optionals(data: Any) -> Any:
 
 
 def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step as Keras would run it, a graph or eagerly, but never compiled by XLA.
+    """The step as Keras would run it, as a graph or eagerly, but never compiled by XLA.
 
-    TensorFlow 2.21 does not survive an out-of-memory error in a compiled step.  No model is refused
-    for its ``jit_compile=True``: on a GPU, Keras 3 makes that of its default, "auto".
+    TensorFlow 2.21 does not survive an out-of-memory error in a compiled step. No model is rejected
+    for having ``jit_compile=True``: on a GPU, Keras 3 resolves its default, "auto", to that.
     """
     import tensorflow as tf
 
@@ -149,7 +151,7 @@ def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
 def check_strategy(model: Any, method: str) -> None:
     """Raise UsageError for a model that is distributed over several devices.
 
-    ``method`` is Keras's own, which can do it: ``fit``, ``evaluate`` or ``predict``.
+    ``method`` is the Keras method that supports such models: ``fit``, ``evaluate`` or ``predict``.
     """
     hint = f"model.{method}(...), with Keras's own loop"
     keras = family_on_any_backend(model).keras

@@ -27,7 +27,8 @@ def model_within(model: Any) -> Any:
 
 
 def built_shape(model: Any) -> Any:
-    """The shape, batch included, that a subclassed model was built with; several as a tuple."""
+    """The shape, including the batch, that a subclassed model was built with; several as a
+    tuple."""
     shapes = getattr(model, "_build_shapes_dict", None)  # Keras 3
     if shapes:
         return next(iter(shapes.values())) if len(shapes) == 1 else tuple(shapes.values())
@@ -35,7 +36,8 @@ def built_shape(model: Any) -> Any:
 
 
 def called(model: Any, symbols: Any) -> Any:
-    """The model's outputs for symbolic inputs; afterwards the model is as before the call."""
+    """The model's outputs for symbolic inputs; afterwards the model is as it was before the
+    call."""
     nodes = getattr(model, "_inbound_nodes", [])
     calls = len(nodes)
     try:

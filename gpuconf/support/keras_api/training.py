@@ -1,4 +1,4 @@
-"""Classes and functions that every training goes through, so that they can be wrapped."""
+"""Classes and functions that all training goes through, so that they can be wrapped."""
 
 from __future__ import annotations
 
@@ -66,14 +66,15 @@ GRAPH_TRAINERS = (("src.engine.training_v1", "Model"),)  # Keras 2 in TensorFlow
 
 
 def trainer_classes(keras: str, *, in_graphs: bool = False) -> list[type]:
-    """Classes of an imported Keras with ``fit`` and ``train_on_batch``; also those for graphs."""
+    """Classes of an imported Keras with ``fit`` and ``train_on_batch``, including those for
+    graphs."""
     places = (*TRAINERS, *GRAPH_TRAINERS) if in_graphs else TRAINERS
     owners = (getattr(sys.modules.get(f"{keras}.{module}"), name, None) for module, name in places)
     return [owner for owner in owners if owner is not None]
 
 
 def backend_of(keras: ModuleType) -> str:
-    """The backend of an imported Keras; Keras 2 has TensorFlow alone."""
+    """The backend of an imported Keras; Keras 2 has only TensorFlow."""
     name = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
     return str(name)
 

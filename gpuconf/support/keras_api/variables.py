@@ -34,7 +34,7 @@ def size_bytes(variables: Iterable[Any]) -> int:
 
 
 def handle_of(variable: Any) -> Any:
-    """TensorFlow's handle of a Keras 2 or 3 variable."""
+    """TensorFlow's handle for a Keras 2 or 3 variable."""
     inner = getattr(variable, "_value", None)  # in Keras 3 it holds TensorFlow's
     if inner is None or not hasattr(inner, "handle"):
         inner = variable
@@ -82,7 +82,7 @@ def initialized_by(value: Any) -> Any | None:
 
 
 def build_optimizer(model: Any) -> None:
-    """Create the variables of the model's optimizer now; Keras does so in its first update."""
+    """Create the variables of the model's optimizer now; Keras does so only in the first update."""
     optimizer, variables = model.optimizer, model.trainable_variables
     if optimizer is None or not variables or is_built(optimizer):
         return

@@ -1,7 +1,7 @@
-"""Redirect paths that TensorFlow and others open in C++, bypassing Python's ``open``.
+"""Redirect paths that TensorFlow and other libraries open in C++, bypassing Python's ``open``.
 
-A few functions cover everything: TensorFlow's file_io, the checkpoint savers, the writers of
-summaries and records; and ``h5py.File``.
+A few functions cover everything: TensorFlow's file_io, checkpoint savers, and summary and record
+writers, and also ``h5py.File``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Paths(Protocol):
 
 
 class Diverting(Protocol):
-    """Says whether paths are redirected now, and ends the program if one cannot be."""
+    """Says whether paths are redirected now, and ends the program if a path cannot be
+    redirected."""
 
     @property
     def is_diverting(self) -> bool: ...
@@ -85,7 +86,7 @@ _PLACES = (
 
 
 def divert(files: Diverting) -> None:
-    """Redirect paths in all imported functions of the list; later calls add newly imported ones."""
+    """Redirect paths in all imported functions in the list; later calls add newly imported ones."""
     for entry in _PLACES:
         module, _, kind = entry.owner.partition(":")
         found: Any = sys.modules.get(module)

@@ -15,8 +15,8 @@ _GAP = "  "
 class Column(NamedTuple):
     """A column: its header and its cells.
 
-    ``shortest`` is the minimum width to which it may be cut; None means never.  If room is short,
-    the column with the highest ``rank`` is dropped first; rank 0 is never dropped.
+    ``shortest`` is the minimum width to which it may be cut; None means never. If there is not
+    enough room, the column with the highest ``rank`` is dropped first; rank 0 is never dropped.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Column(NamedTuple):
 def column_lines(
     columns: Sequence[Column], width: int | None, styles: Sequence[str] = ()
 ) -> list[Line]:
-    """A header, and a line per row in its style from ``styles``; ``width`` None means no limit."""
+    """A header, and a line per row, in its style from ``styles``; ``width`` None means no limit."""
     shown = [each for each in columns if any(each.cells)]
     widths = _fitted(shown, width)
     while widths is None:

@@ -1,6 +1,6 @@
 """HTML for reports, in notebooks and the doctor's page: escaped, for light and dark themes.
 
-Content may come from anywhere: names of processes, GPUs and files, lines of logs.  So a plain
+Content may come from anywhere: names of processes, GPUs and files, and log lines.  So a plain
 ``str`` is always escaped, and only `Markup`, which `tag` returns, is used unescaped.  The HTML
 loads nothing and runs no scripts.
 """
@@ -71,7 +71,7 @@ def fragment(*children: str) -> str:
 
 
 def line_markup(line: Line) -> Markup:
-    """A line in its styles; the words of a style are its class names."""
+    """A line with its styles; the words in each style become class names."""
     text = line.text
     edges = {0, len(text), *(min(end, len(text)) for span in line.spans for end in span[:2])}
     pieces = []
@@ -89,5 +89,5 @@ def preformatted(lines: Iterable[Line]) -> Markup:
 
 
 def folded(summary: str, *children: str) -> Markup:
-    """Content shown on a click; empty if there is none."""
+    """Content shown on click; empty if there is none."""
     return tag("details", tag("summary", summary), *children) if any(children) else Markup()

@@ -1,4 +1,4 @@
-"""Lines and tables for people, and line wrapping for terminals.  Pure."""
+"""Human-readable lines and tables, and line wrapping for terminals.  Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Line(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Column names and rows of cells; a column of numbers only is aligned right."""
+    """Column names and rows of cells; a column that contains only numbers is right-aligned."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -79,7 +79,8 @@ def broken(lines: Iterable[Line], width: int | None) -> Iterator[Line]:
 def fitted(text: str, width: int) -> str:
     """Wrap ``text`` at spaces and indent continuation lines; never split a command or a path.
 
-    A command or path that is too long stays on one line, so that a terminal copies it as one.
+    A command or path that is too long stays on one line, so that it can be copied from a terminal
+    as one line.
     """
     lines = []
     for line in text.split("\n"):

@@ -22,7 +22,8 @@ _WIDTH_OF_A_FILE = 120
 class BarRow(NamedTuple):
     """A GPU: its name, and the sizes of its parts; None if they are unknown.
 
-    ``below`` has lines to print under its row.  ``busy`` is how busy it is, empty if unknown.
+    ``below`` holds the lines to print under the GPU's row. ``busy`` says how busy the GPU is; empty
+    if unknown.
     """
 
     label: str
@@ -49,8 +50,8 @@ def bar_lines(
 ) -> Iterator[Line]:
     """A header, a row for each GPU, and a legend; nothing if there are no GPUs.
 
-    ``parts`` are the parts' names in the header, ``meanings`` those in the legend.  If a row does
-    not fit, name, bar and figures go on separate lines.
+    ``parts`` are the names of the parts in the header, and ``meanings`` their names in the legend.
+    If a row does not fit, name, bar and figures go on separate lines.
     """
     if not rows:
         return

@@ -55,6 +55,6 @@ class ErrorDocument(NamedTuple):
 
 
 def problem_of(error: GpuconfError) -> ErrorProblem | ProfileProblem:
-    """An error in the form for JSON."""
+    """An error in JSON form."""
     problem = ProfileProblem if isinstance(error, ProfileError) else ErrorProblem
     return problem(**error.as_dict())

@@ -1,4 +1,4 @@
-"""The text of a value for people, independent of its type."""
+"""The human-readable text of a value, independent of its type."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ def text_of(value: object) -> str:
     """The report on ``value``, as ``print`` shows it.
 
     The module that formats a type registers its function here (``@text_of.register``), and the
-    type's ``__str__`` calls it.  So the module of a value does not import its formatter.
+    type's ``__str__`` calls it.  So a value's module does not import its formatter.
     """
     return repr(value)

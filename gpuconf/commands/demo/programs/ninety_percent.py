@@ -1,4 +1,4 @@
-"""A script of the TensorFlow 1 era that requests 90 % of the GPU."""
+"""A script from the TensorFlow 1 era that requests 90 % of the GPU."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A program that keeps one tensor of 1 GiB on the GPU."""
+"""A program that keeps a 1 GiB tensor on the GPU."""
 
 import json
 import sys

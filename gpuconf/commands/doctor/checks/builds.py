@@ -93,8 +93,8 @@ def _some(names: list[str]) -> str:
 def _cudnn(facts: Facts) -> Finding:
     """Compare the loaded cuDNN with the version that TensorFlow was compiled with.
 
-    The major version must be the same, the minor version the same or higher ("Loaded runtime CuDNN
-    library … but source was compiled with").
+    The major version must be the same, and the minor version the same or higher ("Loaded runtime
+    CuDNN library … but source was compiled with").
     """
     found = next((lib for lib in facts.packages.libraries if lib.version is not None), None)
     if found is None or found.version is None:
@@ -129,10 +129,10 @@ def _least_cudnn(facts: Facts) -> str | None:
 def _compute_capability(facts: Facts) -> Finding:
     """Compare the build's kernels with the GPUs.
 
-    Code for sm_XY runs on GPUs of major X with a minor of Y or more; the driver compiles PTX for
-    any newer GPU (CUDA C++ programming guide, "Compute capability").  In TensorFlow's list
-    compute_XY means both (third_party/gpus/cuda_configure.bzl: --cuda-include-ptx=sm_XY with
-    --cuda-gpu-arch=sm_XY).
+    Code for sm_XY runs on GPUs with major version X and minor version Y or higher; the driver
+    compiles PTX for any newer GPU (CUDA C++ programming guide, "Compute capability"). In
+    TensorFlow's list compute_XY means both (third_party/gpus/cuda_configure.bzl:
+    --cuda-include-ptx=sm_XY with --cuda-gpu-arch=sm_XY).
     """
     build = facts.packages.tensorflow
     if build is None or not build.compute_capabilities:

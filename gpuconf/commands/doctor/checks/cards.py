@@ -16,7 +16,7 @@ from gpuconf.machine.cards.health import CardHealth
 
 
 def named(gpu: Gpu) -> str:
-    """A GPU's name for people."""
+    """A GPU's human-readable name."""
     return f"GPU {gpu.index} ({gpu.name})" if gpu.name else f"GPU {gpu.index}"
 
 

@@ -30,7 +30,7 @@ def skip(summary: str, *detail: str) -> Finding:
 
 
 def warn(summary: str, *detail: str, fix: str) -> Finding:
-    """It works, but may surprise."""
+    """It works, but may cause surprises."""
     return Finding("", "warn", summary, detail, fix)
 
 

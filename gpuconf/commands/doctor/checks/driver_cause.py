@@ -1,4 +1,4 @@
-"""Why NVML is not available, as one word, so that one fault gives one `fail` and not five."""
+"""Why NVML is not available, as one word, so that one fault causes one `fail`, not five."""
 
 from __future__ import annotations
 

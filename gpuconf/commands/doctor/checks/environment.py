@@ -1,4 +1,4 @@
-"""Which GPUs variables show, in which order, and what a scheduler or a switch says.
+"""Which GPUs the variables show, in which order, and what a scheduler or a switch says.
 
 ``facts.environ`` is the user's environment, without the variables that gpuconf set.
 """
@@ -54,7 +54,7 @@ def _visible_devices(facts: Facts) -> Finding:
 
 
 def _device_order(facts: Facts) -> Finding:
-    """CUDA's default is FASTEST_FIRST, the alternative PCI_BUS_ID (CUDA C++ programming guide)."""
+    """CUDA's default: FASTEST_FIRST; the alternative: PCI_BUS_ID (CUDA C++ programming guide)."""
     order = facts.environ.get(_ORDER)
     gpus = facts.inventory.gpus
     if order not in (None, "FASTEST_FIRST", "PCI_BUS_ID"):
@@ -92,7 +92,7 @@ def _disabled(facts: Facts) -> Finding:
 
 
 def _share(facts: Facts) -> Finding:
-    """The share of a GPU from Ray or Slurm, which by itself limits nothing."""
+    """The share of a GPU that Ray or Slurm assigned, which by itself limits nothing."""
     assigned = facts.profile.assigned
     said = [f"{name}={facts.environ[name]}" for name in sorted(facts.environ) if _is_share(name)]
     if assigned is None:
@@ -107,7 +107,7 @@ def _share(facts: Facts) -> Finding:
 
 
 def _policy(facts: Facts) -> Finding:
-    """An administrator's limits for each user, which programs under gpuconf keep to."""
+    """An administrator's limits for each user, which programs under gpuconf respect."""
     if facts.policy is None:
         return skip("no policy limits what a user's programs may use together")
     if facts.policy.problem is not None:

@@ -1,4 +1,4 @@
-"""Signs of a failing GPU, and the compute mode that blocks programs."""
+"""Signs of a failing GPU, and of a compute mode that blocks programs."""
 
 from __future__ import annotations
 

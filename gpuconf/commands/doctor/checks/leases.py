@@ -1,6 +1,6 @@
 """The lease ledger: whether every program can use it, and whether all programs share one.
 
-Without a ledger a program still starts, and plans with the free memory that NVML reports.
+Without a ledger a program still starts, and bases its plan on the free memory that NVML reports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Memory held in vain: by a process that is not running, or by none at all.
+"""Memory held for no purpose: by a process that is not running, or by no process at all.
 
-Advice that ends in ``kill`` must be certain.  Days of run time or a closed shell prove nothing:
-every training under nohup looks like that.  Only a stopped or dead process is certain.
+Advice that ends in ``kill`` must be certain. Days of run time or a closed shell prove nothing:
+every training run under nohup looks like that. Only a stopped or dead process is certain.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _how_to_end(idle: list[_Idle], pids: list[int]) -> str:
 def _unexplained(facts: Facts, gpu: Gpu) -> int | None:
     """Bytes in use that no process accounts for; None if unknown or small.
 
-    In a container and under WSL, the processes of others are not listed.
+    In a container and under WSL, processes from outside are not listed.
     """
     if facts.system.container or facts.system.is_wsl or gpu.mig_enabled:
         return None

@@ -53,7 +53,7 @@ def tensorflow_name(packages: Packages) -> str | None:
 
 
 def _frameworks(facts: Facts) -> Finding:
-    """The Python examined, and its frameworks; an environment just for gpuconf often has none."""
+    """The examined Python and its frameworks; an environment just for gpuconf often has none."""
     packages = facts.packages
     python = packages.interpreter
     if python is None:
@@ -167,7 +167,7 @@ def _conflict(packages: Packages, name: str, wish: Requirement) -> str:
 
 
 def _to_install(packages: Packages, name: str, wish: Requirement) -> str:
-    """The requirement to install: one that matches the present framework, not another framework."""
+    """The requirement to install: one that matches the installed framework, not another one."""
     if (name, wish.name) == ("tf-keras", "tensorflow"):
         minor = release(packages.version("tensorflow") or "")[:2]
         return f"'tf_keras~={'.'.join(map(str, minor))}.0'"
@@ -180,7 +180,7 @@ def _to_install(packages: Packages, name: str, wish: Requirement) -> str:
 def _cuda_packages(facts: Facts) -> Finding:
     """Check NVIDIA's pip packages, which the extras of TensorFlow, JAX and torch require.
 
-    A pin (==) is the version that a wheel was tested with; a newer one of the same major version
+    A pin (==) is the version that a wheel was tested with; a newer one with the same major version
     works.
     """
     packages = facts.packages
@@ -218,7 +218,7 @@ def cuda_plugins(packages: Packages) -> dict[str, str]:
 
 
 def jax_for_gpus(packages: Packages) -> str:
-    """The command that installs the plugin and the CUDA libraries for the present JAX."""
+    """The command that installs the plugin and the CUDA libraries for the installed JAX."""
     return f"pip install 'jax[cuda12]=={packages.version('jax')}'"
 
 
@@ -274,8 +274,8 @@ def is_for_cpu(build: TorchBuild | None) -> bool:
 def _torch(facts: Facts) -> Finding:
     """A CPU-only torch is a problem if it does the computing.
 
-    Next to another framework with CUDA it may be intended, and packages.keras_backend reports
-    whether Keras uses it.
+    It may be intentional if another CUDA framework is installed as well, and packages.keras_backend
+    reports whether Keras uses it.
     """
     packages = facts.packages
     version, build = packages.version("torch"), packages.torch
@@ -296,7 +296,7 @@ def _torch(facts: Facts) -> Finding:
 
 
 def _nvml_binding(facts: Facts) -> Finding:
-    """pynvml before version 12 installs its own module, which shadows that of nvidia-ml-py."""
+    """pynvml before version 12 installs its own module, which shadows the one from nvidia-ml-py."""
     packages = facts.packages
     other, ours = packages.version("pynvml"), packages.version("nvidia-ml-py")
     if cause_of(facts) == "binding":

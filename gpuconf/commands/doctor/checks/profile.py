@@ -76,7 +76,7 @@ def _plan(facts: Facts) -> Finding:
 
 
 def _holders_to_wait_for(error: ShortageError, facts: Facts) -> str:
-    """Describe the programs under gpuconf whose end leaves enough; "" if it does not."""
+    """Describe the gpuconf programs that leave enough when they end; "" if there are none."""
     for gpu in (part for each in facts.inventory.gpus for part in (each, *each.mig_instances)):
         least = error.wanted.get(gpu.uuid or "", 0)
         used = sum(lease.used_bytes or 0 for lease in gpu.leases)

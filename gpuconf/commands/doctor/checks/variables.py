@@ -1,4 +1,4 @@
-"""Variables whose value a framework refuses or ignores: `variables.yaml`, and this machine's part.
+"""Variables whose value a framework refuses or ignores, by `variables.yaml` or on this machine.
 
 ``facts.environ`` is the user's environment, without the variables that gpuconf set.
 """
@@ -87,7 +87,7 @@ def _allocator(facts: Facts, given: Mapping[str, str]) -> Finding | None:
 
 
 def _torch(facts: Facts, given: Mapping[str, str]) -> Finding | None:
-    """Two variables for the same options, of which a release reads one."""
+    """Two variables for the same options; which one torch reads depends on its version."""
     if facts.packages.version("torch") is None:
         return skip("torch is not installed for this Python")
     options = {name: value for name, value in given.items() if value and name.endswith("CONF")}
@@ -102,7 +102,7 @@ def _torch(facts: Facts, given: Mapping[str, str]) -> Finding | None:
 
 
 def _jax_platforms(facts: Facts, given: Mapping[str, str]) -> Finding | None:
-    """A platform that is named must start; without the variable, JAX uses what is there."""
+    """A platform that is named must start; without the variable, JAX uses whatever is available."""
     ((name, value),) = given.items()
     named = value.split(",")
     plugins = cuda_plugins(facts.packages)

@@ -117,7 +117,7 @@ def gather(
 
 
 def _chosen_by(parent: str, facts: Facts) -> Facts:
-    """The facts from the parent's view: it is named as the one that chose the profile."""
+    """The facts from the parent's point of view: it is named as the one that chose the profile."""
     if facts.profile.because != BY_PARENT:
         return facts
     return facts._replace(profile=facts.profile._replace(because=f"{parent} chose it"))
@@ -147,7 +147,7 @@ def _read_profile(
     environ: Mapping[str, str],
     script_folder: str | None = None,
 ) -> ProfileFacts:
-    """Load the profile ``named``, or the one that applies, and plan with it; captures GpuconfError.
+    """Load the profile ``named``, or the one that applies, and make a plan; captures GpuconfError.
 
     A profile without leases is planned on ``unleased``, the GPUs without leases.
     """

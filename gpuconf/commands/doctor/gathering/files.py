@@ -1,4 +1,4 @@
-"""Small reads below a root folder: a missing or unreadable file is None, never an error.
+"""Small reads under a root folder: a missing or unreadable file is None, never an error.
 
 ``root`` is ``/`` on a real machine, and a folder with a file tree in tests.
 """
@@ -9,7 +9,7 @@ import os
 
 
 def under(root: str, path: str) -> str:
-    """``path``, which starts with a slash, below ``root``."""
+    """``path``, which starts with a slash, under ``root``."""
     return os.path.join(root, path.lstrip("/"))
 
 

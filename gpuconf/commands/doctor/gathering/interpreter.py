@@ -1,4 +1,4 @@
-"""The Python to examine: this one, or another one that is requested its package folders.
+"""The Python to examine: this one, or another one, which is run to get its package folders.
 
 The other one prints its ``sys.path`` and imports none of its packages, which are then read from
 files, like this one's.

@@ -42,7 +42,7 @@ def read_leases(*, root: str = "/", environ: Mapping[str, str]) -> dict[str, Car
 
 
 def read_ledger_facts(*, root: str = "/", environ: Mapping[str, str] = os.environ) -> LedgerFacts:
-    """The ledger that a program would find now; the default folders are those below ``root``."""
+    """The ledger that a program would find now; the default folders are those under ``root``."""
     named = environ.get(VARIABLE) or None
     defaults = tuple(under(root, path) for path in DEFAULTS)
     candidates = (named,) if named else defaults
@@ -79,7 +79,7 @@ def read_ledger_facts(*, root: str = "/", environ: Mapping[str, str] = os.enviro
 
 
 def _folder_in_use(environ: Mapping[str, str], defaults: tuple[str, ...]) -> LedgerFolder | None:
-    """The folder in which a program would lease; None if it would create one, or has none."""
+    """The folder in which a program would lease; None if it would create one, or finds none."""
     try:
         folder = find_folder(environ, may_make=False, defaults=defaults)
     except NoLedgerError:
@@ -101,7 +101,7 @@ def _faults(candidates: tuple[str, ...], path: str | None) -> Iterator[FolderFau
 
 
 def _card_faults(path: str, *, is_open: bool) -> Iterator[FolderFault]:
-    """Why nobody, or not everybody, can lease memory on a GPU."""
+    """Why no program, or not every program, can lease memory on a GPU."""
     with suppress(OSError), os.scandir(path) as entries:
         for entry in sorted(entries, key=lambda each: each.name):
             if _CARD.fullmatch(entry.name) is None:
@@ -115,7 +115,7 @@ def _card_faults(path: str, *, is_open: bool) -> Iterator[FolderFault]:
 
 
 def _mutex_problem(path: str) -> str | None:
-    """Why the mutex cannot be opened, such as a link that someone else has put there."""
+    """Why the mutex cannot be opened, for example because someone else has put a link there."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK))
     except FileNotFoundError:  # the first program creates it

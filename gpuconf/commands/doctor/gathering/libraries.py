@@ -1,12 +1,12 @@
-"""The CUDA libraries that TensorFlow and JAX open: where they are, and whether TensorFlow's open.
+"""The CUDA libraries that TensorFlow and JAX open: where they are, whether TensorFlow's will open.
 
-TensorFlow's are opened in a small child process: some are hundreds of megabytes, their initializers
-run foreign code, and a broken one may end the process that opens it.
+TensorFlow's libraries are opened in a small child process: some are hundreds of megabytes, their
+initializers run third-party code, and a broken one may end the process that opens it.
 
 TensorFlow opens them by soname at startup, from libtensorflow_framework and libtensorflow_cc. Those
-have a RUNPATH with $ORIGIN/../nvidia/*/lib (readelf -d, 2.15 to 2.21), so the order is that of
+have a RUNPATH with $ORIGIN/../nvidia/*/lib (readelf -d, 2.15 to 2.21), so the order is the one in
 ld.so(8): LD_LIBRARY_PATH, then NVIDIA's pip packages, then /etc/ld.so.cache, then the default
-folders.  conda's builds search the lib folder of their environment.
+folders. conda's builds search the lib folder of their environment.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def cudnn_version(number: int | None) -> str | None:
 def _open_all(
     paths: Sequence[str], environ: Mapping[str, str]
 ) -> dict[str, tuple[str | None, int | None]]:
-    """The loader's error or None, and the version, for each path, from a child process."""
+    """For each path, the loader's error (or None) and the version, from a child process."""
     if not paths:
         return {}
     command = [sys.executable, "-I", "-S", "-c", _OPEN, json.dumps(paths)]
@@ -198,7 +198,8 @@ def find_library(
 ) -> _Found | None:
     """The file that opening ``soname`` would load.
 
-    ``packages`` are the folders of pip packages, ``prefix`` is that of a conda environment.
+    ``packages`` are the folders of pip packages, and ``prefix`` is the folder of a conda
+    environment.
     """
     for folder in filter(None, environ.get("LD_LIBRARY_PATH", "").split(":")):
         if os.path.exists(os.path.join(folder, soname)):
@@ -230,7 +231,7 @@ def _in_nvidia_package(folder: str, soname: str) -> str | None:
 
 
 def _in_cache(soname: str, root: str) -> str | None:
-    """The path in /etc/ld.so.cache, a table of NUL-ended names and paths (glibc's dl-cache.h)."""
+    """The path in ld.so.cache, a table of NUL-terminated names and paths (glibc's dl-cache.h)."""
     try:
         with open(under(root, "/etc/ld.so.cache"), "rb") as file:
             table = file.read()

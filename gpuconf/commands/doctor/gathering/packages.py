@@ -43,7 +43,7 @@ class _Where(TypedDict):
 def read_packages(
     *, root: str, environ: Mapping[str, str], interpreter: Interpreter | None = None
 ) -> Packages:
-    """Gather packages, builds and CUDA libraries of ``interpreter``, by default this one."""
+    """Gather the packages, builds and CUDA libraries of ``interpreter``, by default this one."""
     python = interpreter or this_interpreter()
     folders = [path for path in python.paths if os.path.isdir(path)]
     build, installed = read_tensorflow_build(folders), _read_installed(folders)

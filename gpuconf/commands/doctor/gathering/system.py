@@ -64,14 +64,14 @@ def _library_version(root: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _distributions(root: str) -> tuple[str, ...]:
-    """From os-release(5), own ID first, then ID_LIKE: ``linuxmint``, ``ubuntu``, ``debian``."""
+    """From os-release(5), its own ID first, then ID_LIKE: ``linuxmint``, ``ubuntu``, ``debian``."""
     text = read_text(under(root, "/etc/os-release")) or ""
     found = dict(_DISTRIBUTION.findall(text))
     return tuple(f"{found.get('ID', '')} {found.get('ID_LIKE', '')}".split())
 
 
 def _other_gpu(root: str, kernel: str, platform: str) -> str | None:
-    """/etc/nv_tegra_release is in every Jetson's system, its kernel's name also in containers."""
+    """/etc/nv_tegra_release is on every Jetson; the kernel name is seen in containers too."""
     if platform == "darwin":
         return "the GPU of a Mac"
     if "tegra" in kernel or os.path.exists(under(root, "/etc/nv_tegra_release")):
@@ -148,8 +148,8 @@ def read_xids(root: str) -> tuple[Xid, ...] | None:
     """The Xids since boot, oldest first; None if no log is readable.
 
     The driver writes an Xid to the kernel log if a GPU or a program fails; NVML reports them only
-    to a process that listens.  On Debian and Ubuntu the group adm, which includes the first user,
-    can read the log, elsewhere only root.
+    to a process that is listening. On Debian and Ubuntu, the group adm, which includes the first
+    user, can read the log; elsewhere, only root can.
     """
     for path in _LOGS:
         text = read_text(under(root, path), last_bytes=_LAST_BYTES)

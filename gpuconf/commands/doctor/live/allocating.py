@@ -26,16 +26,16 @@ class Cards(Protocol):
     is_cuda_build: bool
 
     def count(self) -> int:
-        """The number of GPUs that it lists; creates no context."""
+        """The number of GPUs that the framework lists; creates no context."""
 
     def show_only(self, place: int) -> None:
-        """Restrict it to this GPU, before its first context."""
+        """Restrict the framework to this GPU, before its first context."""
 
     def make_context(self, place: int) -> None:
         """Create a CUDA context, and set the limit."""
 
     def limit_bytes(self, place: int) -> int | None:
-        """The limit that it reports; None if it reports none."""
+        """The limit that the framework reports; None if it reports none."""
 
     def refuses(self, size_bytes: int, place: int) -> bool | None:
         """Whether an allocation of this size fails; None if that cannot be tried."""
@@ -44,7 +44,7 @@ class Cards(Protocol):
         """Copy ``array`` to the GPU and back."""
 
     def matmul(self, left: Any, right: Any, place: int) -> Any:
-        """Their product, computed on the GPU."""
+        """The product of both matrices, computed on the GPU."""
 
     def in_use(self, place: int) -> tuple[int, int]:
         """Bytes allocated now, and at peak."""

@@ -49,7 +49,7 @@ def first_line(error: StepError) -> str:
 
 
 def last_words(output: str, *, most: int = 4) -> tuple[str, ...]:
-    """The last lines of an output that explain why it ended, otherwise simply the last ones."""
+    """The last output lines that explain why the process ended, or else simply the last ones."""
     reading = read(output)
     ends = (reading.facts.exception, reading.facts.cut_off)
     lines = [line.strip() for line in output.splitlines() if line.strip()]

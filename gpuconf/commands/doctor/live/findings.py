@@ -1,4 +1,4 @@
-"""The probe's runs -> findings, including the headroom of a GPU that passed.  Pure.
+"""From the probe's runs to findings, including the headroom of a GPU that passed.  Pure.
 
 Too little headroom leads to CUDNN_STATUS_ALLOC_FAILED: a framework grows to its limit, and the
 driver refuses the next handle or workspace that cuDNN requests, hours into a training run.
@@ -48,7 +48,7 @@ _LEAST_SPARE = 128 * MIB
 
 
 def findings_of(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
-    """The findings of one framework's runs; the first run had all GPUs, the others one each."""
+    """The findings from one framework's runs: the first with all GPUs, the others with one each."""
     prefix = runs[0].record.framework.prefix
     return tuple(each._replace(id=f"{prefix}.{each.id}") for each in _unprefixed(runs))
 
@@ -190,8 +190,8 @@ def _measured(outcome: CardOutcome, step: LiveStep) -> str:
 class _Headroom(NamedTuple):
     """The memory that a process needs beyond its limit, and what the GPU has left.
 
-    ``overhead_bytes``: the CUDA context, and without growth also the handles.  ``spare_bytes``:
-    what is left when the process uses its whole limit; if negative, it cannot get there.
+    ``overhead_bytes``: the CUDA context, and without growth also the handles. ``spare_bytes``: what
+    is left when the process uses its full limit; if negative, it cannot get there.
     """
 
     overhead_bytes: int
@@ -231,10 +231,10 @@ def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
 
 
 def _overhead_bytes(card: ProbedCard, record: LiveRecord) -> int | None:
-    """The memory that the process holds beyond its allocator's.
+    """The memory that the process holds beyond what its allocator holds.
 
-    With growth, measured after the context is created, before the first tensor.  Without growth,
-    measured at the end, when the allocator holds the whole limit.
+    With growth, measured after the context is created, before the first tensor. Without growth,
+    measured at the end, when the allocator holds its full limit.
     """
     place = card.place
     of_card = [step for step in record.steps if place in step.cards and step.has_passed]
@@ -249,7 +249,7 @@ def _overhead_bytes(card: ProbedCard, record: LiveRecord) -> int | None:
 
 
 def _held_bytes(card: ProbedCard, after: tuple[CardMemory, ...], number: int) -> int | None:
-    """The process's memory on the GPU: by NVML, otherwise by the decrease of free memory."""
+    """The process's memory on the GPU: from NVML, or else from the drop in free memory."""
     memory = after[number] if number < len(after) else CardMemory()
     if memory.own_bytes is not None:
         return memory.own_bytes

@@ -1,4 +1,4 @@
-"""Commands to paste for the probe's problems: shell, with comments.  Pure text."""
+"""Shell commands with comments, to paste for the problems that the probe finds.  Pure text."""
 
 from __future__ import annotations
 

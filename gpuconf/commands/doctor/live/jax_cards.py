@@ -27,12 +27,12 @@ class JaxCards:
         return 0 if self._jax.default_backend() == "cpu" else len(self._jax.devices("gpu"))
 
     def show_only(self, place: int) -> None:
-        """Set JAX's own option, which counts the visible GPUs."""
+        """Set JAX's own option, whose numbers refer to the visible GPUs."""
         self._jax.config.update("jax_cuda_visible_devices", str(place))
         self._only = place
 
     def make_context(self, place: int) -> None:
-        """Nothing to create: it exists already; memory follows with the first array."""
+        """Nothing to create: the context exists already; memory follows with the first array."""
         self._device(place)
 
     def limit_bytes(self, place: int) -> int | None:
@@ -58,7 +58,7 @@ class JaxCards:
         return np.asarray(there[0] @ there[1])
 
     def in_use(self, place: int) -> tuple[int, int]:
-        """The figures of XLA's allocator."""
+        """The figures from XLA's allocator."""
         stats = self._device(place).memory_stats()
         return stats["bytes_in_use"], stats["peak_bytes_in_use"]
 

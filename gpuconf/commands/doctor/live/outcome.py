@@ -1,7 +1,7 @@
 """The result for each GPU, combined from its runs.  Pure.
 
-There is one run with all GPUs.  If that fails and there are several, each GPU that did not pass
-gets a separate run.  A child may also crash or hang; its exit is interpreted here, too.
+There is one run with all GPUs. If that fails and there are several GPUs, each GPU that did not pass
+gets a separate run. A child may also crash or hang; its exit is interpreted here, too.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Trouble(NamedTuple):
 
 
 class CardOutcome(NamedTuple):
-    """The result for one GPU: the steps that passed, and its trouble.
+    """The result for one GPU: the steps that passed, and its problem.
 
-    ``together`` is the trouble of the run with all GPUs, if the GPU was tried again alone.
+    ``together`` is the problem in the run with all GPUs, if the GPU was tried again alone.
     """
 
     card: ProbedCard
@@ -56,13 +56,13 @@ class CardOutcome(NamedTuple):
 
 
 def places_of(record: LiveRecord) -> tuple[int, ...]:
-    """The GPUs of the run, by the framework's numbers."""
+    """The GPUs of the run, in the framework's numbering."""
     context = next((step for step in record.steps if step.step == "context"), None)
     return tuple(card.place for card in record.cards) if context is None else context.cards
 
 
 def places_to_try_alone(run: ChildRun) -> tuple[int, ...]:
-    """The GPUs that did not pass a failed run of several GPUs.
+    """The GPUs that did not pass in a failed run with several GPUs.
 
     Empty if the framework itself did not start, since it would not start for one GPU either.
     """

@@ -45,9 +45,9 @@ def measure(
     ``timeout_s`` seconds, plus about five if the driver blocks a child; it leaves no process
     behind. ``progress`` receives short descriptions of what is being tried.
 
-    All GPUs share one child, as in a normal program: the profile means the same (its numbers count
-    the visible GPUs), the framework starts once, in 2 to 10 s, and problems that need several
-    GPUs show up.  If that fails, each GPU that did not pass gets its own child, in which the
+    All GPUs share one child, as in a normal program: the profile means the same thing (its numbers
+    refer to the visible GPUs), the framework starts once, in 2 to 10 s, and problems that need
+    several GPUs show up. If that fails, each GPU that did not pass gets its own child, in which the
     framework sees only that GPU, so that one broken GPU does not hide the others.
 
     Raises BackendError if a child cannot be started.
@@ -161,7 +161,7 @@ def _child_environ(environ: Mapping[str, str], profile: str | None) -> dict[str,
 
 
 def describe(step: LiveStep, framework: ProbedFramework) -> str:
-    """A short description of a step, for people who wait."""
+    """A short description of a step, for people who are waiting."""
     if step.step == "start":
         return f"applying the profile, starting {framework.title}"
     where = "GPU" if len(step.cards) == 1 else "GPUs"

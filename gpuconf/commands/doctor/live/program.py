@@ -1,8 +1,9 @@
 """The probe's child takes a GPU through its steps: ``gpuconf.commands.doctor.live.program``.
 
-As in a user's script, `import gpuconf.auto` comes before the framework, and $GPUCONF_PROFILE says
-which profile.  The record goes to the descriptor ``--record`` (by hand: to stdout).  ``--only 1``
-lets the framework use the second of the plan's GPUs alone: the plan stays as it is with all.
+As in a user's script, `import gpuconf.auto` comes before the framework, and $GPUCONF_PROFILE names
+the profile. The record goes to the descriptor ``--record``, or to stdout when run by hand. ``--only
+1`` lets the framework use only the second of the plan's GPUs; the plan itself is the same as with
+all GPUs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from gpuconf.support.children.signals import end_with_parent
 
 
 def main() -> None:
-    """Run the steps; an exception in a step goes into the record and is not an error here."""
+    """Run the steps; an exception in a step goes into the record, but is not an error here."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", type=int, default=1, metavar="FD")
     known = {framework.package: framework for framework in FRAMEWORKS}
@@ -134,7 +135,7 @@ def _profile_facts(plan: Plan | None) -> dict[str, str]:
 
 
 def _hidden(plan: Plan) -> dict[str, Any]:
-    """Why the plan shows no GPU; calm, unless a present GPU has too little memory."""
+    """Why the plan shows no GPU; calm, unless a GPU is present but has too little memory."""
     if plan.profile.gpus.kind == "none":
         return {"reason": f"profile {plan.profile.name} uses no GPU", "detail": plan.notes}
     if not plan.visible:

@@ -1,4 +1,4 @@
-"""Why a step failed, or too few GPUs are listed: what `gpuconf explain` says of it.  Pure.
+"""Why a step failed, or too few GPUs are listed: what `gpuconf explain` says about it.  Pure.
 
 The log is the probe's own, and the GPU's figures are the driver's.  gpuconf's own errors speak for
 themselves.
@@ -87,7 +87,7 @@ def _not_importable(failed: FailedStep) -> Reason:
 
 
 def _as_explained(failed: FailedStep, reading: Reading) -> Reason | None:
-    """What `gpuconf explain` says of the log, of this GPU; None if it finds no cause."""
+    """What `gpuconf explain` says about the log for this GPU; None if it finds no cause."""
     if reading.cause == NOT_GPU:
         return None
     known = reading.facts.framework or failed.record.framework.package
@@ -142,13 +142,13 @@ def _limit_is_the_wall(card: ProbedCard | None) -> bool:
 
 
 def _can_be_tried(change: Proposal) -> bool:
-    """Whether a change is for this machine and not for a script, nor sends back to the doctor."""
+    """Whether a change is for this machine, not a script, and does not lead back to the doctor."""
     elsewhere = change.paste.startswith("gpuconf doctor") or "train.py" in change.paste
     return change.kind == "profile" or (change.kind == "command" and not elsewhere)
 
 
 def _logged(card: ProbedCard, logged: LoggedCard | None) -> LoggedCard:
-    """The GPU with the driver's figures, which say more than the log's."""
+    """The GPU with the driver's figures, which say more than those in the log."""
     holders = (LoggedProcess(each.pid, each.name, each.used_bytes or 0) for each in card.holders)
     return (logged or LoggedCard())._replace(
         total_bytes=card.total_bytes,

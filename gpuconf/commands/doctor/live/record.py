@@ -56,10 +56,10 @@ class LiveRecord(NamedTuple):
 class ChildRun(NamedTuple):
     """A child that ended or was killed.
 
-    ``only`` is the place of its single GPU, None if it had all.  ``code`` is its exit code,
-    negative for a signal, and None if it was killed after its time limit ``timeout_s``.  ``output``
-    is its stdout and stderr; a long output lacks its middle.  ``is_stuck`` is True if even SIGKILL
-    did not end it.
+    ``only`` is the position of its single GPU, or None if it had all GPUs. ``code`` is its exit
+    code, negative for a signal, and None if it was killed after its time limit ``timeout_s``.
+    ``output`` is its stdout and stderr; a long output is missing its middle. ``is_stuck`` is True
+    if even SIGKILL did not end it.
     """
 
     record: LiveRecord
@@ -98,7 +98,7 @@ def _begun(record: LiveRecord, line: dict[str, Any]) -> LiveRecord:
 
 
 def _ended(record: LiveRecord, line: dict[str, Any]) -> LiveRecord:
-    """Replace the begun step by its end; a missing duration becomes 0."""
+    """Replace the started step with the ended one; a missing duration becomes 0."""
     ended = decoded(LiveStep, line)
     begun = LiveStep(ended.step, ended.cards)
     others = (step for step in record.steps if step != begun)

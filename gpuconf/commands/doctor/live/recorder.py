@@ -38,7 +38,7 @@ class Recorder:
         self._descriptor = descriptor
 
     def write(self, event: str, **fields: object) -> None:
-        """Write one event as a whole; it survives a crash right after this call."""
+        """Write one complete event; it survives a crash right after this call."""
         line = json.dumps({"event": event, **fields}, default=str)
         os.write(self._descriptor, f"{line}\n".encode(errors="replace"))
 
@@ -74,7 +74,7 @@ def _describe(error: Exception) -> dict[str, str | None]:
 
 
 class CardGauge:
-    """Reads the memory of the GPUs, which the framework numbers by their place in ``gpus``."""
+    """Reads the memory of the GPUs, which the framework numbers by their position in ``gpus``."""
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:
         self._gpus = gpus

@@ -41,7 +41,7 @@ class Bench:
         self.places = tuple(range(len(gpus))) if only is None else (only,)
 
     def make_contexts(self) -> None:
-        """Have TensorFlow create its devices, all at once as in any program."""
+        """Have TensorFlow create its devices, all at once, as in any program."""
         with self._recorder.step("context", self.places, self._gauge.read):
             logical = self._tf.config.list_logical_devices("GPU")
             if not logical:
@@ -65,7 +65,7 @@ class Bench:
                 work(device)
 
     def _record_backend(self) -> None:
-        """Record Keras's backend; on another than TensorFlow, gpuconf keeps TensorFlow off GPUs."""
+        """Record Keras's backend; if it is not TensorFlow, gpuconf keeps TensorFlow off GPUs."""
         self._recorder.write("facts", keras_backend=_keras_backend(self._tf))
 
     def _allocated(self, place: int) -> tuple[int | None, int | None]:
@@ -96,7 +96,7 @@ class Bench:
         compare(got, np.einsum("bhwcij,ijco->bhwo", windows.astype(np.float64), kernels))
 
     def _compute(self, device: str, build: Callable[[], Any]) -> Any:
-        """Evaluate the tensor from ``build``, also in graph mode."""
+        """Evaluate the tensor from ``build``, even in graph mode."""
         tf = self._tf
         if tf.executing_eagerly():
             with tf.device(device):
@@ -155,7 +155,7 @@ def _unmet_settings() -> list[str]:
 
 
 def _version_of(keras: Any) -> str:
-    """Keras's version; for ``tf.keras`` of Keras 2 and tf_keras it is only in their package."""
+    """Keras's version; for ``tf.keras`` in Keras 2 and for tf_keras, only their package has it."""
     name = keras.__name__.partition(".")[0]
     version = getattr(keras, "__version__", None) or getattr(
         sys.modules.get(name), "__version__", ""

@@ -33,7 +33,7 @@ class TorchCards:
     def limit_bytes(self, place: int) -> int | None:
         """The memory fraction in effect, times the total that torch sees.
 
-        None before torch 2.4, which does not report the fraction.
+        None before torch 2.4, because older versions do not report the fraction.
         """
         cuda = self._torch.cuda
         if not hasattr(cuda, "get_per_process_memory_fraction"):

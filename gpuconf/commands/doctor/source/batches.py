@@ -92,7 +92,7 @@ def _quoted(call: ast.Call) -> str:
 
 
 def _calls_model(script: Script, call: ast.Call) -> bool:
-    """Whether the call is of a variable that holds a Keras model."""
+    """Whether the call is to a variable that holds a Keras model."""
     if not isinstance(call.func, ast.Name) or not call.args:
         return False
     values = script.values_of(call.func.id)

@@ -1,4 +1,4 @@
-"""What a script puts on one GPU together: TensorFlow next to JAX, all ranks, a loop's models."""
+"""What a script puts on one GPU together: TensorFlow and JAX, all ranks, a loop's models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLEARS = ("keras.backend.clear_session", "keras.utils.clear_session")
 
 
 def crowded(script: Script) -> Iterator[ScriptProblem]:
-    """``source.crowded``: the script takes memory of a GPU that another part of it needs."""
+    """``source.crowded``: the script takes memory on a GPU that another part of it needs."""
     if any(script.starts_gpuconf(node) for node in ast.walk(script.tree)):
         return
     names = {name for _, name in script.calls()}
@@ -59,7 +59,7 @@ def _tensorflow_beside_jax(script: Script, names: set[str]) -> Iterator[ScriptPr
 
 
 def _ranks_on_one_gpu(script: Script, names: set[str]) -> Iterator[ScriptProblem]:
-    """Each process of torchrun says "cuda", which is GPU 0 for all of them."""
+    """Each torchrun process says "cuda", which is GPU 0 for all of them."""
     if _STARTS_RANKS not in names or "torch.cuda.set_device" in names or _sets(script, _HELD):
         return
     for call, name in script.calls():
@@ -99,7 +99,7 @@ def _kept_models(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _makes_model(script: Script, value: ast.expr | None) -> bool:
-    """A Keras model, or a call of the script's own function that makes one."""
+    """A Keras model, or a call to the script's own function that makes one."""
     if not isinstance(value, ast.Call):
         return False
     called = value.func.id if isinstance(value.func, ast.Name) else None
@@ -123,7 +123,7 @@ def _is_on_default_gpu(script: Script, call: ast.Call, name: str) -> bool:
 
 
 def _numbers_devices(script: Script) -> bool:
-    """Whether the script makes a device's name from a number: f"cuda:{rank}", device("cuda", 1)."""
+    """Whether the script builds a device name from a number: f"cuda:{rank}", device("cuda", 1)."""
     return any("cuda:" in text for text in _texts(script)) or any(
         name == "torch.device" and len(call.args) > 1 for call, name in script.calls()
     )

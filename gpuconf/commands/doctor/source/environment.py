@@ -39,7 +39,7 @@ _FORMER = {"TF_CPP_MIN_VLOG_LEVEL": "TF_CPP_MIN_LOG_LEVEL"}
 
 
 class ScriptVariable(NamedTuple):
-    """A variable that the script sets: its name, and the expression of its value."""
+    """A variable that the script sets: its name, and the expression for its value."""
 
     variable: str
     value: ast.expr | None

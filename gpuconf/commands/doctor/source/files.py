@@ -1,4 +1,4 @@
-"""The scripts and notebooks that a command line names: files, and all files below folders."""
+"""The scripts and notebooks that a command line names: files, and all files in folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 
 def scripts_in(paths: Iterable[str]) -> tuple[str, ...]:
-    """The files that ``paths`` name, without duplicates; those below a folder by name.
+    """The files that ``paths`` name, without duplicates; those in a folder, sorted by name.
 
     Raises UsageError for a path that is neither a file nor a folder with scripts.
     """
@@ -46,7 +46,7 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _is_entered(folder: str, name: str) -> bool:
-    """Whether a folder may contain the project's scripts: not if installed, built or hidden."""
+    """Whether a folder may contain the project's scripts: no if installed, built or hidden."""
     path = os.path.join(folder, name)
     is_environment = any(os.path.exists(os.path.join(path, each)) for each in _OF_ENVIRONMENTS)
     return not (name.startswith(".") or name in _NOT_ENTERED or is_environment)

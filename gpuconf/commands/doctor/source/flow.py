@@ -71,7 +71,7 @@ class _Walker:
                     self._by_name[node.name] = member
 
     def enter(self, function: Function) -> None:
-        """Walk the body, once; a generator's body does not run when it is called."""
+        """Walk the body once; a generator's body does not run when it is called."""
         self.called.add(function)
         if not _is_generator(function):
             self.statements(function.body)

@@ -65,7 +65,7 @@ def _problem(node: ast.AST) -> ScriptProblem:
 
 
 class _Reading:
-    """Finds the expressions of a script that are images read from files."""
+    """Finds the expressions in a script that are images read from files."""
 
     def __init__(self, script: Script) -> None:
         self._script = script

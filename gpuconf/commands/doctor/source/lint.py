@@ -1,6 +1,6 @@
 """`gpuconf doctor --script train.py`: finds mistakes in the source.
 
-The script is read and never run.  A line that ends in ``# gpuconf: ignore`` is skipped, and ``#
+The script is read but never run.  A line that ends in ``# gpuconf: ignore`` is skipped, and ``#
 gpuconf: ignore[source.env_late]`` silences only that check there.
 """
 
@@ -114,7 +114,7 @@ def findings_in(text: str, filename: str, *, not_edited: str | None = None) -> t
 def _unedited(
     script: Script, problems: list[ScriptProblem], not_edited: str | None
 ) -> Iterator[Finding]:
-    """The finding for a framework script of an old stack, or one that the user should not edit."""
+    """The finding for a script on an old framework stack, or one the user should not edit."""
     heard = [each for each in problems if not _is_ignored(script.source, each)]
     is_old = any((each.id, each.status) == ("source.v1", "fail") for each in heard)
     why = not_edited or (OLD_STACK if is_old else None)
@@ -187,7 +187,7 @@ def _is_ignored(source: SourceText, problem: ScriptProblem) -> bool:
 
 
 def _spelled(ids: str) -> set[str]:
-    """The ids in brackets; a dash equals an underscore, as on the command line."""
+    """The ids in brackets; a dash counts as an underscore, as on the command line."""
     return {each.strip().replace("-", "_") for each in ids.split(",")}
 
 
@@ -244,7 +244,7 @@ def _unreadable(filename: str, why: str) -> Finding:
 
 
 def in_one(findings: Sequence[Finding], files: int) -> list[Finding]:
-    """The findings of several files; the last one reports how many files have none."""
+    """The findings in several files; the last one reports how many files have none."""
     if files == 1:
         return list(findings)
     clean = [each for each in findings if each.id == "source.clean"]

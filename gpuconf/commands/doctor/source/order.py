@@ -114,7 +114,7 @@ def _made_before(
 
 
 def early_devices(script: Script) -> Iterator[ScriptProblem]:
-    """``source.devices_early``: devices are created before the settings that they should get."""
+    """``source.devices_early``: devices are created before the settings that are meant for them."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node

@@ -37,7 +37,7 @@ def refused_values(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _has_limit(script: Script) -> bool:
-    """Whether the script limits TensorFlow's memory, which another allocator does not heed."""
+    """Whether the script limits TensorFlow's memory, a limit that another allocator ignores."""
     return any(
         name == SETS_LIMIT
         or any(each.arg == "per_process_gpu_memory_fraction" for each in call.keywords)

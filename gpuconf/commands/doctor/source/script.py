@@ -197,7 +197,7 @@ class Script:
         return node
 
     def constant(self, node: ast.expr | None) -> object:
-        """The value of a literal, also through a variable and ``str(…)``; None if unknown."""
+        """The value of a literal, even through a variable and ``str(…)``; None if unknown."""
         node = self.value(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
             inner = self.constant(node.args[0]) if len(node.args) == 1 else None
@@ -257,7 +257,7 @@ def imported_modules(node: ast.AST) -> tuple[str, ...]:
 
 
 def imports_tensorflow(node: ast.AST) -> bool:
-    """Whether this import loads TensorFlow: itself, Keras, or a package like tensorflow_hub."""
+    """Whether this import loads TensorFlow, directly or through Keras or, say, tensorflow_hub."""
     return any(module.startswith(_FRAMEWORKS) for module in imported_modules(node))
 
 

@@ -34,7 +34,7 @@ class SourceText(NamedTuple):
 
     ``cell_starts`` are the lines of ``text`` at which a notebook's code cells begin, from 1; empty
     for a script.  ``ipython_line`` is the first line of a script that only IPython can read, and
-    ``ipython_text`` its content.  ``errors`` are those of a notebook's cells that are not Python,
+    ``ipython_text`` its content. ``errors`` are the errors from notebook cells that are not Python,
     which ``text`` omits.
     """
 
@@ -55,7 +55,7 @@ class SourceText(NamedTuple):
         return f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
 
     def source_place(self, line: int, last_line: int | None = None) -> SourcePlace:
-        """The same as a value; ``last_line`` is counted like ``line``."""
+        """Like `place`, but as a value; ``last_line`` is counted like ``line``."""
         last = max(line, last_line or line)
         if not self.cell_starts:
             return SourcePlace(self.filename, line, last)
@@ -65,19 +65,19 @@ class SourceText(NamedTuple):
 
     @property
     def text_lines(self) -> list[str]:
-        """The lines as Python counts them; str.splitlines recognizes more line ends."""
+        """The lines as Python counts them; str.splitlines recognizes more line endings."""
         return lines_of(self.text)
 
 
 def parse(text: str) -> ast.Module:
-    """The tree of ``text``, without the script's own warnings; raises like ast.parse."""
+    """The tree of ``text``, without the script's own warnings; raises what ast.parse raises."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text)
 
 
 def lines_of(text: str) -> list[str]:
-    """``text`` split at Python's line ends."""
+    """``text`` split at Python's line endings."""
     return _LINE_END.split(text)
 
 
@@ -163,7 +163,7 @@ def _script_of(text: str, filename: str) -> SourceText:
 
 
 def _cell_python(lines: list[str]) -> list[str]:
-    """`_python_only` after the cell's mark, comments and blank lines, which may precede a %%."""
+    """`_python_only` after the cell's marker, comments and blank lines, which may precede a %%."""
     first = next((number for number, line in enumerate(lines)
                   if line.strip() and not line.lstrip().startswith("#")), len(lines))  # fmt: skip
     return [*lines[:first], *_python_only(lines[first:])]
@@ -183,7 +183,7 @@ def _cell_text(cell: dict[str, Any]) -> str:
 
 
 def _python_only(lines: list[str]) -> list[str]:
-    """The same number of lines, with IPython's own lines blanked out."""
+    """Return the same number of lines, with IPython's own lines blanked out."""
     if lines and lines[0].startswith("%%"):
         magic = lines[0][2:].split(maxsplit=1)
         if not magic or magic[0] not in _PYTHON_CELL_MAGICS:

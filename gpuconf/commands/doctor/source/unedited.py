@@ -25,7 +25,7 @@ _KERNEL = (
 
 
 def is_of_python_2(error: SyntaxError) -> bool:
-    """Whether Python 3 fails because this is Python 2."""
+    """Whether Python 3 fails because this is Python 2 code."""
     return _OF_PYTHON_2.search(error.msg or "") is not None
 
 
@@ -41,7 +41,7 @@ def start_of(filename: str) -> str:
 
 
 def in_one_line(filename: str) -> str:
-    """The same without line breaks, for a comment."""
+    """The command from `start_of` without line breaks, for a comment."""
     return " ".join(line.removeprefix("# ") for line in start_of(filename).splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have.
+"""TensorFlow 1 code that TensorFlow 2 and Keras 3 no longer have.
 
 A bare ``tf.compat.v1.Session(config=…)`` is not a finding: it creates the process's devices, so its
 GPU options also apply in eager mode (run on the simulated GPU with TF 2.21).
@@ -76,7 +76,7 @@ def version_1(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _fix(script: Script, names: list[str]) -> str:
-    """The lines that make the script run on TensorFlow 2, or the command that leaves it alone."""
+    """Lines that make the script run on TensorFlow 2, or the command that leaves it unchanged."""
     inner = [name.removeprefix("tensorflow.") for name in names if name.startswith("tensorflow.")]
     keras_sessions = set(_SESSIONS_OF_KERAS) & set(names)
     lines = []
@@ -103,7 +103,7 @@ def _fix(script: Script, names: list[str]) -> str:
 
 
 def _uses(script: Script) -> Iterator[tuple[ast.AST, str]]:
-    """The full names that the script uses; what a failing import brings is named there only."""
+    """The full names that the script uses; names from a failing import are listed only there."""
     nodes = list(ast.walk(script.tree))
     imports = {node: list(filter(_is_gone, imported_modules(node))) for node in nodes}
     failing = tuple(f"{name}." for names in imports.values() for name in names)

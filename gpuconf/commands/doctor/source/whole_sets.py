@@ -46,7 +46,7 @@ def _inside_list(node: ast.expr | None) -> ast.expr | None:
 
 
 def _is_made_whole(script: Script, node: ast.Name) -> bool:
-    """Whether the file creates the variable at once, and not again in a loop around this use."""
+    """Whether the file creates the variable in one go, and not again in a loop around this use."""
     values = script.values_of(node.id)
     if not values or any(value is None or _is_piece(value) for value in values):
         return False

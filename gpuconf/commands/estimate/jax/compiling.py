@@ -23,7 +23,7 @@ _CONVOLUTION = "__cudnn$conv"
 class CompiledStep(NamedTuple):
     """Sizes in bytes as assigned by XLA; ``temp_bytes`` is one block, allocated only for the step.
 
-    ``output_bytes`` are the results that do not overwrite the model's own variables.
+    ``output_bytes`` is the size of the results that do not overwrite the model's own variables.
     """
 
     temp_bytes: int
@@ -66,7 +66,7 @@ def compiled_step(
 
 
 def check_compiler() -> None:
-    """Load XLA for CUDA, which then writes to stderr; raise BackendError if this JAX has none."""
+    """Load XLA for CUDA, which then writes to stderr; raise BackendError if this JAX lacks it."""
     _device(CompileTarget())
 
 

@@ -46,7 +46,8 @@ def trace(
 ) -> Step:
     """Compile ``train_step`` or ``predict_step`` for a batch of these specs into a :class:`Step`.
 
-    Raises the errors of :func:`compiled_step`, and BackendError for a model that is not compiled.
+    Raises the same errors as :func:`compiled_step`, and BackendError for a model that is not
+    compiled.
     """
     if model.run_eagerly or not model.jit_compile:
         raise BackendError(
@@ -77,7 +78,7 @@ def trace(
 
 
 def _memory(variables: Sequence[Variable], pieces: Sequence[Piece]) -> StepMemory:
-    """What is live at once, in the multiples of 256 bytes that JAX's allocator gives out."""
+    """The memory live at one time, in the multiples of 256 bytes that JAX's allocator hands out."""
     resident = sum(_rounded(each.size_bytes) for each in variables)
     peak = resident + sum(_rounded(each.size_bytes) for each in pieces)
     return StepMemory(resident, peak, peak, (peak,), 0, tuple(range(len(pieces))))

@@ -1,4 +1,4 @@
-"""The shapes and types of a batch of a model's data, as ``fit`` would receive it."""
+"""The shapes and types of a batch of model data, as ``fit`` would receive it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     is_assumed: bool = False
 
     def for_training(self) -> Any:
-        """Return the batch as ``fit`` passes it to ``train_step``: a single input in no tuple."""
+        """Return the batch as ``fit`` passes it to ``train_step``: one input is not in a tuple."""
         if self.targets is None:
             return (self.inputs,) if isinstance(self.inputs, list | tuple) else self.inputs
         parts = (self.inputs, self.targets, self.weights)
@@ -76,7 +76,7 @@ def given_batch(data: Any, batch_size: int) -> Batch:
 
 
 def _dtype_name(dtype: Any) -> str:
-    """Return the type's name in Keras; NumPy's text arrays have other types."""
+    """Return the type's name in Keras; NumPy string arrays have different types."""
     name = dtype if isinstance(dtype, str) else dtype.name
     return "string" if name.startswith(("str", "bytes", "object")) else name
 
@@ -90,7 +90,8 @@ def is_of_one_batch_size(model: Any) -> bool:
 def _declared_batch(model: Any, leaf: Any) -> int | None:
     """Return the only batch size that the model supports, if any.
 
-    A Sequential without an Input records the batch size of its first call, but runs with others.
+    A Sequential without an Input records the batch size of its first call, but also runs with other
+    batch sizes.
     """
     is_sequential = any(kind.__name__ == "Sequential" for kind in type(model).__mro__)
     return None if is_sequential else leaf.shape[0]
@@ -119,7 +120,7 @@ def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
 
 
 def _shapes_for(leaves: Sequence[Any], given: Any) -> list[tuple[int, ...] | None]:
-    """Return the given shape for each input, None to use the model's own."""
+    """Return the given shape for each input, or None to use the model's own."""
     if given is None:
         return [None] * len(leaves)
     names = [str(leaf.name) for leaf in leaves]
@@ -170,7 +171,7 @@ def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
 
 
 def _hint_for(sample: Sequence[int | None]) -> str:
-    """Return an example with numbers for the open dimensions: an image's sides, or a length."""
+    """Return an example with numbers for unspecified dimensions: an image's sides, or a length."""
     usual = _USUAL_SIDE if len(sample) > 2 else _USUAL_LENGTH
     sizes = [str(usual if each is None else each) for each in sample]
     python = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
@@ -207,8 +208,9 @@ def _specs_of_shapes(shape: Any, batch_size: int, *, known_batch: bool) -> Any:
 def targets_for(outputs: Any, loss: Any, names: Sequence[str] = ()) -> Any:
     """Return the specs of the targets that a loss compares with these outputs.
 
-    ``outputs`` are specs or symbolic tensors of one batch.  ``loss`` is as given to ``compile``:
-    one for all outputs, or a list or dict.  ``names`` are the names of listed outputs.
+    ``outputs`` are specs or symbolic tensors for one batch. ``loss`` is what was passed to
+    ``compile``: one for all outputs, or a list or dict. ``names`` are the names of the outputs if
+    these are a list.
     """
     if isinstance(outputs, dict):
         return {

@@ -28,7 +28,7 @@ class LayerCalls:
     """Records the layers called while a graph is traced, as paths such as ``encoder/dense_1``.
 
     A path descends into models and the user's own layers, but not into Keras layers: an attention
-    layer is a single row.
+    layer gets a single row.
     """
 
     def __init__(self, model: Any, family: KerasFamily) -> None:
@@ -76,7 +76,7 @@ class LayerCalls:
         return self._paths[id(layer)]
 
     def _is_opened(self, layer: Any) -> bool:
-        """Whether layers inside it have their own rows."""
+        """Whether layers inside this one have their own rows."""
         if isinstance(layer, self._family.keras.Model):
             return True
         return not type(layer).__module__.startswith(_OWN_MODULES)
@@ -108,7 +108,7 @@ def variables_of(model: Any, layers: Mapping[int, str], *, training: bool) -> Kn
 def variables_used(
     calls: LayerCalls, trained: Iterable[Any], state: Iterable[Any]
 ) -> KnownVariables:
-    """Return a script's own step's variables: of the layers called and the optimizers' state."""
+    """Return the variables of a script's own step: called layers' weights, optimizers' state."""
     weights = [*(each for layer in calls.layers.values() for each in layer.weights), *trained]
     return _known(weights, list(state), (), calls.by_variable())
 

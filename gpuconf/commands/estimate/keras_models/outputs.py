@@ -14,7 +14,7 @@ from gpuconf.support.keras_api.families import KerasFamily
 def outputs_of(model: Any, family: KerasFamily, inputs: Any) -> Any:
     """Return the specs of the outputs for inputs with these specs.
 
-    Builds a model that was never called.  Raises UsageError if it rejects the inputs.
+    Builds a model that was never called.  Raises UsageError if the model rejects the inputs.
     """
     batch_size = nests.leaves(inputs)[0].shape[0]
     outputs = symbolic.outputs_of(model)

@@ -37,7 +37,7 @@ class EstimateChoice(NamedTuple):
 
 
 def policy_named(mixed_precision: Any) -> str | None:
-    """Return Keras's dtype policy for True, False, ``bfloat16`` etc.; UsageError for others."""
+    """Return Keras's dtype policy for True, False, ``bfloat16`` etc.; else raise UsageError."""
     if mixed_precision is None:
         return None
     try:
@@ -57,7 +57,7 @@ _EAGER = "run_eagerly=True: the step is counted as a graph, which needs less mem
 def prepared(model: Any, family: KerasFamily, choice: EstimateChoice) -> Iterator[TraceSetting]:
     """Apply the chosen optimizer, loss and precision to the model; yield the resulting setting.
 
-    New optimizer state has no memory, and the model is restored afterwards.
+    New optimizer state takes up no memory, and the model is restored afterwards.
     """
     notes = [_EAGER] if getattr(model, "run_eagerly", False) else []
     with restored(model), _precision(model, family, choice.policy):
@@ -173,7 +173,7 @@ def _scale_losses(model: Any, family: KerasFamily) -> None:
 
 @contextmanager
 def _precision(model: Any, family: KerasFamily, policy: str | None) -> Iterator[None]:
-    """Temporarily set another dtype policy for all layers of the model."""
+    """Temporarily set a different dtype policy for all layers of the model."""
     if policy is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""The process that runs steps, as its parent sees it: started, asked, and ended."""
+"""The process that runs steps, as its parent sees it: started, sent requests, and ended."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NOTICE = re.compile(r"[IW]\d{4} |WARNING: All log messages")
 
 
 class Child:
-    """A process that runs `program`, and its folder; a context manager that ends both on exit.
+    """A process that runs `program`, and its folder; a context manager that removes both on exit.
 
-    ``is_for_one`` means that it ends after one step.  ``when_silent`` is called with the seconds
-    that an answer has taken so far.
+    ``is_for_one`` means that the process ends after one step. ``when_silent`` is called with the
+    number of seconds that an answer has taken so far.
     """
 
     def __init__(
@@ -73,16 +73,18 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is no longer running."""
+        """Whether the process is no longer running."""
         return self._process.poll() is not None
 
     def is_ready(self) -> bool:
-        """Wait until it is ready for steps; False if it has ended.  Raises TimeoutError."""
+        """Wait until the process is ready for steps; return False if it has ended. Raises
+        TimeoutError."""
         self._is_ready = self._is_ready or self._answer() == b"ready"
         return self._is_ready
 
     def ask(self, folder: Path, limit_bytes: int = 0) -> bytes:
-        """Send a request, and return the answer; empty if it has ended.  Raises TimeoutError."""
+        """Send a request, and return the answer, which is empty if the process has ended. Raises
+        TimeoutError."""
         stdin = self._process.stdin
         assert stdin is not None
         try:
@@ -105,7 +107,7 @@ class Child:
         raise TimeoutError
 
     def last_words(self) -> str:
-        """How it ended, or the last line it wrote that is more than a notice."""
+        """How the process ended, or the last line it wrote that is more than a notice."""
         code = None  # it is still running after one of its workers failed
         with suppress(subprocess.TimeoutExpired):
             code = self._process.wait(timeout=_END_S)

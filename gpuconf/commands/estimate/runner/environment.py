@@ -24,7 +24,7 @@ def hide_gpus(environ: MutableMapping[str, str], values: Mapping[str, str]) -> N
 
 
 def environ_here(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a process that measures on this machine's first visible GPU."""
+    """Return the variables for a process that measures on this machine's first visible GPU."""
     found = {**environ, **{name: value for name, value in _own.items() if value is not None}}
     unset = [_OTHER_ALLOCATOR, *(name for name, value in _own.items() if value is None)]
     kept = before_gpuconf({name: found[name] for name in found if name not in unset})
@@ -35,7 +35,7 @@ def environ_here(environ: Mapping[str, str]) -> dict[str, str]:
 def environ_for_simulation(
     environ: Mapping[str, str], *, total_bytes: int, workspace_bytes: int
 ) -> dict[str, str]:
-    """Return the variables of a process that measures on a simulated GPU, kernels skipped.
+    """Return the variables for a process that measures on a simulated GPU and skips kernels.
 
     ``total_bytes`` is the memory that the GPU claims to have; each convolution gets
     ``workspace_bytes`` from cuDNN.

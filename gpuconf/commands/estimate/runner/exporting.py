@@ -22,9 +22,9 @@ _MOST_VALUE_BYTES = 1 << 16  # of captured constants exported with their values,
 
 
 class Tensor(NamedTuple):
-    """A tensor of the graph: name and properties, ``values`` for small constants.
+    """A tensor in the graph: its name and properties, with ``values`` for small constants.
 
-    ``kind`` is the purpose of a variable.  One that the graph does not use has no name.
+    ``kind`` is the purpose of a variable.  A variable that the graph does not use has no name.
     """
 
     name: str
@@ -35,9 +35,9 @@ class Tensor(NamedTuple):
 
 
 class ExportedStep(NamedTuple):
-    """The graph's interface: the batch, the variables behind handles, captured constants.
+    """The graph's interface: the batch, the variables behind handles, and captured constants.
 
-    ``is_compiled`` is whether XLA compiles it.
+    ``is_compiled`` says whether XLA compiles the step.
     """
 
     data: tuple[Tensor, ...]
@@ -62,10 +62,11 @@ def export(
     is_compiled: bool,
     counts_unread: bool,
 ) -> None:
-    """Write a traced step; BackendError if another process can neither compile nor run it.
+    """Write a traced step; raise BackendError if no other process can compile or run it.
 
     The process creates the variables in this order.  Inputs that no operation reads are left out
-    unless ``counts_unread``.  If the step is not compiled, what values would decide is decided.
+    unless ``counts_unread``. If the step is not compiled, whatever would depend on values is
+    decided in advance.
     """
     data = [_tensor(each) for each in graphs.batch_inputs(graph, counts_unread=counts_unread)]
     constants = [
@@ -93,7 +94,7 @@ def export(
 
 
 def _without_colocations(definition: Any, left: set[str]) -> None:
-    """Remove the wishes of operations to be where a node is that was left out (Keras 2)."""
+    """Remove operations' requests to be placed with a node that was left out (Keras 2)."""
     for node in definition.node:
         places = node.attr["_class"].list.s if "_class" in node.attr else ()
         if any(place.decode().removeprefix("loc:@") in left for place in places):
@@ -101,7 +102,7 @@ def _without_colocations(definition: Any, left: set[str]) -> None:
 
 
 def read_step(folder: Path) -> ExportedStep:
-    """Read a step that `export` has written."""
+    """Read a step that `export` wrote."""
     return decoded(ExportedStep, json.loads((folder / STEP).read_text(encoding="utf-8")))
 
 

@@ -1,4 +1,4 @@
-"""A step from its run: what TensorFlow's allocator allocated in the last step, and for how long."""
+"""A step from its run: what TensorFlow's allocator provided in the last step, and for how long."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LAYOUT = re.compile(r"-\d+-\w+-LayoutOptimizer$")
 
 
 class _Weight(NamedTuple):
-    """What identifies the gradient of a weight among the results of the backward pass."""
+    """What identifies a weight's gradient among the results of the backward pass."""
 
     layer: str | None
     size_bytes: int
@@ -67,7 +67,7 @@ def measured_step(
 def _operations(
     events: Iterable[Event], layers: LayersByName, parts: dict[str, str]
 ) -> Iterable[Operation]:
-    """The operation behind each event; one that is not in the trace continues the last part."""
+    """The operation behind each event; if it is not in the trace, it continues the last part."""
     part = FORWARD
     for event in events:
         name = str(event.stats.get("tf_op") or "")
@@ -79,7 +79,7 @@ def _operations(
 def _pieces(
     events: Sequence[Event], operations: Sequence[Operation], weights: Container[_Weight]
 ) -> list[Piece]:
-    """Each allocation from its event to the one that frees it, in their order."""
+    """Each allocation from its event to the one that frees it, in order."""
     begun: dict[object, int] = {}
     ends: dict[int, int] = {}
     for place, event in enumerate(events):
@@ -100,7 +100,7 @@ def _pieces(
 
 
 def _kind(size_bytes: int, by: Operation, weights: Container[_Weight]) -> str:
-    """The purpose; what the backward pass gives in a weight's layer and size is its gradient."""
+    """The purpose; a backward result in a weight's layer with the weight's size is its gradient."""
     if by.part == FORWARD:
         return ACTIVATION
     is_gradient = by.part == BACKWARD and _Weight(by.layer, size_bytes) in weights
@@ -123,7 +123,7 @@ def _memory(run: MeasuredRun, pieces: Sequence[Piece]) -> StepMemory:
 
 
 def _data_bytes(graph: Any) -> Iterable[int]:
-    """The sizes of the batch's tensors that are on the GPU."""
+    """The sizes of those batch tensors that are on the GPU."""
     for tensor in graphs.batch_inputs(graph):
         yield tensor.shape.num_elements() * tensor.dtype.size
 

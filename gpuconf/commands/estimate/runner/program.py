@@ -1,9 +1,9 @@
 """The child process of an estimate: ``python -m gpuconf.commands.estimate.runner.program``.
 
-It imports TensorFlow once, mostly on a simulated GPU.  Each line of stdin is a `request` that names
-a folder with an exported step.  A fork of this process makes the variables as Keras does, runs the
-step, and writes the peaks that TensorFlow's allocator reports, and its profile of the last step.
-XLA also writes there how a compiled step lays out its memory.
+It imports TensorFlow once, usually on a simulated GPU. Each line of stdin is a `request` that names
+a folder with an exported step. A fork of this process creates the variables as Keras does, runs the
+step, and writes the peaks that TensorFlow's allocator reports, along with its profile of the last
+step. XLA also writes to that folder how a compiled step lays out its memory.
 
 The answer is a line on stdout: ``done``, or ``failed`` with the reason in ``error.txt``.  With the
 option ``once``, this process runs one step and ends without an answer.
@@ -36,7 +36,7 @@ _STEPS = 10  # peaks differ with the moments at which copies end; the last step 
 
 
 class MeasuredPeaks(NamedTuple):
-    """Peaks of TensorFlow's allocator, in bytes: as the variables are made, and in each step."""
+    """Peaks of TensorFlow's allocator, in bytes: while variables are created, and in each step."""
 
     built_bytes: int
     step_bytes: tuple[int, ...]
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def request(folder: Path, limit_bytes: int = 0) -> bytes:
-    """The line that asks to run a step, under a memory limit if it is not 0."""
+    """The request line to run a step, under a memory limit if that is not 0."""
     return f"{limit_bytes} {folder}\n".encode()
 
 
@@ -87,12 +87,12 @@ def ended_by(number: int) -> str:
 
 
 def assignments(folder: Path) -> list[str]:
-    """The texts of the buffer assignments that XLA has dumped for the step so far."""
+    """The buffer assignments that XLA has dumped for the step so far, as text."""
     return _dumped(folder, "-buffer-assignment.txt")
 
 
 def modules(folder: Path) -> list[str]:
-    """The texts of the compiled modules."""
+    """The compiled modules, as text."""
     return _dumped(folder, "gpu_after_optimizations.txt")
 
 
@@ -180,9 +180,10 @@ def _function(tf: Any, folder: Path, step: ExportedStep, variables: list[Any]) -
 
 
 def _made_variables(tf: Any, tensors: tuple[Tensor, ...]) -> list[Any]:
-    """Make variables as Keras does: weights are drawn, optimizer state shares zeros of its shape.
+    """Create variables as Keras does: random weights; optimizer state shares zeros of its shape.
 
-    Drawing takes more memory than the weight.  The shared zeros are copied in the first step.
+    Drawing the values takes more memory than the weight itself. The shared zeros are copied in the
+    first step.
     """
     zeros: dict[tuple[object, ...], Any] = {}
     made = []

@@ -1,4 +1,4 @@
-"""Run traced steps in a child process, on a simulated GPU or on this machine's."""
+"""Run traced steps in a child process, on a simulated GPU or on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LEAST_ROOM_BYTES = MIB  # for XLA's files; with less free, XLA failed for lack 
 
 
 class StepFailedError(BackendError):
-    """The step does not run, or not at this batch size."""
+    """The step does not run at all, or not at this batch size."""
 
 
 class TooLargeError(StepFailedError):
@@ -59,9 +59,9 @@ class TooLargeError(StepFailedError):
 class MeasuredRun(NamedTuple):
     """The result of a run: peaks, and the last step's allocations, from TensorFlow's profiler.
 
-    ``events`` are of the GPU's allocator, ordered by time.  ``runs_in_limit`` is False if the step
-    failed when it ran once more under the runner's limit.  ``assignment`` and ``module`` are XLA's
-    texts about a compiled step.
+    ``events`` are those of the GPU's allocator, ordered by time. ``runs_in_limit`` is False if the
+    step failed when it ran once more under the runner's limit. ``assignment`` and ``module`` are
+    what XLA wrote about a compiled step.
     """
 
     peaks: MeasuredPeaks
@@ -75,12 +75,12 @@ class StepRunner:
     """Runs traced steps; a context manager that ends the child on exit.
 
     A step runs without its kernels, on a GPU that looks like ``target``: TensorFlow allocates as on
-    a GPU, with or without ``allow_growth``, and nothing is computed.  Op by op, cuDNN gets
-    ``workspace_bytes`` for each convolution in addition to its tensors.  A step whose peak is near
-    ``limit_bytes`` runs a second time under that limit, where it may fail for lack of a free piece
-    that is large enough.  With ``must_compile``, a step that XLA cannot compile is an error.
-    ``progress`` gets a line before each run and more lines during it, since XLA may take minutes
-    for a deep network.  The timeout is 10 minutes, or the value of GPUCONF_STEP_TIMEOUT.
+    a GPU, with or without ``allow_growth``, and nothing is computed. When ops run one by one, cuDNN
+    gets ``workspace_bytes`` for each convolution in addition to its tensors. A step whose peak is
+    near ``limit_bytes`` runs a second time under that limit, where it may fail for lack of a
+    sufficiently large free block. With ``must_compile``, a step that XLA cannot compile is an
+    error. ``progress`` gets a line before each run and more lines during it, since XLA may take
+    minutes for a deep network. The timeout is 10 minutes, or the value of GPUCONF_STEP_TIMEOUT.
 
     If ``is_here``, every step runs on this machine's first GPU, with its kernels.
 
@@ -185,12 +185,12 @@ class StepRunner:
         is_compiled: bool,
         counts_unread: bool = False,
     ) -> MeasuredRun:
-        """Run a traced step, with ``is_compiled`` compiled by XLA, and return what it used.
+        """Run a traced step, compiled by XLA if ``is_compiled``, and return what it used.
 
         Inputs that no operation reads are on the GPU only with ``counts_unread``.
 
         Raises BackendError if the step cannot run on its own, fails, or takes too long, and the
-        errors of `start`.
+        same errors as `start`.
         """
         where = "on this machine's GPU" if self.is_here else "without its kernels"
         first = "compiling that step with XLA, and " if is_compiled else ""
@@ -206,7 +206,7 @@ class StepRunner:
             return MeasuredRun(peaks, tuple(of_gpu), runs_in_limit, *texts)
 
     def _runs_in_limit(self, child: Child, folder: Path, peaks: MeasuredPeaks) -> bool:
-        """Run the step again under the limit, if it may fail there although its peak is below."""
+        """Run the step again under the limit, if it may fail there although its peak is lower."""
         limit, peak = self._limit_bytes, max(peaks.built_bytes, *peaks.step_bytes)
         if limit is None or self._compiles or self.is_here or not limit // 2 < peak <= limit:
             return True
@@ -226,7 +226,7 @@ class StepRunner:
         is_compiled: bool,
         counts_unread: bool,
     ) -> Iterator[tuple[Child, Path]]:
-        """Let the child run the step; yield it, and the folder with the results for now."""
+        """Let the child run the step; yield it, and the folder that holds the results for now."""
         child = self.start(is_compiled=is_compiled)
         with self._in_time():
             if not child.is_ready():
@@ -255,7 +255,7 @@ class StepRunner:
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
-        """Turn a time-out of the child into a BackendError, and end the child."""
+        """Turn a timeout of the child into a BackendError, and end the child."""
         try:
             yield
         except TimeoutError:
@@ -270,7 +270,7 @@ class StepRunner:
         return _WITHOUT_XLA if self._compiles else _WHOLE_SCRIPT
 
     def _card_environment(self) -> dict[str, str]:
-        """The environment of a simulated GPU that looks like the target, with room for any step."""
+        """The environment for a simulated GPU like the target, with room for any step."""
         check_platform()
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:

@@ -1,6 +1,7 @@
-"""Decide what a run without numbers cannot: branches, ends of loops, and how many ids differ.
+"""Decide what a run without numbers cannot decide: branches, loop ends, how many ids differ.
 
-These values would be garbage there: Keras's loss scaling, for example, would skip the update.
+In such a run these values would be garbage: Keras's loss scaling, for example, would skip the
+update.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _CPU = "/device:CPU:0"
 
 
 def decide(definition: Any) -> None:
-    """Change a GraphDef so that it needs much memory, and the same amount in each run.
+    """Change a GraphDef so that it needs a lot of memory, and the same amount in each run.
 
     Each condition takes its largest branch, counted in operations, and the ids whose duplicates are
-    removed are all different.  The CPU decides when loops end, so those with a counter are whole.
-    Results whose length depends on the data are those of zeros, and so mostly empty.
+    removed are all different.  The CPU decides when loops end, so loops with a counter run in full.
+    Results whose length depends on the data are computed from zeros, so they are mostly empty.
     """
     functions = {each.signature.name: each.node_def for each in definition.library.function}
     _decide(definition.node, functions, "")
@@ -41,7 +42,7 @@ def decide(definition: Any) -> None:
 
 
 def _decide(nodes: Any, functions: dict[str, Any], output: str) -> None:
-    """Do so in one list of nodes; ``output`` is how a node in it names a constant's output."""
+    """Do this in one list of nodes; ``output`` is how a node in it names a constant's output."""
     for node in list(nodes):
         if node.op in (*_CONDITIONS, *_CASES):
             _choose_branch(nodes, node, functions, output)
@@ -72,7 +73,7 @@ def _choose_branch(nodes: Any, node: Any, functions: dict[str, Any], output: str
 
 
 def _operations(name: str, functions: dict[str, Any]) -> int:
-    """How many operations a function has, with those of the functions that it calls."""
+    """How many operations a function has, including those of the functions that it calls."""
     nodes = functions.get(name, ())
     values = [value for node in nodes for value in node.attr.values()]
     called = [function.name for value in values for function in (value.func, *value.list.func)]
@@ -80,7 +81,7 @@ def _operations(name: str, functions: dict[str, Any]) -> int:
 
 
 def _make_zero(nodes: Any, node: Any, output: str, number: int, attribute: str) -> None:
-    """Give one node zeros in place of an input, whose type is an attribute, or int32."""
+    """Give one node zeros in place of an input whose type is an attribute or int32."""
     import tensorflow as tf
 
     name = f"{node.name}_gpuconf_zeros"
@@ -91,7 +92,7 @@ def _make_zero(nodes: Any, node: Any, output: str, number: int, attribute: str) 
 
 
 def _make_different(nodes: Any, node: Any, output: str) -> None:
-    """Give one node the numbers from 0 in place of its ids, and let the CPU compare them."""
+    """Give one node the numbers from 0 up in place of its ids, and let the CPU compare them."""
     import tensorflow as tf
 
     dtype = tf.as_dtype(node.attr["T"].type)

@@ -16,7 +16,7 @@ _OF_A_MODEL = ("optimizer", "loss", "mixed_precision", "input_shape")
 
 
 def estimate_training(found: Training, batch_size: int, **options: Any) -> MemoryEstimate:
-    """Return the estimate at this batch size; options as for :func:`gpuconf.estimate`.
+    """Return the estimate at this batch size; takes the options of :func:`gpuconf.estimate`.
 
     Raises UsageError for an option that a script's own step does not support.
     """

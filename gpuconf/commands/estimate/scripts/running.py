@@ -39,8 +39,9 @@ def run_script(
     """Run the script with these arguments until it trains, then call ``on_training``.
 
     ``on_training`` and ``on_error`` must not return, so that no ``finally`` of the script saves
-    anything.  If the script ends without training, returns its only model.  Raises UsageError if it
-    has none or several, and GpuconfError, with the script's own lines, for errors in the script.
+    anything. If the script ends without training, returns its only model. Raises UsageError if the
+    script has no model or several, and GpuconfError, with the script's own lines, for errors in the
+    script.
     """
     given, path = path, path.resolve()
     Watcher(path.parent, on_training, on_error).watch()
@@ -63,7 +64,7 @@ def run_script(
 def remove_generated_code() -> None:
     """Remove the files that TensorFlow generated from the script's functions.
 
-    TensorFlow does so when Python exits, which does not happen with a script that trains.
+    TensorFlow does this when Python exits, but a script that trains never gets that far.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith("__autograph_generated_file") and module.__file__ is not None:
@@ -90,7 +91,7 @@ def _own_error(error: BaseException, path: Path, arguments: Sequence[str]) -> Gp
 
 
 def _outermost(models: list[Any]) -> list[Any]:
-    """Return each model once, without models that are part of another."""
+    """Return each model once, without models that are part of another model."""
     found = list({id(each): each for each in models}.values())
     inner = {id(layer) for each in found for layer in [*layers_of(each), model_within(each)]}
     return [each for each in found if id(each) not in inner]

@@ -22,7 +22,7 @@ from gpuconf.support.keras_api.variables import optimizer_variables
 
 @dataclass(frozen=True)
 class StepFunction:
-    """The function, the arguments of its call, and the optimizers that its trace has applied.
+    """The function, the arguments of its call, and the optimizers that its trace applied.
 
     It is retraced for each batch size.  Tensor arguments whose first dimension is the batch are
     resized.
@@ -48,7 +48,7 @@ class StepFunction:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the script compiles it with XLA."""
+        """Whether the script compiles the step with XLA."""
         return is_jit_function(self.function)
 
     @property
@@ -58,7 +58,7 @@ class StepFunction:
 
     @cached_property
     def batch_size(self) -> int:
-        """The first dimension of the first tensor argument; 1 without one."""
+        """The first dimension of the first tensor argument; 1 if there is none."""
         for leaf in self._leaves():
             if _is_tensor(leaf):
                 return int(leaf.shape[0])
@@ -66,7 +66,7 @@ class StepFunction:
 
     @property
     def is_of_one_batch_size(self) -> bool:
-        """Whether it can only be traced at one batch size."""
+        """Whether the step can be traced at only one batch size."""
         return not any(_is_tensor(leaf) for leaf in self._leaves())
 
     def trace(self, batch_size: int) -> Step:
@@ -137,6 +137,6 @@ class StepFunction:
 
 
 def _is_tensor(leaf: Any) -> bool:
-    """Whether it may contain a batch: tensors and arrays, but not variables or scalars."""
+    """Whether a leaf may contain a batch: tensors and arrays may, but not variables or scalars."""
     shape = getattr(leaf, "shape", None)
     return shape is not None and len(shape) > 0 and not hasattr(leaf, "assign")

@@ -18,13 +18,14 @@ _ON_THE_HOST = ("str", "bytes", "object")  # texts never go to a GPU
 
 
 class Training(NamedTuple):
-    """A step that was about to be trained.
+    """A step that was about to be run for training.
 
-    ``subject`` is a Keras model or a :class:`StepFunction`.  ``data`` is a batch of specs as in
-    ``fit``, None for a function.  ``optimizer`` and ``loss`` are those of the script's own loop.
-    ``jit`` sets whether XLA compiles it, None for Keras's decision.  ``notes`` say where all of
-    this was found.  ``examples`` is the number of training examples, None if unknown.  ``arrays``
-    are the sizes in bytes of the arrays that Keras copies to the GPU in addition to the batches.
+    ``subject`` is a Keras model or a :class:`StepFunction`. ``data`` is a batch of specs as in
+    ``fit``, or None for a function. ``optimizer`` and ``loss`` are those of the script's own loop.
+    ``jit`` sets whether XLA compiles the step; None leaves the decision to Keras. ``notes`` say
+    where all of this was found. ``examples`` is the number of training examples, None if unknown.
+    ``arrays`` are the sizes in bytes of the arrays that Keras copies to the GPU in addition to the
+    batches.
     """
 
     subject: Any
@@ -67,7 +68,7 @@ def _of_model(model: Any, data: Any, where: str) -> Training:
 
 
 def _arrays(arguments: dict[str, Any]) -> tuple[int, ...]:
-    """Return the sizes of the whole arrays that Keras copies to the GPU."""
+    """Return the sizes of the complete arrays that Keras copies to the GPU."""
     validation = arguments.get("validation_data")
     given = [arguments.get(name) for name in batches.PER_EXAMPLE]
     given += validation if isinstance(validation, tuple) else [validation]
@@ -112,7 +113,7 @@ def _of_batches(data: Any) -> tuple[Any, ...]:
 
 
 def _is_known(leaf: Any) -> bool:
-    """Whether a spec has all sizes except the batch's."""
+    """Whether a spec has every size except the batch size."""
     shape = getattr(leaf, "shape", None)
     return shape is not None and shape.rank is not None and None not in tuple(shape)[1:]
 

@@ -96,7 +96,7 @@ class Watcher:
         self._on_losses(keras.losses)
 
     def _on_losses(self, losses: ModuleType) -> None:
-        """Wrap the loss functions; each Keras module of losses has its own names for them."""
+        """Wrap the loss functions; each Keras losses module has its own names for them."""
         for name in _loss_functions(losses):
             wrap(losses, name, self._around_loss_function)
 
@@ -113,7 +113,7 @@ class Watcher:
         return around
 
     def _found(self, read: Callable[[], Training]) -> None:
-        """Pass on the training from ``read``; a GpuconfError on the way is the command's error."""
+        """Pass on the training from ``read``; a GpuconfError there becomes the command's error."""
         self._is_over = True
         try:
             found = read()
@@ -123,7 +123,7 @@ class Watcher:
             self._on_training(found._replace(notes=(*found.notes, _THE_FIRST)))
 
     def _sees_nothing(self) -> bool:
-        """Whether to ignore a call: in another process, or after the first training."""
+        """Whether to ignore a call: in another process, or after the first training run."""
         return self._is_over or os.getpid() != self._process
 
     def _place(self) -> str:
@@ -162,7 +162,7 @@ class Watcher:
         return original(optimizer, *pairs, **kwargs)
 
     def _loop(self, optimizer: Any, pairs: list[Any]) -> Training:
-        """Return the most recently called model whose weights the optimizer was to change."""
+        """Return the most recently called model whose weights the optimizer was about to change."""
         place = self._place()
         trained = {id(each) for each in training.variables_updated(pairs)}
         for model, inputs, outputs in reversed(self._called):
@@ -204,7 +204,7 @@ class Watcher:
         return original(session, *args, **kwargs)
 
     def _around_callable(self, original: Any, session: Any, options: Any, *args: Any) -> Any:
-        """Check the callables that Keras makes of its functions in a TensorFlow 1 graph."""
+        """Check the callables that Keras creates from its functions in a TensorFlow 1 graph."""
         names = [*options.fetch, *options.target]
         targets = sessions.elements_of(session.graph, names)
         if not self._sees_nothing() and sessions.is_training(targets):

@@ -27,9 +27,9 @@ class RestoredModel(NamedTuple):
 
 
 def restore(saved: SavedModel, path: Path) -> RestoredModel:
-    """Rebuild the model in ``path``, compiled if the file says how; its variables have no memory.
+    """Rebuild the model in ``path``, compiled if the file says how; its variables use no memory.
 
-    Raises UsageError if Keras cannot build it, for example because of unknown classes.
+    Raises UsageError if Keras cannot build the model, for example because of unknown classes.
     """
     keras = _keras_for(saved.keras_version or "")
     plain = {name: value for name, value in saved.config.items() if name != "compile_config"}
@@ -49,13 +49,13 @@ def restore(saved: SavedModel, path: Path) -> RestoredModel:
 
 
 def _keras_for(version: str) -> Any:
-    """The Keras that wrote the file, or the one that is installed."""
+    """The Keras version that wrote the file, or the one that is installed."""
     is_keras_2 = version.startswith("2.") and importlib.util.find_spec("tf_keras") is not None
     return importlib.import_module("tf_keras" if is_keras_2 else "keras")
 
 
 def _shared_objects(keras: ModuleType) -> AbstractContextManager[Any]:
-    """Restore an object that is stored twice as one object; this is a private API of Keras."""
+    """Restore an object that is stored twice as one object; this uses a private Keras API."""
     with contextlib.suppress(ImportError, AttributeError):
         library = importlib.import_module(f"{keras.__name__}.src.saving.serialization_lib")
         scope: AbstractContextManager[Any] = library.ObjectSharingScope()

@@ -57,7 +57,7 @@ def _is_hdf5(path: Path) -> bool:
 
 
 def _of_keras(path: Path) -> SavedModel:
-    """Read an archive of Keras 3, or a folder into which one was unpacked."""
+    """Read a Keras 3 archive, or a folder into which one was unpacked."""
     if path.is_dir():
         files = [path / name for name in (_CONFIG, _METADATA)]
         members = {file.name: file.read_bytes() for file in files if file.is_file()}

@@ -1,6 +1,6 @@
 """Get a model from the user's code: import the named object, and call it if it is a function.
 
-Errors in that code are shown with the user's lines only, without ours or a framework's.
+Errors in that code are shown with the user's lines only, without lines from gpuconf or a framework.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _LONGEST_MESSAGE = 1500
 
 
 def model_from_code(target: str, *, folder: Path) -> RestoredModel:
-    """Import and call ``target``; the model's variables have no memory if possible.
+    """Import and call ``target``; the model's variables take up no memory if possible.
 
-    Code that reads its new weights fails without them.  It then runs again with real weights, and
-    a note says so.  Raises UsageError if ``target`` is not a function that returns a model, and
-    GpuconfError with the user's lines for any error in the user's code.
+    Code that reads its newly created weights fails if they have no memory. The code then runs again
+    with real weights, and a note says so. Raises UsageError if ``target`` is not a function that
+    returns a model, and GpuconfError with the user's lines for any error in the user's code.
     """
     place = place_of(target, folder)
     if str(place.folder) not in sys.path[:1]:
@@ -54,7 +54,7 @@ def model_from_code(target: str, *, folder: Path) -> RestoredModel:
 
 @contextmanager
 def _without_our_arguments(target: str) -> Iterator[None]:
-    """Hide our command line from a script that reads its own when it is imported."""
+    """Hide gpuconf's command line from a script that parses its own when it is imported."""
     before, sys.argv = sys.argv, [target.rpartition(":")[0]]
     try:
         yield
@@ -92,7 +92,7 @@ def _built(target: str, place: ModelOrigin, scope: AbstractContextManager[None])
 
 
 def is_model(value: Any) -> bool:
-    """Whether ``value`` is a model of any Keras; imports none."""
+    """Whether ``value`` is a model from any Keras version; imports none of them."""
     return not isinstance(value, type) and any(
         base.__name__ == "Model" and base.__module__.partition(".")[0] in ("keras", "tf_keras")
         for base in type(value).__mro__
@@ -138,7 +138,7 @@ def _forget(names: Iterable[str], folder: Path) -> None:
 
 
 def error_in_user_code(target: str, error: BaseException, place: ModelOrigin) -> GpuconfError:
-    """An error with the traceback's lines in the user's files; exit code 1, not a gpuconf bug."""
+    """An error with the traceback lines in the user's files; exit code 1, not a gpuconf bug."""
     lines = frames_shown(error, place.folder)
     if trains_in(error):
         return GpuconfError(
@@ -154,18 +154,18 @@ def error_in_user_code(target: str, error: BaseException, place: ModelOrigin) ->
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of a traceback: the exception's type and message, cut if long."""
+    """The last line of a traceback: the exception's type and message, truncated if long."""
     last = "".join(traceback.format_exception_only(type(error), error)).rstrip()
     return last if len(last) <= _LONGEST_MESSAGE else f"{last[:_LONGEST_MESSAGE]} …"
 
 
 def frames_shown(error: BaseException, folder: Path) -> str:
-    """The user's lines of the traceback, in Python's format."""
+    """The traceback lines in the user's files, in Python's format."""
     return _lines(_user_frames(error), folder)
 
 
 def _reproduction(place: ModelOrigin) -> str:
-    """A command that shows the whole traceback."""
+    """A command that shows the full traceback."""
     if place.file is not None:
         code = f"import runpy; runpy.run_path('{place.file.name}')['{place.attribute}']()"
         return f"cd {shlex.quote(str(place.folder))} && python -c {shlex.quote(code)}"
@@ -173,7 +173,7 @@ def _reproduction(place: ModelOrigin) -> str:
 
 
 def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames in files that are neither ours nor installed; the last frame if there are none."""
+    """The frames in files that are neither gpuconf's nor installed; the last frame if none are."""
     frames = list(traceback.extract_tb(error.__traceback__))
     own = [frame for frame in frames if not frame.filename.startswith(("<", *_NOT_THE_USERS))]
     if isinstance(error, SyntaxError):  # the error names the file itself
@@ -182,7 +182,7 @@ def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def trains_in(error: BaseException) -> bool:
-    """Whether the error was raised in training that the user's code started."""
+    """Whether the error was raised during training that the user's code started."""
     lines = [frame.line or "" for frame in _user_frames(error)]
     return any(call in line for line in lines for call in _TRAINING)
 

@@ -114,7 +114,7 @@ def _imported_file(name: str, file: Path) -> ModuleType:
 
 
 def attribute_of(module: ModuleType, place: ModelOrigin) -> Any:
-    """The object that ``place`` names, e.g. ``make`` or ``Models.small``; UsageError if none."""
+    """The object that ``place`` names, such as ``make`` or ``Models.small``; UsageError if none."""
     found: Any = module
     for name in place.attribute.split("."):
         if not hasattr(found, name):

@@ -13,13 +13,14 @@ from gpuconf.support.keras_api.variables import initialized_by
 
 @contextmanager
 def abstract_variables() -> Iterator[None]:
-    """Create every ``tf.Variable`` inside, by any Keras, without memory until it is assigned.
+    """Create every ``tf.Variable`` in this block, by any Keras, without memory until assigned.
 
-    Initial values are not computed, so building a network of gigabytes takes no longer than its
-    Python code.  Scalars such as a learning rate are real because optimizers read them.  Reading
-    any other variable outside of a traced function gives an error or an empty array.
+    Initial values are not computed, so building a multi-gigabyte network takes no longer than
+    running its Python code. Scalars such as a learning rate are real because optimizers read them.
+    Reading any other variable outside of a traced function raises an error or returns an empty
+    array.
 
-    Keras variables on another backend still have memory.
+    Keras variables on another backend still take up memory.
     """
     if _is_keras_elsewhere():
         yield

@@ -1,4 +1,4 @@
-"""Attribute operations of a trace to a part of the step and a layer, by name."""
+"""Attribute the operations of a trace to parts of the step and to layers, by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _TAPE = "gradient_tape"  # the prefix of a tape's gradients in TensorFlow
 def parts_by_name(graph: Any) -> dict[str, str]:
     """The part of each operation of a trace.
 
-    Operations traced after the last gradient update weights and metrics, whenever they run.
+    Operations traced after the last gradient count as updates of weights and metrics, no matter
+    when they run.
     """
     names = [operation.name for operation in graph.get_operations()]
     gradients = [number for number, name in enumerate(names) if _TAPE in name]

@@ -1,4 +1,4 @@
-"""Trace a Keras model's training or prediction step with TensorFlow, without data or computing."""
+"""Trace a Keras model's training or prediction step in TensorFlow, without data or computation."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def trace(
 ) -> Step:
     """Trace ``train_step`` or ``predict_step`` on a batch of these specs as a :class:`Step`.
 
-    ``runner`` compiles it with XLA or runs it; ``arrays`` are also on the GPU.  Raises
-    UsageError with the model's message if the model rejects the batch, and the runner's errors.
+    ``runner`` compiles the step with XLA or runs it; ``arrays`` are also on the GPU. Raises
+    UsageError with the model's message if the model rejects the batch, and passes on the runner's
+    errors.
     """
     runner.start(is_compiled=is_compiled)
     calls = LayerCalls(model, family)
@@ -91,7 +92,7 @@ def step_of(
 def _captured(graph: Any, known: KnownVariables) -> list[CapturedVariable]:
     """All variables of the step in the order in which they are created, with their handles.
 
-    Without the state of an optimizer that a custom step does not use.
+    The state of an optimizer that a custom step does not use is left out.
     """
     handles: dict[int, Any] = {}
     others = []

@@ -41,10 +41,10 @@ class Share(NamedTuple):
 class Assignment(NamedTuple):
     """Memory that one compiled step needs in addition to its arguments.
 
-    ``temp_bytes`` is one block, of which ``workspace_bytes`` are added for convolutions.
+    ``temp_bytes`` is the size of one block, including ``workspace_bytes`` added for convolutions.
     ``output_bytes`` covers the results that are not written over a variable, and their table.
     ``shares`` lists the contents of the block when it is fullest, and ``fullest`` is the operation
-    at that time.  ``first_step_bytes`` is the most that the first step needs while XLA tries
+    at that time. ``first_step_bytes`` is the most memory that the first step needs while XLA tries
     algorithms, before the block is allocated.
     """
 
@@ -100,7 +100,7 @@ def _allocations(text: str) -> tuple[int, list[int], dict[str, _Place]]:
 
 
 def _is_output(what: str) -> bool:
-    """Whether it is a separate result or the table of results, not written over an argument."""
+    """Whether this is a separate result or the table of results, not written over an argument."""
     if what.startswith("parameter"):
         return False
     return "output" in what or "maybe-live-out" in what

@@ -1,7 +1,7 @@
-"""Observes the batch of training, and changes it on its way into ``fit`` or ``train_on_batch``.
+"""Observes the training batch, and changes it on its way into ``fit`` or ``train_on_batch``.
 
-The report shows the number of examples per step; a second run with another batch gives the second
-point of the line.  The batches of a custom training loop cannot be changed.
+The report shows the number of examples per step; a second run with a different batch size gives the
+second point on the line. The batches of a custom training loop cannot be changed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Call = Callable[[Any, inspect.BoundArguments], Any]
 
 
 class BatchWatcher:
-    """Records the batch of each training as the fact ``batch``; with ``wanted``, changes it.
+    """Records each training run's batch as the fact ``batch``; with ``wanted``, changes it.
 
     A larger batch means fewer steps per epoch, so ``fit`` may end before the rehearsal does.  Then,
-    after at least one step, ``when_over`` is called, which must not return.  The program's next
-    actions, such as saving the model, must not run for a model trained with another batch.
+    after at least one step, ``when_over`` is called, which must not return. The program's next
+    actions, such as saving the model, must not run for a model trained with a different batch size.
 
     The fact has ``kind`` (of the data), ``own`` (the program's number of examples per step),
     ``used``, ``why_not`` (the reason if it cannot be changed) and ``examples`` (their total
@@ -49,7 +49,7 @@ class BatchWatcher:
         self.used: int | None = None  # of the latest training
 
     def watch(self, keras: str) -> None:
-        """Wrap ``fit`` and ``train_on_batch`` of this Keras."""
+        """Wrap ``fit`` and ``train_on_batch`` of this Keras module."""
         for owner in training.trainer_classes(keras, in_graphs=True):
             wrap(owner, "fit", self._around("fit", self._before_fit))
             wrap(owner, "train_on_batch", self._around("train_on_batch", self._before_step))
@@ -75,7 +75,7 @@ class BatchWatcher:
         return around
 
     def _ends_after(self, name: str) -> bool:
-        """Whether training with another batch has ended, in a run that only needs its steps."""
+        """Whether training with another batch size is over, in a run that needs only its steps."""
         is_enough = bool(self._wanted) and bool(self._record.facts["steps"])
         return name == "fit" and is_enough and not self._calls
 
@@ -104,7 +104,7 @@ class BatchWatcher:
         change: Callable[[int], Any],
         there: int | None = None,
     ) -> None:
-        """Give fit() other data if ordered; ``there`` is the number of examples."""
+        """Give fit() different data if requested; ``there`` is the number of examples available."""
         used = own
         if self._wanted is not None and self._wanted != own:
             arguments["x"] = change(self._wanted)

@@ -1,8 +1,8 @@
-"""Shorten Keras's own loops: ``fit`` after its steps, ``evaluate`` and ``predict`` to batches.
+"""Shorten Keras's loops: ``fit`` to its steps, ``evaluate`` and ``predict`` to a batch or two.
 
-Arrays stay whole, because Keras puts them on the GPU whole.  Epochs, callbacks and history are
-Keras's own and also stay.  The result of ``predict`` has as many rows as the program expects: the
-computed rows, repeated.
+Arrays are not shortened, because Keras puts them on the GPU in full. Epochs, callbacks and history
+are Keras's own and are also kept. The result of ``predict`` has as many rows as the program
+expects: the computed rows, repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpuconf.support.keras_api.training import is_eager
 
 
 class Calls:
-    """Wraps methods of Keras's models; ``before_training`` is called before each ``fit``."""
+    """Wraps methods of Keras models; ``before_training`` is called before each ``fit``."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Calls:
         self.batches: BatchWatcher | None = None
 
     def watch(self, keras: str) -> None:
-        """Wrap ``evaluate``, ``predict`` and the calls of models of this Keras."""
+        """Wrap ``evaluate``, ``predict`` and the model calls of this Keras module."""
         for owner in training.trainer_classes(keras, in_graphs=True):
             wrap(owner, "evaluate", self._around_evaluate)
             wrap(owner, "predict", self._around_predict)
@@ -90,7 +90,7 @@ class Calls:
         return self._phases.inside(key, kind, what, batch=batch)
 
     def _shorten(self, arguments: dict[str, Any]) -> None:
-        """Validate one batch, whenever the training ends."""
+        """Validate one batch, whenever training ends."""
         data = arguments.get("validation_data")
         if data is None and not arguments.get("validation_split"):
             return
@@ -108,7 +108,7 @@ class Calls:
         return self._passed("predict", original, args, kwargs)
 
     def _passed(self, kind: str, original: Any, args: Any, kwargs: Any) -> Any:
-        """Evaluate or predict a first batch, and the last one if it is smaller."""
+        """Evaluate or predict the first batch, and the last one if it is smaller."""
         try:
             bound = inspect.signature(original).bind(*args, **kwargs)
             size = _size_of(bound.arguments)
@@ -131,7 +131,7 @@ class Calls:
         return _filled(result, size) if kind == "predict" else result
 
     def _around_call(self, original: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
-        """Record a call of a model outside of any step, which may use the most memory."""
+        """Record a model call outside of any step, since it may use the most memory."""
         if self._phases.is_open or not is_eager() or _is_symbolic(args):
             return original(model, *args, **kwargs)
         self._steps.calls += 1
@@ -241,7 +241,7 @@ def _first(original: Any, bound: inspect.BoundArguments, size: _Size) -> Any:
 
 
 def _filled(result: Any, size: _Size) -> Any:
-    """Repeat rows up to the length of the whole prediction, if it is known."""
+    """Repeat rows up to the length of the full prediction, if it is known."""
     import numpy as np
 
     def fill(leaf: Any) -> Any:

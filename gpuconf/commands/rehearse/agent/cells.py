@@ -1,6 +1,6 @@
 """Notebooks: the running cell, its result, and commands that a rehearsed cell must not run.
 
-Works in every IPython kernel, whether our runner or ``jupyter execute`` started it.
+Works in every IPython kernel, whether gpuconf's runner or ``jupyter execute`` started it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOOKS = re.compile(r"\s*(ls|pwd|du|df|free|date|echo|nvidia-smi|uname|lscpu|whi
 
 
 class Cells:
-    """The fact ``cells``, and marks on the tape; ``where`` of an error is ``cell 3:2``."""
+    """The fact ``cells``, and marks on the tape; an error's ``where`` looks like ``cell 3:2``."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Cells:
             self._ending.note_uncaught(error, self._place(error))
 
     def _number(self) -> tuple[int | None, bool]:
-        """Number of the next code cell, None after the last, and whether it may fail."""
+        """The number of the next code cell (None after the last), and whether it may fail."""
         try:
             with open(os.path.join(self._root, _RUNNER), encoding="utf-8") as file:
                 known = json.load(file)
@@ -124,7 +124,7 @@ class Cells:
         return run
 
     def _why_not_now(self, command: str) -> str | None:
-        """Why a program is not started after a shortened training."""
+        """Why a program is not started after a shortened training run."""
         if self._files is None or not self._files.is_diverting or _LOOKS.fullmatch(command):
             return None
         return WHY_NO_PROGRAM

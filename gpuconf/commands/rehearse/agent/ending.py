@@ -1,4 +1,4 @@
-"""How a rehearsed program ends: we end it after its steps, or it ends and we record how."""
+"""How a rehearsed program ends: gpuconf ends it after its steps, or records how it ended."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Ending:
         wrap(tf.errors.OpError, "__init__", made)
 
     def after_the_steps(self, what: str | None = None, why: str | None = None) -> NoReturn:
-        """Write everything and wait to be killed: no code of the program may run any more.
+        """Write everything and wait to be killed: no code of the program may run anymore.
 
         ``what`` is the program's next action, and ``why`` the reason not to rehearse it.
 
@@ -93,7 +93,7 @@ class Ending:
         os._exit(1)
 
     def note_uncaught(self, error: BaseException, where: str | None) -> None:
-        """Record the error that ends the program, and the program's line that raised it."""
+        """Record the error that ends the program, and the line of the program that raised it."""
         self._record.update(uncaught={**self._described(error, str(error)), "where": where})
 
     def _at_exit(self) -> None:
@@ -143,7 +143,7 @@ class Ending:
 
 
 def _where(trace: TracebackType | None) -> str | None:
-    """The innermost line of user code; without any, the line where the error surfaced."""
+    """The innermost line of user code; if there is none, the line where the error surfaced."""
     frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if own_code.is_own(frame.filename)] or frames[:1]
     return own_code.place_of(own[-1].filename, own[-1].lineno or 0) if own else None

@@ -1,9 +1,9 @@
-"""Divert a rehearsed program's files to a shadow, and keep it from starting programs.
+"""Divert a rehearsed program's files to a shadow folder, and keep it from starting programs.
 
-From its first training on, the program's results are not real, because its loops are shortened.  So
-the files that it saves must neither replace nor create a user's file.  Python's own file functions
-are wrapped when the agent starts, before other modules import them, and work as usual until
-`divert`.  An audit hook sees operations that bypass them, and then ends the rehearsal.
+From its first training run on, the program's results are not real, because its loops are shortened.
+So the files that it saves must neither replace nor create a user's file. Python's own file
+functions are wrapped when the agent starts, before other modules import them, and work as usual
+until `divert`. An audit hook sees operations that bypass them, and then ends the rehearsal.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Files:
         )
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Refuse changes to files that bypass our functions, and programs being started."""
+        """Refuse file changes that bypass the wrapped functions, and attempts to start programs."""
         if not self.is_diverting:
             return
         if event == "open":
@@ -178,7 +178,7 @@ class Files:
             self.refuse(real)
 
     def refuse(self, path: str) -> None:
-        """End the rehearsal: a write that cannot be diverted would follow."""
+        """End the rehearsal, because a write that cannot be diverted would follow."""
         self._when_stuck(f"writing {path}", "it would change a file outside the rehearsal")
 
     def _refuse_start(self, event: str, args: tuple[Any, ...]) -> None:

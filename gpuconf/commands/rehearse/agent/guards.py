@@ -1,13 +1,13 @@
 """Decide when a loop in user code has run enough iterations.
 
 A loop ends, as if it were exhausted, after an iteration with training steps, once each optimizer
-involved has made the ordered number of steps in the loop.  If the iteration contained a loop or
+involved has taken the requested number of steps in the loop. If the iteration contained a loop or
 ``fit`` that was itself shortened (epochs, folds, several models), the loop ends only after an
-iteration without a new optimizer.  So each of several models is trained, and a loop over epochs
-runs two iterations, the second one short.
+iteration without a new optimizer. So each of several models is trained, and a loop over epochs runs
+two iterations, the second one short.
 
-A loop over batches that calls a model without training is a validation, and ends equally early.
-All other loops run in full, because they prepare the data.
+A loop over batches that calls a model without training is a validation loop, and ends just as
+early. All other loops run in full, because they prepare the data.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Guards:
         vars(builtins)[AGAIN] = self._again
 
     def counted(self) -> None:
-        """Count a step.  In a loop that we cannot end, a few steps end the whole program.
+        """Count a step.  In a loop that cannot be ended, the whole program ends after a few steps.
 
         Such loops are in ``python -c``, in compiled modules, and in other threads.
         """
@@ -116,7 +116,7 @@ class _Guard:
 
     @property
     def has_trained(self) -> bool:
-        """Whether steps were made in this run of the loop."""
+        """Whether any steps were taken in this run of the loop."""
         return self._began != self._guards.steps.made
 
     def is_over(self) -> bool:
@@ -149,7 +149,7 @@ class _Guard:
         return True
 
     def _has_called_enough(self) -> bool:
-        """Whether a loop without steps is a validation that has seen enough batches."""
+        """Whether a loop without steps is a validation loop that has seen enough batches."""
         guards = self._guards
         is_recorded = guards.steps.tapes != self._tapes  # gradients that are collected for a step
         if guards.is_training:

@@ -44,7 +44,7 @@ class LoopTransformer(ast.NodeTransformer):
 def guarded_code(source: bytes | str, path: str, *, first: str | None = None) -> CodeType:
     """Compile a module with guarded loops; ``first`` names a function to call at its start.
 
-    Raises the errors of ``compile``.
+    Raises the same errors as ``compile``.
     """
     tree = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     assert isinstance(tree, ast.Module)
@@ -55,7 +55,7 @@ def guarded_code(source: bytes | str, path: str, *, first: str | None = None) ->
 
 
 def _call_first(tree: ast.Module, name: str) -> None:
-    """Call a function after the docstring and the imports from ``__future__``."""
+    """Insert a function call after the docstring and the ``__future__`` imports."""
     place = 0
     for place, statement in enumerate(tree.body):  # the first that is neither
         is_docstring = place == 0 and isinstance(getattr(statement, "value", None), ast.Constant)

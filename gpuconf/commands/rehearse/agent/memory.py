@@ -30,7 +30,7 @@ _STDERR = 2
 
 
 class MemoryTape:
-    """Records allocations from the import of TensorFlow on, with marks on the same tape."""
+    """Records allocations from the time TensorFlow is imported, with marks on the same tape."""
 
     def __init__(self, record: AgentRecord) -> None:
         self._record = record
@@ -70,7 +70,7 @@ class MemoryTape:
                 pass
 
     def note_devices(self) -> None:
-        """Record the GPU devices and their limits; creates none."""
+        """Record the GPU devices and their limits, without creating any devices."""
         try:
             devices = _devices()
         except Exception as error:  # private API; the report works without
@@ -123,7 +123,7 @@ class MemoryTape:
 
 
 def bytes_in_use() -> int | None:
-    """Bytes that TensorFlow's allocator has in use, on the GPU with the most; None without one."""
+    """Bytes in use by TensorFlow's allocator on the GPU with the most; None without a GPU."""
     import tensorflow as tf
 
     try:
@@ -167,7 +167,7 @@ def _devices() -> list[dict[str, Any]]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Buffer all stderr output of any thread, then write it without the profiler's lines."""
+    """Buffer all stderr output from any thread, then write it without the profiler's lines."""
     try:
         held = tempfile.TemporaryFile()  # noqa: SIM115  # closed below
     except OSError:  # a full disk

@@ -1,6 +1,6 @@
 """Names that identify the purpose of memory in a report, gathered while their owners are alive.
 
-Nothing is kept alive: a program that replaces one model by the next gets its memory back.
+Nothing is kept alive: a program that replaces one model with the next gets its memory back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuconf.support.keras_api.variables import bytes_of, name_of, optimizer_var
 class Names:
     """Names of layers and optimizers, and the bytes of each weight and optimizer variable.
 
-    A custom training loop shows no model, so its layers are derived from the variables' names.
+    A custom training loop does not expose a model, so its layers are derived from variable names.
     """
 
     def __init__(self, record: AgentRecord) -> None:
@@ -51,7 +51,7 @@ class Names:
             )
 
     def write(self) -> None:
-        """Gather for the last time, and record everything."""
+        """Gather names one last time, and record everything."""
         self.gather()
         model = {
             "is_compiled": self._is_compiled,
@@ -76,5 +76,5 @@ def noted(args: tuple[Any, ...], variables: Any) -> tuple[Any, ...]:
 
 
 def _layer_of(variable: Any) -> str:
-    """``c1`` of ``sequential/c1/kernel`` and of ``c1/kernel:0``."""
+    """``c1`` in ``sequential/c1/kernel`` and in ``c1/kernel:0``."""
     return path_of(variable).rpartition("/")[0].rpartition("/")[2]

@@ -1,8 +1,8 @@
 """Identify user code and its current line, and compile its modules with guarded loops.
 
-User folders get Python's own `FileFinder` with another loader, through ``sys.path_hooks``.  A
-script (``python train.py``) also passes through it, because Python asks these hooks whether the
-script is a package before it runs it.
+User folders get Python's own `FileFinder` with a different loader, through ``sys.path_hooks``. A
+script (``python train.py``) goes through these hooks too, because Python asks them whether the
+script is a package before running it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def is_own(path: str) -> bool:
 
 
 def own_frame() -> FrameType | None:
-    """The innermost frame of user code; None in a thread without any."""
+    """The innermost frame of user code; None in a thread without user code."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_own_frame(frame):
         frame = frame.f_back
@@ -77,7 +77,7 @@ def own_stack() -> tuple[tuple[str, int], ...]:
 
 
 def place_of(file: str, line: int) -> str:
-    """Format a line for the report, with a relative path if it is below this folder."""
+    """Format a line for the report, with a relative path if it is under this folder."""
     name = CELLS.get(file)
     if name is None:
         relative = os.path.relpath(file) if os.path.isabs(file) else file
@@ -124,7 +124,7 @@ def _hook(path: str) -> Any:
 
 
 def _is_the_script(path: str) -> bool:
-    """Whether Python itself, at its start, asks about the script that it was given."""
+    """Whether it is Python itself that asks, at startup, about the script that it was given."""
     try:
         sys._getframe(2)
     except ValueError:  # the interpreter itself called the hook
@@ -133,13 +133,13 @@ def _is_the_script(path: str) -> bool:
 
 
 def _is_text(path: str) -> bool:
-    """Whether it is a script, not a .pyc file or an archive, which Python runs too."""
+    """Whether the file is a script, not a .pyc file or an archive, which Python can also run."""
     with open(path, "rb") as file:
         return b"\0" not in file.read()
 
 
 class _OwnLoader(SourceFileLoader):
-    """Python's loader of source files, but with guarded loops and without .pyc files."""
+    """Python's source file loader, but with guarded loops and without .pyc files."""
 
     def get_code(self, fullname: str) -> CodeType:
         """Compile the source, ignoring the cache."""
@@ -166,7 +166,7 @@ class _ScriptFinder:
 
 class _ScriptLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002  # the loader's signature
-        """The script's code, which first restores the state of a script that runs without us."""
+        """The script's code, which first restores the state that a script has without gpuconf."""
         data = self.get_data(self.path)
         sys.path_importer_cache.pop(self.path, None)
         folder = os.path.dirname(os.path.realpath(self.path))

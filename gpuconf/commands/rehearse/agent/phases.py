@@ -1,8 +1,8 @@
 """Phases of the program: building, training, validating, predicting, calling a model.
 
 The parent reads the peaks of each phase from the tape, using the marks that are written
-whenever the phase changes.  A phase is identified by its key, so that all iterations of a
-loop are one phase.
+whenever the phase changes. A phase is identified by its key, so that all iterations of a loop count
+as one phase.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_RETURNS = 500  # to one phase; more marks would cost too much time
 class Phases:
     """The fact ``phases``, in the order of their first start, and the current phase.
 
-    If only the first steps are rehearsed, everything is one phase, which is not recorded.
+    If only the first steps are rehearsed, everything counts as one phase, which is not recorded.
     """
 
     def __init__(self, record: AgentRecord, memory: MemoryTape, *, whole: bool) -> None:
@@ -108,7 +108,7 @@ class Phases:
         self._loop = self.enter(key, CALL, what)
 
     def end_loop(self) -> None:
-        """End it; a second optimizer's update may still belong to it."""
+        """End the loop; a second optimizer's update may still belong to it."""
         if self._loop is not None:
             self._last_loop, self._loop = self._loop, None
             self.leave(self._last_loop)
@@ -149,7 +149,7 @@ class Phases:
                     phase["in_use"].append(used)
 
     def wanted(self, most: int) -> int:
-        """The number of steps to make: more than ``most`` if memory has grown between steps."""
+        """The number of steps to run: more than ``most`` if memory has grown between steps."""
         used = [] if self._trained is None else self._trained["in_use"]
         if most < 3 or len(used) < 3:
             return most

@@ -14,7 +14,7 @@ WRITABLE = "writable"  # exists until a process could not write to the folder
 
 
 class AgentRecord:
-    """The facts of one process, in its own folder below ``folder``.
+    """The facts of one process, in its own folder under ``folder``.
 
     Every change is written at once and completely: the program may be killed at any moment.
     """
@@ -57,7 +57,7 @@ class AgentRecord:
                 self._write()
 
     def _write(self) -> None:
-        """Write all facts.  A full disk fails the rehearsal, not the program."""
+        """Write all facts.  A full disk makes the rehearsal fail, not the program."""
         unfinished = os.path.join(self.folder, REPORT + ".new")
         try:
             os.makedirs(self.folder, exist_ok=True)

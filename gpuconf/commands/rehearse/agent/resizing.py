@@ -1,4 +1,4 @@
-"""Batches of another size, made on the host, for each kind of data that Keras accepts."""
+"""Batches of a different size, made on the host, for each kind of data that Keras accepts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ _UNKNOWN = SessionRun("other", "", frozenset())
 class Sessions:
     """Counts the runs that train, and records the number of examples that they are fed.
 
-    ``before_training`` is called before a ``MonitoredSession`` is created, which saves at once.
+    ``before_training`` is called before a ``MonitoredSession`` is created, since that saves at
+    once.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Sessions:
         self._known: WeakKeyDictionary[Any, dict[tuple[str, ...], SessionRun]] = WeakKeyDictionary()
 
     def watch(self) -> None:
-        """Wrap every run of a session."""
+        """Wrap every session run."""
         owner = sessions.session_class()
         wrap(owner, sessions.RUN, self._around_run)
         wrap(owner, sessions.CALLABLE, self._around_callable)

@@ -1,7 +1,7 @@
 """A shadow of the file system: writes go to it, and reads look there first.
 
-A path's shadow is the same path below a folder of the rehearsal.  Files that the program removes
-are hidden.  Files that it creates with `tempfile`, and files of the system, have no shadow.
+A path's shadow is the same path under a folder of the rehearsal.  Files that the program removes
+are hidden.  Files that it creates with `tempfile`, and system files, have no shadow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _exists, _is_folder = os.path.lexists, os.path.isdir
 
 
 class Shadow:
-    """Maps paths; ``root`` is the rehearsal's folder, ``note`` is called with each path written."""
+    """Maps paths under ``root``, the rehearsal's folder; calls ``note`` with each path written."""
 
     def __init__(self, root: str, note: Callable[[str], None]) -> None:
         self._root = os.path.abspath(root)
@@ -71,7 +71,7 @@ class Shadow:
         return _alike(self._of(real), path)
 
     def remove(self, path: Any, original: Callable[..., Any], *rest: Any, **named: Any) -> Any:
-        """Remove the shadow with ``original``, and hide the real file."""
+        """Remove the shadow by calling ``original``, and hide the real file."""
         real = os.path.abspath(os.fsdecode(path))
         if self.has_none(real):
             return original(path, *rest, **named)
@@ -88,7 +88,7 @@ class Shadow:
         return None
 
     def _refuse(self, real: str, how: str) -> None:
-        """Raise the system's error for a non-empty folder, or for the wrong kind."""
+        """Raise the system's error for a non-empty folder, or for a path of the wrong kind."""
         code = None
         if how == "rmdir" and self.listed(real, os.listdir):
             code = errno.ENOTEMPTY

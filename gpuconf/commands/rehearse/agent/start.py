@@ -86,8 +86,8 @@ def start(folder: str, orders: dict[str, Any]) -> None:
 def _apply_profile(profile: str) -> tuple[str, str] | None:
     """Do what ``import gpuconf.auto`` at the top of the program would do.
 
-    Returns the error if that fails.  It is raised only if TensorFlow is imported, because a helper
-    process may not need it.
+    Returns the error if that fails. The error is raised only if TensorFlow is imported, because a
+    helper process may not need it.
     """
     from gpuconf.errors import GpuconfError
 

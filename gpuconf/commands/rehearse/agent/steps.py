@@ -1,4 +1,4 @@
-"""Count training steps at the point that every training passes: the optimizer's update."""
+"""Count training steps at the point that all training passes through: the optimizer's update."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gpuconf.support.keras_api.training import is_eager
 class Steps:
     """Calls ``when_counted()`` after each step.
 
-    An optimizer that is applied eagerly has made a step.  If it is applied during tracing, the
-    ``tf.function`` that is being traced becomes a training function.  Each call to it then counts
-    as one step, or as many as the optimizer's own counter increased by (``steps_per_execution``).
-    A session's run that trains is a step (`sessions`).
+    An optimizer that is applied eagerly has taken a step. If the optimizer is applied during
+    tracing, the ``tf.function`` that is being traced becomes a training function. Each call to it
+    then counts as one step, or as many as the optimizer's own counter increased by
+    (``steps_per_execution``). A session run that trains counts as a step (`sessions`).
 
-    ``made`` has the steps of each optimizer, by our own number.  ``calls`` counts the models and
-    functions called outside of any step, ``tapes`` the gradient tapes.
+    ``made`` holds the number of steps of each optimizer, by gpuconf's own number for it. ``calls``
+    counts the models and functions called outside of any step, and ``tapes`` the gradient tapes.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class Steps:
         wrap(tf.GradientTape, "__exit__", self._after_tape)
 
     def watch_optimizers(self, keras: str) -> None:
-        """Wrap the update of each optimizer of this Keras."""
+        """Wrap the update of each optimizer of this Keras module."""
         training.wrap_updates(keras, self._around_apply)
 
     def number(self, thing: Any) -> int:
-        """Our number of a model, function or optimizer; an ``id`` may be reused."""
+        """gpuconf's number for a model, function or optimizer; an ``id`` may be reused."""
         return self._numbers.setdefault(thing, next(self._next))
 
     def count(self, optimizers: Iterable[Any]) -> None:
-        """Count an update of each of these: one step, or several in one execution."""
+        """Count an update by each of these: one step, or several in one execution."""
         for optimizer in optimizers:
             counter = _iterations(optimizer)
             known = self._counters.get(optimizer, 0)
@@ -88,7 +88,7 @@ class Steps:
 
     @contextmanager
     def one(self, key: Hashable, what: str, batch: int | None) -> Iterator[None]:
-        """A step that is one call, such as a session's run; a failed one is not counted."""
+        """A step that is a single call, such as a session run; a failed step is not counted."""
         number = self._by_key.setdefault(key, next(self._next))
         phase = self._phases.inside((own_place(), number), TRAIN, what, batch=batch)
         with nullcontext() if self._phases.is_open else phase:  # within fit()

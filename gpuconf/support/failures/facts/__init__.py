@@ -1,1 +1,1 @@
-"""Facts in a log other than its cause: tensors, GPUs, versions, the user's code, the dump."""
+"""Facts in a log other than the cause: tensors, GPUs, versions, the user's code, the dump."""

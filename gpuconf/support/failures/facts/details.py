@@ -10,7 +10,7 @@ from gpuconf.support.failures import full_disk
 
 
 class Details(TypedDict, total=False):
-    """Small facts found in the lines of the cause; absent if not found."""
+    """Details found in the lines of the cause; absent if not found."""
 
     missing_libraries: list[str]
     """The files that could not be loaded."""
@@ -224,7 +224,7 @@ _BATCH = re.compile(
 
 
 def details_in(texts: Iterable[str]) -> Details:
-    """The facts in these texts, by name; a list has each entry once."""
+    """The facts in these texts, by name; a list contains each entry only once."""
     found: dict[str, object] = {}
     whole = list(texts)
     for name, pattern in _LISTS:

@@ -1,7 +1,7 @@
 """The dump of TensorFlow's BFC allocator in a log: its state when an allocation failed.
 
-The lines are printed by bfc_allocator.cc, TensorFlow 1.0 to 2.21.  A chunk's line has its size, and
-the operation that requested it if the allocator knew it.
+The lines are printed by bfc_allocator.cc, TensorFlow 1.0 to 2.21. A chunk's line gives its size,
+and the operation that requested it if the allocator knew it.
 """
 
 from __future__ import annotations
@@ -233,5 +233,5 @@ def _unclaimed(
 
 
 def _size(text: str) -> int:
-    """A size in bytes; since TensorFlow 2.21 rounded, as ``511.99MiB``."""
+    """A size in bytes; rounded since TensorFlow 2.21, as in ``511.99MiB``."""
     return int(text) if text.isdigit() else logged_size(text) or 0

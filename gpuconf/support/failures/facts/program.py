@@ -119,7 +119,7 @@ _NEARBY: tuple[tuple[Sign, re.Pattern[str]], ...] = (
 
 
 class ProgramReader:
-    """Watches a log for signs of the kind of program and its settings."""
+    """Watches a log for clues to the kind of program and its settings."""
 
     parts: Sequence[str] = (
         "infer", "predict", "train", "diffusion", "worker", "loader", "session", "generat",
@@ -160,7 +160,7 @@ class ProgramReader:
         self._saw_full_gpu = False
 
     def see(self, line: LogLine) -> None:
-        """Note the signs in a line."""
+        """Note the clues in a line."""
         text = _HINT.sub("", line.text[:2000])
         for sign, pattern in _SIGNS:
             if sign not in self._signs and pattern.search(text):
@@ -175,7 +175,7 @@ class ProgramReader:
                 self._nearby[sign].append(line.number)
 
     def signs(self, failed_at: Sequence[int]) -> tuple[Sign, ...]:
-        """The signs seen, and of frames those that are near one of these lines."""
+        """The clues seen; of those in frames, only the ones near one of these lines."""
         near = [
             sign
             for sign, seen in self._nearby.items()

@@ -68,7 +68,7 @@ _VERSIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
 class SoftwareReader:
     """Watches a log for names and versions of frameworks, and for Windows paths.
 
-    ``versions`` has the first version found of each package.
+    ``versions`` holds the first version found for each package.
     """
 
     parts: Sequence[str] = ()
@@ -105,7 +105,8 @@ class SoftwareReader:
                 self.versions[package] = version
 
     def framework(self, words: Iterable[str]) -> Framework | None:
-        """The framework of the lines that show the cause; otherwise the one named most often."""
+        """The framework named in the lines that show the cause; otherwise the one named most
+        often."""
         text = "\n".join(words)
         for name, pattern in _OF:
             if pattern.search(text):

@@ -200,7 +200,8 @@ def request_of(cause: str, lines: list[str], texts: list[str], asked: int | None
 
 
 def _one_refusal(stated: list[MemoryRequest], asked: int | None) -> MemoryRequest:
-    """The last of several refusals, the one in the dump; its other lines fill the gaps."""
+    """The last of several refusals, the one in the dump; the refusal's other lines fill the
+    gaps."""
     sized = [each for each in stated if each.size_bytes is not None]
     of_dump = [each for each in sized if asked is None or _is_about(each.size_bytes, asked)]
     with_tensor = [each for each in of_dump if each.tensor is not None]
@@ -212,7 +213,7 @@ def _one_refusal(stated: list[MemoryRequest], asked: int | None) -> MemoryReques
 
 
 def _is_about(size: int | None, other: int) -> bool:
-    """Whether two figures belong to one request: the allocator and the messages round."""
+    """Whether two figures belong to the same request: the allocator and the messages round."""
     return size is not None and abs(size - other) <= max(other // 8, 4096)
 
 
@@ -226,9 +227,9 @@ def _filled(base: MemoryRequest, others: Iterable[MemoryRequest]) -> MemoryReque
 
 
 def is_of_weights(node: str, shape: tuple[int, ...] = ()) -> bool:
-    """Whether an operation makes a model's weights, their gradients or an optimizer's slots.
+    """Whether an operation creates a model's weights, their gradients or an optimizer's slots.
 
-    The operation that makes a filter's gradient also holds feature maps, in another layout.
+    The operation that computes a filter's gradient also holds feature maps, in a different layout.
     """
     if "Filter" in node and len(shape) == 4 and max(shape[:2]) > _LARGEST_FILTER:
         return False
@@ -256,5 +257,5 @@ def makes_a_tensor(node: str) -> bool:
 
 
 def first_group(found: re.Match[str] | None) -> str | None:
-    """The first non-empty group of a match; None without a match."""
+    """The first non-empty group of a match; None if there is no match."""
     return None if found is None else next((group for group in found.groups() if group), None)

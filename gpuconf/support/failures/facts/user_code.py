@@ -1,4 +1,4 @@
-"""The line of user code in a traceback of Python, IPython or a notebook."""
+"""The line of user code in a Python, IPython or notebook traceback."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class FrameReader:
 
 
 def _with_code(frames: list[Frame]) -> Frame:
-    """The last frame with code: TensorFlow's traceback of a graph has none."""
+    """The last frame with code: TensorFlow's traceback for a graph has none."""
     return next((frame for frame in reversed(frames) if frame.code), frames[-1])
 
 

@@ -29,11 +29,11 @@ _OVERWRITES = re.compile(rb"[\r\x08]{1,999}")
 
 
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Split ``chunks`` again so that each ends at a line's end, in UTF-8 or a superset of ASCII.
+    """Split ``chunks`` again so that each ends at a line end, in UTF-8 or a superset of ASCII.
 
     If one does not, the next chunk continues the line: with ``\\r`` and the next state of a
     progress bar, or with another part of a line longer than `LONGEST_LINE`.  Terminal codes are
-    removed; overwritten states of a progress bar stay, before ``\\r``.
+    removed; overwritten states of a progress bar are kept, before ``\\r``.
     """
     held: list[bytes] = []  # the parts of an unfinished line
     for block in _as_utf8(_blocks(chunks)):
@@ -69,7 +69,7 @@ def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decoded(line: bytes) -> str:
-    """A line as text: UTF-8, otherwise Windows-1252; a bad byte never loses a line."""
+    """A line as text: UTF-8, otherwise Windows-1252; a bad byte never causes a line to be lost."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:

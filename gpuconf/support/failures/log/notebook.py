@@ -14,7 +14,7 @@ LARGEST_NOTEBOOK = 64 << 20
 def printed_by_cells(data: bytes, *, largest: int = LARGEST_NOTEBOOK) -> bytes | None:
     """The output and errors of a notebook's cells, in order; None if this is not a notebook.
 
-    A notebook without output returns an empty line.
+    A notebook without output gives an empty line.
     """
     if len(data) > largest or data.lstrip()[:1] != b"{" or b'"cells"' not in data:
         return None
@@ -49,7 +49,7 @@ def _lines(output: Any) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """A text that is stored whole or as a list of pieces that end in their own newlines."""
+    """Text that is stored as one string or as a list of pieces that end in their own newlines."""
     pieces = value if isinstance(value, list) else [value]
     for piece in pieces:
         if isinstance(piece, str):

@@ -1,4 +1,4 @@
-"""A line's shape: its words without digits, case and punctuation.
+"""A line's shape: its words, ignoring digits, case and punctuation.
 
 Training logs repeat a few hundred shapes with different numbers; each shape is examined once.
 """
@@ -31,7 +31,7 @@ def phrase(text: str) -> bytes:
     """The adjacent words that a line must contain to match ``text``.
 
     ``CUDA_ERROR_OUT_OF_MEMORY``, ``CUDA error: out of memory`` and ``cuda error 2 (out of memory)``
-    are one phrase.
+    count as the same phrase.
     """
     return b" ".join(shapes_of(text.encode()).split())
 
@@ -55,7 +55,7 @@ class PhraseIndex(Generic[_Value]):
         self.words = frozenset(self._by_word)
 
     def said_in(self, words: Sequence[bytes]) -> list[_Value]:
-        """The values of the phrases that occur in a line of these words, in word order."""
+        """The values of the phrases that occur in a line with these words, in word order."""
         shape = b" %b " % b" ".join(words)
         return [
             value

@@ -33,10 +33,10 @@ _ESCAPED_NEWLINE = b"\\n"
 
 
 class _Shape:
-    """The watchers of a shape, how many of its lines were met, and the last two not shown.
+    """The watchers for a shape, how many of its lines were seen, and the last two not shown.
 
-    Two, because a single line of progress below an error may be a redrawn bar.  A shape is ``late``
-    if it first occurs after enough lines were shown.
+    Two, because a single progress line below an error may be a redrawn bar. A shape is ``late``
+    if it first occurs after enough lines have been shown.
     """
 
     __slots__ = ("count", "is_kept", "is_late", "unshown", "watchers")
@@ -108,7 +108,7 @@ class LogReader:
                 follower.follow(line)
 
     def _pass(self, seen: _Shape, number: int, line: bytes) -> None:
-        """Show a line to its watchers now, or at the end if it is among the last."""
+        """Show a line to its watchers now, or at the end if it is among the last lines."""
         seen.count += 1
         cost = 1 + len(line) // _COUNTS_AS_ONE
         if seen.is_late:
@@ -123,7 +123,7 @@ class LogReader:
             seen.unshown.append((number, line))
 
     def _meet(self, shape: bytes) -> _Shape:
-        """The watchers of a shape at its first line, which are remembered."""
+        """The watchers for a shape at its first line; they are remembered."""
         if len(self._shapes) >= _MOST_SHAPES or self._bytes > _MOST_BYTES:
             kept = {at: seen for at, seen in self._shapes.items() if _is_needed(seen)}
             self._shapes, self._bytes = kept, sum(map(len, kept))
@@ -138,7 +138,7 @@ class LogReader:
 
 
 def _is_needed(seen: _Shape) -> bool:
-    """Whether a shape's lines have been shown, so that it must not be taken for a new one."""
+    """Whether a shape's lines have been shown, so that it must not be mistaken for a new shape."""
     return bool(seen.watchers) and not seen.is_late
 
 
@@ -177,7 +177,7 @@ def _numbered_lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _pieces(line: bytes) -> Iterator[bytes]:
-    """The line, or several: the lines packed into one line of JSON, the parts of a long line."""
+    """One line or several: the lines packed into one line of JSON, or the parts of a long line."""
     if len(line) >= _LONG_LINE:
         for text in line.split(_ESCAPED_NEWLINE):
             start = 0

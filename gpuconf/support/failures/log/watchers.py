@@ -14,7 +14,7 @@ class LogLine(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Reads the lines with certain words, in order; of many alike, only the first and the last.
+    """Reads the lines with certain words, in order; of many similar ones, only the first and last.
 
     ``phrases`` are adjacent whole words; ``parts`` also match within words.
     """
@@ -41,4 +41,4 @@ class Follower(Protocol):
     wants: int
 
     def follow(self, line: LogLine) -> None:
-        """Process a line; ``wants`` is how many more to pass."""
+        """Process a line; ``wants`` is how many more lines to pass."""

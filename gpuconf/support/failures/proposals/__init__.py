@@ -1,7 +1,7 @@
 """The changes that `gpuconf explain` and the doctor's probe propose, most promising first.
 
-``changes/*.yaml`` has the changes and says when each applies; `engine` reads it.  `questions` and
-`figures` name what the files can ask and insert.
+``changes/*.yaml`` contains the changes and says when each applies; `engine` reads it. `questions`
+and `figures` name what the files can ask and insert.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORTH_A_CHANGE = (
 def proposals_for(cause: str, severity: Severity, facts: LogFacts) -> tuple[Proposal, ...]:
     """The changes for a cause, most promising first; none if the GPU is not the problem.
 
-    A problem that the run survived needs no change, unless something still is not as intended.
+    A problem that the run survived needs no change, unless something is still not as intended.
     """
     if severity == "warning-only" and cause not in _WORTH_A_CHANGE:
         in_little = cause == "oom-device-startup" and little_is_free(facts)

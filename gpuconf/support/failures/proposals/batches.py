@@ -25,7 +25,8 @@ class Fit(NamedTuple):
 
 
 def batch_of(facts: LogFacts) -> int | None:
-    """The run's batch: from its code, else the tensor's first dimension where that looks so."""
+    """The run's batch: from its code, else the tensor's first dimension if that looks like a
+    batch."""
     return facts.batch_size if facts.batch_size is not None else facts.request.likely_batch
 
 
@@ -40,7 +41,7 @@ def is_of_a_batch(facts: LogFacts) -> bool:
 
 
 def is_computed_on_host(facts: LogFacts) -> bool:
-    """Whether an operation of the model computed the tensor in the host's RAM, no data pipeline."""
+    """Whether a model operation, not a data pipeline, computed the tensor in the host's RAM."""
     node, tensor = facts.request.node, facts.request.tensor
     if node is None or tensor is None or "data-pipeline" in facts.signs:
         return False
@@ -83,7 +84,7 @@ def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | 
 
 
 def _figures(facts: LogFacts) -> tuple[int | None, int | None, int | None]:
-    """Bytes requested, bytes in use, and bytes available, of one allocator."""
+    """Bytes requested, bytes in use, and bytes available, for one allocator."""
     request, dump, card = facts.request, facts.dump, facts.card
     asked = request.tensor.size_bytes if request.tensor is not None else request.size_bytes
     if dump is not None and dump.limit_bytes is not None:

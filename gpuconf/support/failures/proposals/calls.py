@@ -27,7 +27,7 @@ def keras_call(facts: LogFacts) -> str | None:
 
 
 def is_keras(facts: LogFacts) -> bool:
-    """Whether the user's line is Keras, or is unknown and no other program is apparent."""
+    """Whether the user's line calls Keras, or is unknown and no other program is apparent."""
     if keras_call(facts) is not None:
         return True
     return not code_of(facts) and ("keras" in facts.signs or not set(facts.signs) & _NOT_OF_KERAS)
@@ -39,13 +39,13 @@ def runs_graph(facts: LogFacts) -> bool:
 
 
 def evaluates_graph(facts: LogFacts) -> bool:
-    """Whether it runs a graph without training, as far as its words show."""
+    """Whether the user's line runs a graph without training, as far as its words show."""
     code = code_of(facts)
     return runs_graph(facts) and (_EVALUATES.search(code) is not None or not _TRAINS.search(code))
 
 
 def is_whole_data_set(facts: LogFacts) -> bool:
-    """Whether the batch looks like a whole data set."""
+    """Whether the batch looks like an entire data set."""
     fit = fitting_batch(facts)
     return fit is not None and fit.batch >= WHOLE_DATA_SET and facts.batch_size is None
 
@@ -63,7 +63,7 @@ def only_infers(facts: LogFacts) -> bool:
 
 
 def is_of_unknown_batch(facts: LogFacts) -> bool:
-    """Whether a smaller batch may help, and the log does not say how large it was."""
+    """Whether a smaller batch may help, but the log does not say how large the batch was."""
     tensor = facts.request.tensor
     is_one = tensor is not None and tensor.shape[:1] == (1,)
     return batch_of(facts) is None and is_of_a_batch(facts) and not is_one

@@ -1,6 +1,6 @@
-"""Which changes of ``changes/*.yaml`` a log's facts call for.
+"""Which changes in ``changes/*.yaml`` a log's facts call for.
 
-A file maps names to a change or to a list; a cause's list has its id.  An item of a list is
+A file maps names to a change or to a list; a cause's list has the cause's id.  An item of a list is
 
 - a change: ``title``, ``reason``, ``kind`` (see `Proposal`), ``paste``.  ``run`` has the options of
   `gpuconf run` for a stack that is too old for gpuconf in the script;
@@ -10,10 +10,10 @@ A file maps names to a change or to a list; a cause's list has its id.  An item 
 - ``first``: groups of ``when`` and ``changes``, of which the first that holds is taken;
 - ``otherwise``: a list for the case that nothing was proposed before it.
 
-``when`` is a list of conditions that must all hold: a name of `questions.QUESTIONS`, or a value of
-`questions.VALUES` such as ``detail signal``; each may begin with ``not``, and ``or`` joins several.
-``{name}`` in a text is a figure of `figures.FIGURES`, and ``{detail:name}`` a detail of the facts.
-``place: 2`` puts a change at the second place.
+``when`` is a list of conditions that must all hold: a name from `questions.QUESTIONS`, or a value
+from `questions.VALUES` such as ``detail signal``; each may begin with ``not``, and ``or`` joins
+several. ``{name}`` in a text is a figure from `figures.FIGURES`, and ``{detail:name}`` a detail
+from the facts. ``place: 2`` puts a change in second place.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def table() -> dict[str, Any]:
 
 
 def changes_for(name: str, facts: LogFacts) -> tuple[Proposal, ...]:
-    """The changes of a cause, or of another name, whose conditions hold; none without the name."""
+    """The changes for a cause, or for another name, whose conditions hold; none for an unknown
+    name."""
     found: list[Proposal] = []
     named = table().get(name, [])
     for item in named if isinstance(named, list) else [named]:
@@ -69,7 +70,7 @@ def changes_for(name: str, facts: LogFacts) -> tuple[Proposal, ...]:
 
 
 def _changes(item: Any, facts: LogFacts) -> Iterator[Proposal]:
-    """The changes that an item of a list, or a whole list, comes to."""
+    """The changes that a list item, or an entire list, resolves to."""
     if isinstance(item, list):
         for each in item:
             yield from _changes(each, facts)

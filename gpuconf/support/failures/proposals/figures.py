@@ -1,4 +1,4 @@
-"""What the texts of ``changes/*.yaml`` can insert, by name: sizes, batches, commands of a log."""
+"""What the texts in ``changes/*.yaml`` can insert, by name: sizes, batches, commands from a log."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _torch_others(facts: LogFacts) -> str:
 
 
 def _of_the_card(facts: LogFacts) -> str:
-    """The GPU's size, next to what PyTorch holds."""
+    """The GPU's size, to follow the amount that PyTorch holds."""
     figures = figures_of(facts)
     total = sized(figures.total or 0)
     if (figures.held or 0) <= (figures.total or 0):
@@ -169,7 +169,7 @@ def _of_the_card(facts: LogFacts) -> str:
 
 
 def _server_share(facts: LogFacts) -> str:
-    """What was free, for vLLM, rounded down; its own 0.9 less a tenth if that is not known."""
+    """The share that was free, for vLLM, rounded down; if unknown, vLLM's own 0.9 less a tenth."""
     share = server_share(facts)
     return "0.8" if share is None else f"{max(int(share * 100), 1) / 100:.2f}"
 

@@ -1,4 +1,4 @@
-"""The CUDA and cuDNN that an old TensorFlow was built with, before pip installed them."""
+"""The CUDA and cuDNN versions that an old TensorFlow was built with, before pip installed them."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ class Libraries(NamedTuple):
 
 
 def missing_libraries(facts: LogFacts) -> list[str]:
-    """The files that the log misses, without those that are missed at many a start, if possible."""
+    """The files that the log reports missing, if possible without those missing at many
+    startups."""
     missing = facts.details.get("missing_libraries") or []
     return [name for name in missing if not name.startswith(_OPTIONAL)] or missing
 
 
 def needed_by_another(facts: LogFacts) -> bool:
-    """Whether a library was found that belongs to another CUDA, and needs one that is missing."""
+    """Whether a library was found that belongs to another CUDA version and needs a missing one."""
     needed, missing = facts.details.get("needed_by_library"), missing_libraries(facts)
     return needed is not None and bool(missing) and needed != missing[0]
 
 
 def wanted_libraries(facts: LogFacts) -> Libraries | None:
-    """CUDA and cuDNN in the versions that the build requires; None if they are not known."""
+    """The CUDA and cuDNN versions that the build requires; None if they are not known."""
     missing = missing_libraries(facts)
     cuda = _first(_RUNTIME, missing)
     if cuda is None:

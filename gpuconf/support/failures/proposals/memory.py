@@ -1,4 +1,4 @@
-"""What a log's figures say of the GPU's memory, TensorFlow's limit and the failed tensor."""
+"""What a log's figures say about the GPU's memory, TensorFlow's limit and the failed tensor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LITTLE_FOR_JAX = 128 * MIB
 
 
 def asked_bytes(facts: LogFacts) -> int | None:
-    """The size of the failed tensor, else of the request."""
+    """The size of the failed tensor, or else of the request."""
     tensor = facts.request.tensor
     return tensor.size_bytes if tensor is not None else facts.request.size_bytes
 
@@ -37,7 +37,7 @@ def card_total(facts: LogFacts) -> int | None:
 
 
 def card_free(facts: LogFacts) -> int | None:
-    """What was free of it, in bytes."""
+    """How much of the GPU's memory was free, in bytes."""
     return facts.card.free_bytes if facts.card is not None else None
 
 
@@ -49,7 +49,7 @@ def limit_of(facts: LogFacts) -> int | None:
 
 
 def our_limit_refused(facts: LogFacts) -> bool:
-    """Whether a limit of gpuconf refused what the GPU had room for."""
+    """Whether a gpuconf limit refused what the GPU had room for."""
     left = logged_size(facts.details.get("still_free", ""))
     return left is not None and left > (asked_bytes(facts) or 0)
 
@@ -57,8 +57,8 @@ def our_limit_refused(facts: LogFacts) -> bool:
 def little_is_free(facts: LogFacts) -> bool:
     """Whether the log shows that other processes hold most of the GPU; False if unknown.
 
-    A figure from the moment of the failure lacks what the process itself has taken, up to its own
-    limit.
+    A figure from the moment of the failure does not include what the process itself has taken, up
+    to its own limit.
     """
     total, free = card_total(facts), card_free(facts)
     own = (facts.card.limit_bytes if facts.card else None) or 0
@@ -66,13 +66,13 @@ def little_is_free(facts: LogFacts) -> bool:
 
 
 def handle_had_room(facts: LogFacts) -> bool:
-    """Whether the GPU had room for the handle that failed, so that memory was not missing."""
+    """Whether the GPU had room for the handle that failed, so that memory was not the problem."""
     free = facts.details.get("free_for_handle", "0 bytes")
     return int(free.removesuffix(" bytes")) >= _ROOM_FOR_A_HANDLE
 
 
 def nearly_none_is_free(facts: LogFacts) -> bool:
-    """Whether the GPU is as full as only other processes make it."""
+    """Whether the GPU is so full that other processes must be using it."""
     total, free = card_total(facts), card_free(facts)
     return total is not None and free is not None and free < _NEARLY_NONE * total
 
@@ -92,25 +92,25 @@ def are_siblings(facts: LogFacts) -> bool:
 
 
 def was_free(facts: LogFacts) -> bool:
-    """Whether what was refused was free."""
+    """Whether the memory that was refused was free."""
     free, asked = card_free(facts), facts.request.size_bytes
     return free is not None and asked is not None and free >= asked
 
 
 def is_larger_than_the_card(facts: LogFacts) -> bool:
-    """Whether no setting can make room for the one tensor."""
+    """Whether no setting can make room for this one tensor."""
     size, total = asked_bytes(facts), card_total(facts)
     return size is not None and size > (total if total is not None else _LARGEST_CARD)
 
 
 def limit_is_the_wall(facts: LogFacts) -> bool:
-    """Whether the GPU has much more than TensorFlow's limit."""
+    """Whether the GPU has much more memory than TensorFlow's limit."""
     limit, total = limit_of(facts), card_total(facts)
     return limit is not None and total is not None and limit < 0.6 * total
 
 
 def limit_is_low(facts: LogFacts) -> bool:
-    """Whether the limit is full, not the GPU; then the limit is the first thing to change."""
+    """Whether the limit is full, not the GPU; if so, the limit is the first thing to change."""
     limit, total = limit_of(facts), card_total(facts)
     if limit is None or total is None or others_hold_much(facts):
         return False
@@ -118,7 +118,7 @@ def limit_is_low(facts: LogFacts) -> bool:
 
 
 def limit_is_below(least_bytes: int, facts: LogFacts) -> bool:
-    """Whether TensorFlow's limit is known and lower."""
+    """Whether TensorFlow's limit is known and lower than that."""
     limit = limit_of(facts)
     return limit is not None and limit < least_bytes
 
@@ -140,7 +140,7 @@ def is_one_sample(facts: LogFacts) -> bool:
 def are_large_weights(facts: LogFacts) -> bool:
     """Whether the failed tensor is a large matrix of weights, not computed from a batch.
 
-    Of a Dense layer after Flatten, or of an Embedding.  Integers are no weights.
+    It belongs to a Dense layer after Flatten, or to an Embedding.  Integers are no weights.
     """
     tensor, node = facts.request.tensor, facts.request.node or ""
     if tensor is None or tensor.size_bytes < _LARGE_WEIGHTS or "int" in (tensor.dtype or ""):
@@ -154,7 +154,7 @@ def are_large_weights(facts: LogFacts) -> bool:
 
 
 def one_is_huge(facts: LogFacts) -> bool:
-    """Whether a single tensor, apparently not a batch, takes much of the GPU."""
+    """Whether a single tensor, apparently not a batch, takes up much of the GPU."""
     dump = facts.dump
     of_xla = "while trying to allocate" in (facts.exception or "")  # a whole step
     if facts.request.tensor is not None or facts.batch_size is not None or of_xla:
@@ -172,6 +172,6 @@ def jax_program_bytes(facts: LogFacts) -> int | None:
 
 
 def little_was_asked_for_jax(facts: LogFacts) -> bool:
-    """Whether request and program are so small that the GPU must have been full already."""
+    """Whether the request and the program are so small that the GPU must have been full already."""
     asked = facts.request.size_bytes
     return asked is not None and max(asked, jax_program_bytes(facts) or 0) < _LITTLE_FOR_JAX

@@ -1,4 +1,4 @@
-"""What the conditions of ``changes/*.yaml`` can ask of a log's facts, by name."""
+"""What the conditions in ``changes/*.yaml`` can ask about a log's facts, by name."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ VALUES: dict[str, Callable[[LogFacts], Collection[str | None] | str]] = {
 
 
 def _says(*words: str) -> _Question:
-    """Whether the exception has one of the words, in any case."""
+    """Whether the exception contains one of the words, ignoring case."""
     return lambda facts: any(word in (facts.exception or "").lower() for word in words)
 
 

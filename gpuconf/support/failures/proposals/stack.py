@@ -26,7 +26,7 @@ def tensorflow_version(facts: LogFacts) -> tuple[int, int] | None:
 
 
 def is_version_1(facts: LogFacts) -> bool:
-    """Whether the log comes from TensorFlow 1, which has sessions and no tf.config."""
+    """Whether the log comes from TensorFlow 1, which has sessions but no tf.config."""
     return facts.versions.get("tensorflow", "").startswith(("0.", "1."))
 
 
@@ -63,7 +63,7 @@ def is_before_policies(facts: LogFacts) -> bool:
 
 
 def is_old_build(facts: LogFacts) -> bool:
-    """Whether pip does not install CUDA for this TensorFlow: before 2.14, or old by its paths."""
+    """Whether pip does not install CUDA for this TensorFlow: before 2.14, or its paths look old."""
     if facts.framework in ("torch", "jax"):
         return False
     version = tensorflow_version(facts)
@@ -71,7 +71,7 @@ def is_old_build(facts: LogFacts) -> bool:
 
 
 def is_torch_since_2_1(facts: LogFacts) -> bool:
-    """Whether PyTorch is this new: by version, or by its message, which changed in 2.1."""
+    """Whether PyTorch is this new, judging by its version or its message, which changed in 2.1."""
     version = known_version(facts, "torch")
     if version is not None:
         return version >= (2, 1)

@@ -36,7 +36,7 @@ class TorchFigures(NamedTuple):
 
 
 def figures_of(facts: LogFacts) -> TorchFigures:
-    """The figures of a log."""
+    """The figures in a log."""
     card, request = facts.card, facts.request
     total = card.total_bytes if card is not None else None
     free = card.free_bytes if card is not None else None
@@ -83,9 +83,9 @@ def was_free(figures: TorchFigures) -> bool:
 
 
 def is_beyond_the_card(figures: TorchFigures) -> bool:
-    """Whether PyTorch holds more than the full GPU has: on Windows the rest is host memory.
+    """Whether PyTorch holds more than the entire GPU has: on Windows the rest is host memory.
 
-    If memory is free, the figures are those of two GPUs.
+    If memory is free, the figures come from two GPUs.
     """
     total = figures.total
     if total is None or (figures.free or 0) > _NEARLY_NONE * total:
@@ -117,5 +117,5 @@ def server_share(facts: LogFacts) -> float | None:
 
 
 def server_has_room(facts: LogFacts) -> bool:
-    """Whether a smaller share of the GPU would do for vLLM: most of it was free."""
+    """Whether a smaller share of the GPU would be enough for vLLM: most of it was free."""
     return (server_share(facts) or 0) > _ROOM_FOR_A_SERVER

@@ -1,4 +1,4 @@
-"""The format of the rules, and the loader of their files."""
+"""The format of the rules, and the loader for rule files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Rule(NamedTuple):
     A line that matches ``exclude`` does not.
 
     ``generic``: another line, if present, explains the problem better.  ``fatal``: the line always
-    ends a program.  ``means`` is the explanation for people.
+    ends a program.  ``means`` is the human-readable explanation.
 
     Other levels: ``softly`` if the program marks the line as a warning; ``caught`` if it is the
     message of an exception that was caught and printed; ``beside_gpu`` if a GPU is used anyway.
