@@ -122,7 +122,8 @@ def options_for(
         raise UsageError(f"no GPU{of_type} has room for {memory}:{listed}")
     if largest > min(smallest * (1 + _LARGEST_DIFFERENCE), 1):
         raise UsageError(
-            f"{memory} is a different part of each GPU{of_type}, but Ray accepts only one:{listed}",
+            f"{memory} is a different fraction of each GPU{of_type}, but Ray accepts only one:"
+            f"{listed}",
             hint=f'gpuconf.ray.options("{memory}", accelerator=TYPE), if the types differ\n'
             "        or give the nodes of one size a resource, "
             """`ray start --resources='{"small_gpu": 1000}'`, and use """

@@ -59,13 +59,13 @@ def test_different_gpus_are_listed_with_the_ways_out() -> None:
     """An error names each GPU and its part; it also says which GPUs are too small."""
     too_small = SMALL._replace(part=1.01)
     for other in (LARGE, SMALL._replace(part=0.404 * 1.021)):
-        with pytest.raises(UsageError, match="2GiB is a different part of each GPU") as error:
+        with pytest.raises(UsageError, match="2GiB is a different fraction of each GPU") as error:
             options_for("2GiB", [SMALL, other, too_small], None)
         assert f"\n  GPU 0 on a accelerator_type:T4: 0.4040\n  {other}\n" in str(error.value)
         assert "\n  GPU 0 on a accelerator_type:T4: too small" in str(error.value)
         assert "accelerator=TYPE" in str(error.value.hint)
         assert "ray start --resources=" in str(error.value.hint)
-    with pytest.raises(UsageError, match="different part of each GPU"):
+    with pytest.raises(UsageError, match="different fraction of each GPU"):
         options_for("7GiB", [too_small, SMALL._replace(part=1.0)], None)
     with pytest.raises(UsageError, match="no GPU of type T4 has room for 9GiB"):
         options_for("9GiB", [too_small], "T4")

@@ -85,7 +85,7 @@ def is_yes(name: str, environ: Mapping[str, str]) -> bool:
     if word not in _YES and word not in _NO:
         raise UsageError(
             f"invalid value {name}={value[:40]!r}: {', '.join(_YES)} mean yes; "
-            f"{', '.join(_NO[1:])}, or no value mean no",
+            f"{', '.join(_NO[1:])}, or an empty value means no",
             hint=f"export {name}=1",
         )
     return word in _YES

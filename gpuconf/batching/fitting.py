@@ -98,7 +98,7 @@ def _checked(batch_size: Any, card_batch_size: Any) -> int | None:
     if isinstance(batch_size, str):
         raise UsageError(
             f"fit's batch_size is {batch_size!r}, but it must be a number, because it affects what "
-            "the model learns; gpuconf finds the size of the GPU's part anyway",
+            "the model learns; gpuconf finds the part size that fits anyway",
             hint="batch_size=32",
         )
     checked_batch_size(batch_size, hint="batch_size=32")

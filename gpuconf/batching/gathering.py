@@ -97,7 +97,8 @@ class GatheredOutputs:
                 raise UsageError("out is read-only", hint='np.load("outputs.npy", mmap_mode="r+")')
             if not np.can_cast(values.dtype, array.dtype, "same_kind"):
                 raise UsageError(
-                    f"out has dtype {array.dtype}, which cannot hold the outputs' {values.dtype}",
+                    f"out has dtype {array.dtype}, which cannot hold "
+                    f"outputs of dtype {values.dtype}",
                     hint=hint,
                 )
 
@@ -129,7 +130,7 @@ def _aligned(out: Any, outputs: Any) -> list[Any]:
     if isinstance(outputs, (dict, list, tuple)) or isinstance(out, (dict, list, tuple)):
         kinds = f"{type(out).__name__}, but the outputs are a {type(outputs).__name__}"
         raise UsageError(
-            f"out is a {kinds}, not nested in the same way",
+            f"out is a {kinds}, so they are not nested in the same way",
             hint="out= with an array for each output",
         )
     return [out]

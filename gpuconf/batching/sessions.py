@@ -195,7 +195,8 @@ def _agreed_count(cut: dict[Any, SampleRows]) -> int:
     raise UsageError(
         f"the arrays to be split have no samples, or different numbers of samples: {given}"
         if cut
-        else "no placeholder in the feed has an open first dimension, so nothing can be split",
+        else "no placeholder in the feed has an unspecified first dimension, "
+        "so nothing can be split",
         hint="whole=[placeholder] for values that are fed without being split",
     )
 

@@ -37,14 +37,14 @@ class Picture:
     def __post_init__(self) -> None:
         if self.channels not in (1, 3, 4) or isinstance(self.channels, bool):
             raise UsageError(
-                f"channels={self.channels!r} is not one of 3 (RGB), 1 (gray), and 4 (RGBA)",
+                f"channels={self.channels!r} is not 3 (RGB), 1 (gray), or 4 (RGBA)",
                 hint="channels=3",
             )
         check_choice("interpolation", self.interpolation, INTERPOLATIONS)
         if self.crop_to_aspect_ratio and self.pad_to_aspect_ratio:
             raise UsageError(
                 "crop_to_aspect_ratio and pad_to_aspect_ratio cannot both be used",
-                hint="crop_to_aspect_ratio=True cuts edges off, pad_to_aspect_ratio adds black",
+                hint="crop_to_aspect_ratio cuts the edges off; pad_to_aspect_ratio adds black ones",
             )
 
     @property

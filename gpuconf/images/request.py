@@ -98,8 +98,8 @@ class ImageRequest:
         check_seed(self.seed)
         if self.subset in ("training", "validation") and self.seed is None:
             raise UsageError(
-                f"subset={self.subset!r} without a seed: two calls would draw two splits that "
-                f"overlap",
+                f"subset={self.subset!r} without a seed: two calls would create two "
+                "overlapping splits",
                 hint='seed=1 in both calls, or subset="both"',
             )
         make_augment(self.augment)

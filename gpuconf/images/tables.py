@@ -93,7 +93,7 @@ def _read_csv(file: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
             rows = list(_with_lines(reader))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(
-            f"{file} is not a CSV file in UTF-8: {error}", hint="save the list as CSV in UTF-8"
+            f"{file} is not a UTF-8 CSV file: {error}", hint="save the list as CSV in UTF-8"
         ) from None
     for line, row in rows:
         if len(row) != len(names):

@@ -118,5 +118,5 @@ def _refuse_if_unusable() -> None:
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise UsageError(
             "a multiprocessing worker imports this script and would start the call again",
-            hint='put the calls below `if __name__ == "__main__":`',
+            hint='put the calls under `if __name__ == "__main__":`',
         )

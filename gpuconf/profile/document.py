@@ -86,7 +86,7 @@ def parse(text: str, file: str) -> Mapping:
         raise problem(
             "a second YAML document starts here; a file can contain only one profile",
             mark=_mark(refusal.problem_mark, file),
-            hint="move it to a separate file, and delete the line `---`",
+            hint="move it to a separate file, and delete the `---` line",
         ) from None
     except error.MarkedYAMLError as refusal:
         from gpuconf.profile.syntax_errors import syntax_error

@@ -174,7 +174,7 @@ def _find(
 def _read(
     found: _Found, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
 ) -> tuple[Profile | None, list[ProfileError]]:
-    """Read the profile and its problems from its files; if one is missing, report why it is used."""
+    """Read the profile and its problems from its files; if one is gone, report why it is used."""
     # Not at the top: a program under `gpuconf run` reads no file, and its Python may lack PyYAML.
     from gpuconf.profile.chain import build
 

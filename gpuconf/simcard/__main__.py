@@ -204,7 +204,7 @@ def _refuse_size(file: str) -> None:
         return
     raise UsageError(
         f"--card {file}: this is a size, but the option expects the name of the card file",
-        hint=f"did you mean --total {file}? For a file of that name: --card ./{file}",
+        hint=f"did you mean --total {file}? For a file with that name: --card ./{file}",
     )
 
 

@@ -120,7 +120,7 @@ def _check(tensorflow: InstalledTensorFlow) -> None:
     version = _VERSION.fullmatch(tensorflow.version)
     if version is None or version[1] not in TRIED_VERSIONS:
         raise BackendError(
-            f"the kernel bridge has been tried with TensorFlow {_listed(TRIED_VERSIONS)}, but "
+            f"the kernel bridge has been tested with TensorFlow {_listed(TRIED_VERSIONS)}, but "
             f"{tensorflow.python} has {tensorflow.version}: its numbers might be wrong there",
             hint=f"pip install 'tensorflow=={TRIED_VERSIONS[-1]}.*', in a separate environment",
         )

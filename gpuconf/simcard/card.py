@@ -198,7 +198,7 @@ class Card:
             return
         if status == -errno.EPROTO:
             raise BackendError(
-                f"{self.path} is not a card file of this version of gpuconf",
+                f"{self.path} is not a card file for this version of gpuconf",
                 hint="create one: python -m gpuconf.simcard run --help",
             )
         show = f"show its GPUs: python -m gpuconf.simcard show {shlex.quote(str(self.path))}"
@@ -207,7 +207,7 @@ class Card:
                 f"{self.path} does not have that GPU, or its memory is smaller than that", hint=show
             )
         if status == -errno.ENOMEM:
-            raise UsageError(f"a GPU of {self.path} does not have that much free memory", hint=show)
+            raise UsageError(f"a GPU in {self.path} does not have that much free memory", hint=show)
         raise _file_error(self.path, -status)
 
 

@@ -48,7 +48,7 @@ def read_events(data: bytes, wanted: Collection[str], *, prefix: str = "\0") -> 
             for event in _plane_events(plane, wanted, prefix)
         ]
     except (ValueError, struct.error) as error:
-        raise TraceError(f"not a whole trace file: {error}") from error
+        raise TraceError(f"not a complete trace file: {error}") from error
     return sorted(events, key=lambda event: event.time_ns)
 
 

@@ -18,7 +18,7 @@ def house() -> str:
 
 def walks() -> list[str]:
     """What the walks name, in backquotes and with a slash: files below gpuconf/."""
-    text = DESIGN.partition("Four walks")[2].partition("Imports only go **down**")[0]
+    text = DESIGN.partition("Four walkthroughs")[2].partition("Imports only go **down**")[0]
     return [name for name in re.findall(r"`([\w/*.]+)`", text) if "/" in name]
 
 

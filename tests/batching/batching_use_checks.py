@@ -473,7 +473,7 @@ def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
         "=1.0 is not a fraction": lambda: batching.fit(model, X, Y, validation_split=1.0),
         "samples are left": lambda: batching.fit(model, X[:1], Y[:1], validation_split=0.5),
         "max_retries=None": lambda: batching.predict(model, X, max_retries=None),
-        "have dtype object": lambda: batching.predict(model, X.astype(object)),
+        "has dtype object": lambda: batching.predict(model, X.astype(object)),
         "requires arrays": lambda: batching.fit(model, generated(), validation_split=0.2),
         "out has shape": lambda: batching.predict(model, X, out=np.zeros((3, 3), "float32")),
     }
@@ -492,6 +492,6 @@ def check_many_replicas_are_refused(model: Any, monkeypatch: pytest.MonkeyPatch)
     strategy = SimpleNamespace(num_replicas_in_sync=2)
     monkeypatch.setattr(type(model), "distribute_strategy", strategy)
     for name, values in (("fit", (X, Y)), ("evaluate", (X, Y)), ("predict", (X,))):
-        with pytest.raises(UsageError, match="a strategy of 2 replicas") as caught:
+        with pytest.raises(UsageError, match="a strategy with 2 replicas") as caught:
             getattr(batching, name)(model, *values)
         assert caught.value.hint == f"model.{name}(...), with Keras's own loop"

@@ -46,7 +46,7 @@ def test_what_does_not_fit() -> None:
     """Refused before anything is written, with the line that makes one that fits."""
     outs: list[tuple[Any, str]] = [
         *((np.zeros(shape), "out has shape") for shape in ((3, 3), (4, 2), (3,), (3, 2, 1))),
-        (np.zeros((3, 2), np.int64), "cannot hold the outputs' float64"),
+        (np.zeros((3, 2), np.int64), "cannot hold outputs of dtype float64"),
         ([np.zeros((3, 2))], "not nested in the same way"),
         ("out.npy", "out has shape"),
     ]

@@ -149,7 +149,7 @@ def test_a_list_in_another_encoding(tmp_path: Path) -> None:
     file = tmp_path / "list.csv"
     for encoding in ("cp1252", "utf-16"):
         file.write_text("path,label\ngröße.png,1\n", encoding=encoding)
-        with pytest.raises(UsageError, match="not a CSV file in UTF-8") as caught:
+        with pytest.raises(UsageError, match="not a UTF-8 CSV file") as caught:
             list_images(file)
         assert caught.value.hint
 

@@ -193,7 +193,7 @@ def test_a_session_sees_its_own_lease(
     assert {each["status"] for each in json.loads(report.out)["findings"]} == {"ok"}
     assert "(this session chose it)" in examined
     assert [cell.error for cell in cells] == [""] * 7 + ["GpuconfError"]
-    assert (cells[7].out + cells[7].err).count("gpuconf: error: --watch draws on a terminal") == 1
+    assert (cells[7].out + cells[7].err).count("gpuconf: error: --watch draws in a terminal") == 1
 
 
 def test_hints_are_for_a_cell(tmp_path: Path, environ: dict[str, str]) -> None:

@@ -263,7 +263,7 @@ def test_a_script_that_its_workers_would_run_again(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(program, encoding="utf-8")
     done = run([sys.executable, "script.py"], tmp_path)
     assert done.stdout == "runs\nruns\n1\n"
-    assert 'hint: put the calls below `if __name__ == "__main__":`' in done.stderr
+    assert 'hint: put the calls under `if __name__ == "__main__":`' in done.stderr
 
 
 def test_its_own_plan_in_the_environment_before_gpuconf(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_version_that_was_not_tried_is_refused(
     tmp_path: Path, wheel: InstalledTensorFlow, version: str
 ) -> None:
     """TensorFlow's C++ interfaces change without notice: no version is taken on trust."""
-    with pytest.raises(BackendError, match=f"has been tried with.*has {version}") as caught:
+    with pytest.raises(BackendError, match=f"has been tested with.*has {version}") as caught:
         build_bridge(wheel._replace(version=version), environ=_environ(tmp_path))
     assert "pip install 'tensorflow==" in str(caught.value.hint)
 

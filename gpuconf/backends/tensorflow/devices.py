@@ -36,7 +36,7 @@ def configure(plan: Plan, tf: Any, record: Record) -> list[GpuPlan | None]:
             _configure_one(tf, device, gpu, record)
     except (RuntimeError, ValueError) as error:
         raise BackendError(
-            f"TensorFlow refused a setting of profile {plan.profile.name}: {error}",
+            f"TensorFlow refused a setting from profile {plan.profile.name}: {error}",
             hint="make `import gpuconf.auto` the first line of the script",
         ) from error
     if plan.hides_gpus:

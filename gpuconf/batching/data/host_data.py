@@ -95,7 +95,7 @@ def host_data(
     first, end = (math.floor(count * share) for share in section)
     if end <= first:
         raise UsageError(
-            f"none of the {count} samples are left: validation_split takes all or none",
+            f"none of the {count} samples are left: validation_split takes all or none of them",
             hint="validation_split=0.2",
         )
     if size is None and steps:

@@ -124,7 +124,7 @@ def _check_not_mixed(source: Any) -> None:
     for value in values:
         if not isinstance(value, (str, bytes)):
             raise UsageError(
-                f"the data have dtype object and include {value!r:.60}, a {type(value).__name__}; "
+                f"the data has dtype object and includes {value!r:.60}, a {type(value).__name__}; "
                 "the values must be all strings, or all numbers of one type",
-                hint='x.astype("float32"), or for a DataFrame x.select_dtypes("number")',
+                hint='x.astype("float32"), or for a DataFrame, x.select_dtypes("number")',
             )

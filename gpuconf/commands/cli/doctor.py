@@ -162,7 +162,8 @@ def refuse_bad_words(options: argparse.Namespace) -> None:
     if options.python is not None and options.probe:
         hint = f"{shlex.quote(options.python)} -m gpuconf doctor --probe   # needs gpuconf there"
         raise UsageError(
-            "--probe runs in the Python that runs gpuconf, not in --python's", hint=hint
+            "--probe runs in the Python that runs gpuconf, not in the one that --python names",
+            hint=hint,
         )
     if options.report is not None:
         from gpuconf.commands.doctor.page import check_page_path

@@ -193,7 +193,7 @@ def _write(path: str, text: str, *, overwrite: bool) -> None:
     temporary = f"{path}.{os.getpid()}.tmp.yaml"
     if os.path.lexists(path) and not overwrite:
         raise GpuconfError(
-            f"{path} already exists; not overwritten",
+            f"{path} already exists and was not overwritten",
             hint="`gpuconf init --force` overwrites it; `--output FILE` writes elsewhere",
         )
     try:

@@ -22,11 +22,11 @@ from gpuconf.support.reporting.lines import Line
 def check_terminal(output: Output, hint: str) -> None:
     """Raise UsageError if stdout cannot be redrawn; ``hint`` is the command to run instead."""
     if output.as_json:
-        raise UsageError("--watch draws on a terminal, but --json prints one document", hint=hint)
+        raise UsageError("--watch draws in a terminal, but --json prints one document", hint=hint)
     if output.width is None:
-        raise UsageError("--watch draws on a terminal, but stdout is not a terminal", hint=hint)
+        raise UsageError("--watch draws in a terminal, but stdout is not a terminal", hint=hint)
     if output.screen().is_dumb_terminal:
-        raise UsageError("--watch cannot draw on a terminal with TERM=dumb", hint=hint)
+        raise UsageError("--watch cannot draw in a terminal with TERM=dumb", hint=hint)
 
 
 def watch(

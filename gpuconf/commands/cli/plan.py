@@ -88,7 +88,7 @@ def asked(options: argparse.Namespace) -> Request:
     if options.as_option is not None:
         if options.profile not in (None, options.as_option):
             raise UsageError(
-                f"two profiles are named: {options.profile} and {options.as_option}",
+                f"two profiles were given: {options.profile} and {options.as_option}",
                 hint=f"gpuconf plan {shlex.quote(options.as_option)}",
             )
         options.profile = options.as_option

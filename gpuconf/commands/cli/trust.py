@@ -99,7 +99,7 @@ def _refuse_name(name: str) -> None:
         hint = (
             "gpuconf's own profiles need no trust; `gpuconf trust FILE` is for a project's profiles"
         )
-    raise UsageError(f"{printable(name)} is a profile's name, but trust needs a file", hint=hint)
+    raise UsageError(f"{printable(name)} is a profile name, but trust needs a file", hint=hint)
 
 
 def _lacking(reading: _Reading) -> list[str]:

@@ -118,7 +118,7 @@ def _frozen_but_the_head(model: Any) -> Iterator[None]:
     last = {id(variable) for variable in model.trainable_variables[-1:]}
     frozen = [layer for layer in leaves if not last & {id(weight) for weight in layer.weights}]
     if not frozen or len(frozen) == len(leaves):
-        raise UsageError("there is one layer with weights", hint="nothing can be frozen")
+        raise UsageError("there is only one layer with weights", hint="nothing can be frozen")
     with attribute_set(frozen, "trainable", False):
         yield
 

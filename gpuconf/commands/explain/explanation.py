@@ -19,8 +19,8 @@ def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
     if not isinstance(exc_or_text, BaseException | str | bytes):
         given = type(exc_or_text).__name__
         raise TypeError(
-            f"explain() accepts an exception or a log's text, not {given}; for a file, "
-            'pass its bytes: open("train.log", "rb").read()'
+            f"explain() accepts an exception or the text of a log, not {given}; for a file, "
+            'pass its contents as bytes: open("train.log", "rb").read()'
         )
     return _diagnosis(read(exc_or_text))
 

@@ -35,8 +35,8 @@ def target_card(
         spec = spec._replace(used_bytes=used_bytes)
     if spec.used_bytes + spec.context_bytes >= spec.total_bytes:
         raise UsageError(
-            f"nothing is left on the GPU: {sized(spec.used_bytes)} used and "
-            f"{sized(spec.context_bytes)} for the CUDA context of {sized(spec.total_bytes)}",
+            f"nothing is left on the GPU: of {sized(spec.total_bytes)}, {sized(spec.used_bytes)} "
+            f"is in use and {sized(spec.context_bytes)} goes to the CUDA context",
             hint="use a larger --card, or a smaller --used or --context",
         )
     return spec

@@ -116,7 +116,7 @@ class Ledger:
         return [each for each in granted if self._lives(each, sweep=sweep)]
 
     def waiting(self, card: str, before: int | None = None, *, sweep: bool = False) -> list[Lease]:
-        """Return the queue for ``card``, first in line first, without known dead entries at its
+        """Return the queue for ``card``, with its head first and without known dead entries at its
         end.
 
         With ``before``, only leases with a lower ticket.  Those ahead of the last live one are not

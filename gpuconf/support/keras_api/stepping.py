@@ -157,7 +157,7 @@ def check_strategy(model: Any, method: str) -> None:
     keras = family_on_any_backend(model).keras
     if getattr(getattr(keras, "distribution", None), "distribution", lambda: None)() is not None:
         raise UsageError(
-            "Keras distributes the model over devices (keras.distribution), but batches can "
+            "Keras distributes the model across devices (keras.distribution), but batches can "
             "only be split on a single device",
             hint=hint,
         )
@@ -165,7 +165,7 @@ def check_strategy(model: Any, method: str) -> None:
     replicas = getattr(strategy, "num_replicas_in_sync", 1)
     if replicas > 1:
         raise UsageError(
-            f"the model was created under a strategy of {replicas} replicas, but batches can "
+            f"the model was created under a strategy with {replicas} replicas, but batches can "
             "only be split on a single device",
             hint=hint,
         )

@@ -96,7 +96,7 @@ def test_the_file_is_written_and_used(tmp_path: Path, nvml: Nvml) -> None:
     assert planned.document["source"] == str(tmp_path / "gpuconf.yaml")
     assert planned.document["gpus"][0]["limit_bytes"] == (9016 - 512 - 640) * MIB
     assert again.code == 1
-    assert "already exists; not overwritten" in again.err
+    assert "already exists and was not overwritten" in again.err
     assert "--force" in again.err
     (tmp_path / "gpuconf.yaml").write_text("gpus: none\n")
     (forced,) = run_commands(tmp_path, ["init", "--force"], environ=machine)

@@ -38,7 +38,7 @@ def test_a_profile_is_named_in_both_ways(tmp_path: Path) -> None:
     )
     assert (option.code, option.out) == (0, word.out)
     assert both.code == 2
-    assert "two profiles are named: cpu-only and half-card" in both.err
+    assert "two profiles were given: cpu-only and half-card" in both.err
 
 
 def test_the_pages_are_there_offline(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def check_a_step_that_takes_too_long_or_is_killed(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with monkeypatch.context() as slow:
         slow.setenv("GPUCONF_STEP_TIMEOUT", "0.01s")
-        with fails("did not end within 0.01s", "GPUCONF_STEP_TIMEOUT=1h"):
+        with fails("did not finish within 0.01s", "GPUCONF_STEP_TIMEOUT=1h"):
             alone(dense(), BATCH)
     assert not list(tmp_path.iterdir())
     graph = graphs.traced("step", tf.exp, tf.TensorSpec([8]), is_compiled=False)

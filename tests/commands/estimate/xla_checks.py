@@ -148,7 +148,7 @@ def check_a_step_that_takes_too_long_or_has_no_compiler(
     model.compile("sgd", "mse")
     with monkeypatch.context() as slow:
         slow.setenv("GPUCONF_STEP_TIMEOUT", "0.01s")
-        with pytest.raises(BackendError, match=r"the step did not end within 0\.01s"):
+        with pytest.raises(BackendError, match=r"the step did not finish within 0\.01s"):
             gpuconf.estimate(model, 4)
     assert not list(tmp_path.iterdir()), "nothing is left of a child"
     for variable in ("CXX", "CC"):

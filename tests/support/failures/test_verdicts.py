@@ -96,5 +96,5 @@ def test_an_exception_is_read_with_its_cause() -> None:
 @pytest.mark.parametrize("given", [None, 7, ["a log"]])
 def test_what_is_no_log(given: object) -> None:
     """Anything but text, bytes and exceptions is refused by type."""
-    with pytest.raises(TypeError, match="accepts an exception or a log's text"):
+    with pytest.raises(TypeError, match="accepts an exception or the text of a log"):
         explain(given)  # type: ignore[arg-type]

@@ -31,5 +31,5 @@ def compare(got: Any, expected: Any) -> None:
         first = tuple(int(index) for index in np.argwhere(wrong)[0])
         raise WrongResultError(
             f"{int(wrong.sum())} of {wrong.size} numbers are wrong, the first at {first}: "
-            f"{got[first]} for {expected[first]:g}"
+            f"{got[first]} instead of {expected[first]:g}"
         )

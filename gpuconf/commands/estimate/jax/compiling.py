@@ -54,7 +54,7 @@ def compiled_step(
     except Exception as error:  # any kind, from the model
         specs = batch.for_training() if training else batch.inputs
         raise UsageError(
-            f"{type(model).__name__} cannot be traced on {shown(specs)}: {in_short(error)}",
+            f"{type(model).__name__} cannot be traced with {shown(specs)}: {in_short(error)}",
             hint="call it once on such a batch to see where; if the batch is wrong, pass "
             "data=(inputs, targets) or input_shape=",
         ) from error

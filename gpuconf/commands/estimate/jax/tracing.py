@@ -53,7 +53,7 @@ def trace(
         raise BackendError(
             f"{type(model).__name__} runs operation by operation on JAX, but an estimate needs a "
             "step compiled by XLA",
-            hint='compile(..., jit_compile="auto"), and not run_eagerly=True',
+            hint='compile(..., jit_compile="auto"), without run_eagerly=True',
         )
     calls = LayerCalls(model, family)
     with calls.noted(lambda: _NoGraph):

@@ -113,7 +113,7 @@ def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
     shape = input_shape if input_shape is not None else symbolic.built_shape(model)
     if shape is None:
         raise UsageError(
-            f"{type(model).__name__} has never been called, so the shape of its input is unknown",
+            f"{type(model).__name__} has never been called, so its input shape is unknown",
             hint=f"{_GIVE_SHAPES}; or data=(inputs, targets)",
         )
     return _specs_of_shapes(shape, batch_size, known_batch=input_shape is None)
@@ -160,7 +160,7 @@ def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
     if shape is not None and not _agree(own[1:], shape):
         raise UsageError(
             f"input {leaf.name!r} expects {_shown(own)}, but {_shown(shape)} was given",
-            hint="pass the shape of one sample, without the batch",
+            hint="pass the shape of one sample, without the batch dimension",
         )
     if None in wanted:
         raise UsageError(

@@ -113,7 +113,7 @@ def _exported(captured: CapturedVariable) -> Tensor:
     spec = handled_spec(handle)
     if spec is None:
         raise BackendError(
-            f"a step that uses a lookup table or similar ({handle.name}) cannot run on its own",
+            f"a step that uses a lookup table or the like ({handle.name}) cannot run on its own",
             hint="gpuconf rehearse runs the whole script",
         )
     return Tensor(handle.name, tuple(spec.shape), spec.dtype.name, kind=variable.kind)

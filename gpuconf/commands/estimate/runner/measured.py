@@ -51,7 +51,7 @@ def measured_step(
     if not run.events:
         raise BackendError(
             "the step allocated nothing on the GPU",
-            hint="run its operations on the GPU: without tf.device('CPU') around them",
+            hint="run its operations on the GPU, without tf.device('CPU') around them",
         )
     operations = tuple(_operations(run.events, layers, parts_by_name(graph)))
     variables = tuple(each.variable for each in captured)

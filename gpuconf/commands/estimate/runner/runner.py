@@ -261,7 +261,7 @@ class StepRunner:
         except TimeoutError:
             self.close()
             raise BackendError(
-                f"the step did not end within {short_duration(self._timeout_s)}",
+                f"the step did not finish within {short_duration(self._timeout_s)}",
                 hint=f"{TIMEOUT_VARIABLE}=1h waits longer; {self._way_out}",
             ) from None
 

@@ -54,7 +54,7 @@ def _of_function(
     if refused:
         raise UsageError(
             f"--{refused[0].replace('_', '-')} requires a model, but the script trains "
-            "with its own step",
+            "with its own training step",
             hint="change it in the script, or name the function that builds the model",
         )
     with step_runner(**options) as runner:

@@ -81,7 +81,7 @@ class StepFunction:
                 graph = self._concrete(batch_size).graph
             except Exception as error:  # any kind, from the script
                 raise UsageError(
-                    f"the step cannot be traced at batch {batch_size}: {in_short(error)}",
+                    f"the step cannot be traced at batch size {batch_size}: {in_short(error)}",
                     hint="leave --batch-size out to use the script's batch size",
                 ) from error
         known = variables_used(

@@ -108,7 +108,7 @@ def _of_batches(data: Any) -> tuple[Any, ...]:
         first = data[0] if batches.is_sequence(data) else next(iter(data))
     except (TypeError, StopIteration):
         name = f"{type(data).__module__}.{type(data).__name__}"
-        raise refused(f"its data is {name}, which yields no batch", "fit()") from None
+        raise refused(f"its data is {name}, which yields no batches", "fit()") from None
     return _as_tuple(nests.mapped(lambda leaf: _spec(leaf, None), first))
 
 

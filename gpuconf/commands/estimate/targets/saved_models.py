@@ -68,7 +68,7 @@ def _of_keras(path: Path) -> SavedModel:
                 raise ValueError("its configuration is absurdly large")
             members = {each.filename: archive.read(each) for each in found}
     if _CONFIG not in members:
-        raise ValueError(f"it contains no {_CONFIG}, as if it held only weights or a graph")
+        raise ValueError(f"it contains no {_CONFIG}, so it probably holds only weights or a graph")
     about = json.loads(members.get(_METADATA, "{}"))
     version = about.get("keras_version") if isinstance(about, dict) else None
     return SavedModel(_config(members[_CONFIG]), version)

@@ -97,7 +97,7 @@ def imported(place: ModelOrigin) -> ModuleType:
         if not f"{place.module}.".startswith(f"{missing.name}."):
             raise
         raise UsageError(
-            f"there is no module {place.module!r} in this folder or installed",
+            f"there is no module {place.module!r}, either in this folder or installed",
             hint=f"name its file: gpuconf estimate path/to/file.py:{place.attribute}",
         ) from None
 

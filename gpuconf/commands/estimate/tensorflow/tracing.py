@@ -132,7 +132,7 @@ def _traced(
             raise
         except Exception as error:  # the model may raise anything
             raise UsageError(
-                f"{type(model).__name__} cannot be traced on {shown(specs)}: {in_short(error)}",
+                f"{type(model).__name__} cannot be traced with {shown(specs)}: {in_short(error)}",
                 hint="call it once on such a batch to see where; if the batch is wrong, pass "
                 "data=(inputs, targets) or input_shape=",
             ) from error
