@@ -144,11 +144,11 @@ def sized(size_bytes: float, *, cut: bool = False) -> str:
     """Format ``size_bytes`` for people: ``6144 MiB``, ``37.5 MiB``, ``12 KiB``, ``300 B``.
 
     From 100 MiB up, the result is in whole MiB, whatever the size. That is the unit of nvidia-smi
-    and of TensorFlow's log; sums add up, and a limit of 5735 MiB can be distinguished from a peak of
-    5701 MiB. Below that, it has one decimal place unless that is 0; below 1 MiB it is in KiB, and
-    below 1 KiB in bytes. Values are rounded to the nearest displayed digit. With ``cut`` the result
-    is always in whole MiB, rounded down as TensorFlow does with a limit. `exact_size` formats a
-    size that can be parsed again.
+    and of TensorFlow's log; sums add up, and a limit of 5735 MiB can be distinguished from a peak
+    of 5701 MiB. Below that, it has one decimal place unless that is 0; below 1 MiB it is in KiB,
+    and below 1 KiB in bytes. Values are rounded to the nearest displayed digit. With ``cut`` the
+    result is always in whole MiB, rounded down as TensorFlow does with a limit. `exact_size`
+    formats a size that can be parsed again.
     """
     if cut:
         return f"{int(size_bytes // MIB)} MiB"
