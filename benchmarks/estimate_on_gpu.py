@@ -32,9 +32,9 @@ MODELS = (
 _TEXT = """\
 # Estimates and a real GPU
 
-What `gpuconf estimate` says of a step and what TensorFlow's allocator counted, in MiB, under a
-limit of 11264 MiB. *Measured* is the peak of the whole process, with the workspaces that cuDNN
-tried in the first step. Where XLA compiled the step it is the second step's.
+What `gpuconf estimate` says about a step and what TensorFlow's allocator counted, in MiB, under a
+limit of 11264 MiB. *Measured* is the peak of the whole process, including the workspaces that cuDNN
+tried in the first step. Where XLA compiled the step, it is the peak of the second step.
 [What to make of it](evidence/estimate.md).
 
 """
