@@ -37,20 +37,25 @@ def put_on(card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("warm_programs")
 @pytest.mark.parametrize(
-    "sizes",
-    [(1, 1, 1), pytest.param(range(512, 10752, 512), marks=pytest.mark.nightly)],
-    ids=["three", "twenty"],
+    ("sizes", "ahead"),
+    [
+        ((1, 1, 1), False),
+        ((1, 1, 1), True),
+        pytest.param(range(512, 10752, 512), False, marks=pytest.mark.nightly),
+    ],
+    ids=["three", "three-ahead", "twenty"],
 )
 def test_trials_leave_the_gpu_as_it_was(
-    card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int]
+    card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int], ahead: bool
 ) -> None:
     """Each has the GPU, a History without its model, and a model that a next one continues.
 
-    Twenty growing models would fill the GPU in one process.
+    A process that waits for the next trial does not use the GPU.  Twenty growing models would fill
+    it in one process.
     """
     put_on(card, bridge, monkeypatch)
 
-    @gpuconf.isolated(profile="half-card")
+    @gpuconf.isolated(profile="half-card", ahead=ahead)
     def trial(given: Any, units: int) -> tuple[Any, ...]:
         import keras
         import numpy as np
