@@ -65,7 +65,8 @@ def run_call(
                 ahead.start_next(settings)
             process.wait_for_end()
         if ahead is not None:
-            ahead.learn(process.imported, settings)
+            ahead.imports = process.imported or ahead.imports
+            ahead.start_next(settings)  # after the first call, whose imports are known only now
         if not process.has_answered:
             raise process.failure()
         return read_answer(answer)
@@ -80,7 +81,7 @@ class Ahead:
 
     def __init__(self) -> None:
         self._processes: list[Process] = []
-        self._imports: Sequence[str] = ()
+        self.imports: Sequence[str] = ()
 
     def take(self, settings: Mapping[str, Any], timeout_s: float | None) -> Process | None:
         """Return the process that waits, if a new one would be like it and it is ready in time."""
@@ -98,13 +99,8 @@ class Ahead:
 
     def start_next(self, settings: Mapping[str, Any]) -> None:
         """Start a process for the next call, if there is something to import and none waits."""
-        if self._imports and not self._processes:
-            self._processes.append(Process(settings, self._imports))
-
-    def learn(self, imported: Sequence[str], settings: Mapping[str, Any]) -> None:
-        """Remember what a call has imported; the first call's is known only at its end."""
-        self._imports = imported or self._imports
-        self.start_next(settings)
+        if self.imports and not self._processes:
+            self._processes.append(Process(settings, self.imports))
 
     def end(self) -> None:
         """End the processes that wait."""
@@ -128,20 +124,25 @@ class _Origin(NamedTuple):
 
     setup: Setup
     environ: dict[str, str]
-    folder: tuple[int, int]
+    folder: tuple[int, ...]
     terminals: tuple[bool, bool]
     caller: int
 
 
 def _origin(settings: Mapping[str, Any], imports: Sequence[str]) -> _Origin:
+    main = sys.modules["__main__"]
     folder = os.stat(".")  # which works in one that has been removed
-    return _Origin(
-        _setup(settings, imports),
-        _environment(),
-        (folder.st_dev, folder.st_ino),
-        (_is_terminal(sys.stdout, 1), _is_terminal(sys.stderr, 2)),
-        os.getpid(),
+    setup = Setup(
+        path=[entry or os.getcwd() for entry in sys.path],
+        argv=list(sys.argv),
+        main_file=getattr(main, "__file__", None),
+        main_name=getattr(getattr(main, "__spec__", None), "name", None),
+        is_notebook="ipykernel" in sys.modules,
+        settings=settings,
+        imports=list(imports),
     )
+    terminals = _is_terminal(sys.stdout, 1), _is_terminal(sys.stderr, 2)
+    return _Origin(setup, _environment(), folder[1:3], terminals, os.getpid())
 
 
 class Process:
@@ -293,19 +294,6 @@ class Process:
             f"the isolated process ended without a result: {how}{said}",
             hint=full if code == -signal.SIGKILL else None,
         )
-
-
-def _setup(settings: Mapping[str, Any], imports: Sequence[str]) -> Setup:
-    main = sys.modules["__main__"]
-    return Setup(
-        path=[entry or os.getcwd() for entry in sys.path],
-        argv=list(sys.argv),
-        main_file=getattr(main, "__file__", None),
-        main_name=getattr(getattr(main, "__spec__", None), "name", None),
-        is_notebook="ipykernel" in sys.modules,
-        settings=settings,
-        imports=list(imports),
-    )
 
 
 def _cells() -> dict[str, Any]:
