@@ -18,6 +18,7 @@ from tests.programs.processes import (
     run_python,
     write_package,
 )
+from tests.programs.stand_ins import write_torch
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow  # each call starts a program
@@ -109,28 +110,37 @@ def test_an_import_that_fails_ahead(tmp_path: Path) -> None:
     assert _run(tmp_path, code, {"FAILS_AHEAD": "1"}) == ["imported", "imported", "True"]
 
 
-def test_a_shortage_ahead(start: Start, card: Card, tmp_path: Path) -> None:
-    """The process imports anyway, and neither fails nor waits: that is for the call."""
-    write_package(tmp_path, {"jax/__init__.py": _FRAMEWORK})
+@pytest.mark.parametrize("at_least", ["1GiB", "4GiB"])
+def test_little_memory_ahead(start: Start, card: Card, tmp_path: Path, at_least: str) -> None:
+    """The process imports anyway, and neither fails nor waits; the call has a plan of its own."""
+    file = write_torch(tmp_path) / "torch" / "__init__.py"
+    file.write_text(file.read_text(encoding="utf-8") + _FRAMEWORK, encoding="utf-8")
     code = (
         "from tests.programs.cuda_client import MIB, Cuda\n"
+        "imports = pathlib.Path('torch/imports')\n"
         "cuda, console = Cuda(), sys.stdout\n"
         "cuda.enter()\n"
-        "class Filling:\n"  # what the first call prints comes before the next process starts
+        "class Filling:\n"  # at the end of the first call, before the next process starts
         "    def write(self, text):\n"
-        "        if text.strip(): self.held = cuda.allocate(6144 * MIB)[1]\n"
+        "        if 'done' in text: self.held = cuda.allocate(6144 * MIB)[1]\n"
         "    def flush(self): pass\n"
         "sys.stdout = full = Filling()\n"
-        "rules = {'at_least': '4GiB', 'on_shortage': {'wait': '10min'}}\n"
-        "trial = gpuconf.isolated(state, ahead=True, memory=rules)\n"
-        "trial()\n"
+        "def limit():\n"
+        "    import torch\n"
+        "    torch.cuda._lazy_init()\n"
+        "    print('done')\n"
+        "    return os.getpid(), gpuconf.activation().plan.gpus[0].limit_bytes\n"
+        f"rules = {{'at_least': '{at_least}', 'on_shortage': {{'wait': '10min'}}}}\n"
+        "trial = gpuconf.isolated(limit, ahead=True, memory=rules)\n"
+        "first = trial()\n"
         "sys.stdout = console\n"
         "waiting = imported(2)[1]\n"
         "cuda.free(full.held)\n"
-        "print(trial()[0] == waiting)\n"
+        "print(trial() == (waiting, first[1]) != first)\n"
     )
     environ = clean_environment(tmp_path, {"PYTHONPATH": str(ROOT)})
     program = start([sys.executable, "-c", _CALLS + code], card.environment(environ))
+    assert program.read_line() == "done"
     assert program.read_line() == "True"
 
 
