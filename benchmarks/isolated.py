@@ -4,6 +4,8 @@ The trials train ``models.tables.large_dense`` with more and more units, and fre
 free.  Needs ``optuna`` or ``keras-tuner``:
 
     python -m gpuconf.simcard run --total 8GiB --used 1GiB -- python -m benchmarks.isolated optuna
+
+With ``ahead`` instead of a library, it measures how long calls take that work for ten seconds.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import gc
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -85,12 +88,37 @@ def run_trials(library: str, *, is_isolated: bool) -> None:
     SEARCHES[library](trial)
 
 
+def compare_ahead() -> None:
+    """Print how long each of five calls takes, without and with ``ahead=True``."""
+
+    def call() -> float:
+        started = time.perf_counter()
+        import tensorflow  # noqa: F401
+
+        imported_s = time.perf_counter() - started
+        time.sleep(10)
+        return imported_s
+
+    print("| call | import | ahead | import |", "|---|---|---|---|", sep="\n")
+    without, ahead = (gpuconf.isolated(ahead=each)(call) for each in (False, True))
+    for _ in range(5):
+        cells = []
+        for function in (without, ahead):
+            started = time.perf_counter()
+            imported_s = function()
+            cells.append(f"{time.perf_counter() - started:.1f} s | {imported_s:.1f} s")
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Run both ways, each in its own process, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("library", choices=SEARCHES)
+    parser.add_argument("library", choices=[*SEARCHES, "ahead"])
     parser.add_argument("way", choices=WAYS, nargs="?", help="run this one here; default: both")
     options = parser.parse_args()
+    if options.library == "ahead":
+        compare_ahead()
+        return
     if options.way:
         run_trials(options.library, is_isolated=options.way == "isolated")
         return

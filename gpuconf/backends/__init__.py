@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuconf.backends import cupy
 from gpuconf.backends.jax import environment as jax
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.backends.torch import environment as torch
@@ -39,7 +38,10 @@ def environment_changes(
     changes += jax.wishes(profile, growth)
     if plan is not None:
         changes += jax.limit_wishes(plan, baseline, knows_new_name=knows_new_jax_name)
-        changes += cupy.limit_wishes(plan, baseline) if has_cupy else []
+    if plan is not None and has_cupy:
+        from gpuconf.backends import cupy  # `import gpuconf.auto` makes no plan
+
+        changes += cupy.limit_wishes(plan, baseline)
     changes += torch.wishes(profile, baseline)
     changes += [Change(name, value, f"env.{name}") for name, value in profile.env]
     return changes

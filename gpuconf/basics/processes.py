@@ -111,8 +111,16 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+ISOLATED_PROGRAM = "gpuconf.isolation.child"
+
+
 def program_of(words: Sequence[str]) -> str:
-    """Return what people call a process with this command line: its script, module or command."""
+    """Return what people call a process with this command line: its script, module or command.
+
+    A process of `gpuconf.isolated` has its caller's name, its last word.
+    """
+    if ISOLATED_PROGRAM in words:
+        return words[-1]
     name = os.path.basename(words[0])
     if re.fullmatch(r"(python|pypy)[0-9.]*", name):
         rest = iter(words[1:])

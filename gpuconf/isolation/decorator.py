@@ -36,6 +36,7 @@ def isolated(
     *,
     profile: str | os.PathLike[str] | None = None,
     timeout_s: float | None = None,
+    ahead: bool = False,
     **overrides: object,
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
 def isolated(
@@ -44,14 +45,16 @@ def isolated(
     *,
     profile: str | os.PathLike[str] | None = None,
     timeout_s: float | None = None,
+    ahead: bool = False,
     **overrides: object,
 ) -> Callable[..., Any]:
     """Run a function in its own process, which returns all GPU memory when the call ends.
 
-    Use it as a decorator, with or without options, or as ``isolated(function)(args)``. Each call
-    starts a new Python process, so it imports its framework again. ``profile`` and ``overrides``
-    are as in :func:`configure`; the default is this process's profile. The call is ended
-    ``timeout_s`` seconds after it starts.
+    Use it as a decorator, with or without options, or as ``isolated(function)(args)``.  Each call
+    starts a new Python, so it imports its framework again.  ``profile`` and ``overrides`` are as in
+    :func:`configure`; the default is this process's profile.  ``timeout_s`` seconds after its start
+    the call is ended.  With ``ahead``, a process for the next call starts while one runs, and
+    imports TensorFlow, PyTorch or JAX if the last call did; until its call it uses no GPU memory.
 
     Arguments, results, and the globals and closures that the function uses are copied. In a result,
     tensors become NumPy arrays (PyTorch: tensors on the CPU), and a Keras model becomes a
@@ -65,7 +68,9 @@ def isolated(
     """
     _check_options(timeout_s, overrides)
     if function is None:
-        return functools.partial(isolated, profile=profile, timeout_s=timeout_s, **overrides)
+        return functools.partial(
+            isolated, profile=profile, timeout_s=timeout_s, ahead=ahead, **overrides
+        )
     is_unsuitable = any(check(function) for check in _UNSUITABLE)
     if is_unsuitable or not callable(function):
         raise UsageError(
@@ -80,7 +85,14 @@ def isolated(
         from gpuconf.isolation.process import run_call
 
         try:
-            return run_call(function, args, kwargs, settings=settings, timeout_s=timeout_s)
+            return run_call(
+                function,
+                args,
+                kwargs,
+                settings=settings,
+                timeout_s=timeout_s,
+                ahead_for=called if ahead else None,
+            )
         except GpuconfError as error:
             if isinstance(error, ShortageError) and has_primary_context():
                 error.hint = (

@@ -17,6 +17,7 @@ from gpuconf.basics.processes import program_of
         (["/opt/bin/trainer", "run.py"], "trainer"),
         (["python", "a\x1b[2J.py"], r"a\x1b[2J.py"),
         ([""], ""),
+        (["python", "-P", "-m", "gpuconf.isolation.child", "12", "4", "train.py"], "train.py"),
     ],
 )
 def test_what_people_call_a_process(words: list[str], name: str) -> None:

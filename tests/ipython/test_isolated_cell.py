@@ -53,6 +53,22 @@ def test_cells_in_ipython(tmp_path: Path) -> None:
     assert "Traceback" not in refused
 
 
+def test_autograph_converts_the_functions_of_a_cell(tmp_path: Path) -> None:
+    """It reads their source, which is in no file."""
+    function = (
+        "import tensorflow as tf\n"
+        "@tf.function\n"
+        "def doubled(x):\n"
+        "    if tf.reduce_sum(x) > 0:\n"
+        "        return x * 2\n"
+        "    return x\n"
+        "y = doubled(tf.constant([2.0])).numpy().tolist()\n"
+    )
+    environ = {"GPUCONF_PROFILE": "cpu-only"}
+    cells = run_cells(tmp_path, f"%%gpuconf isolated -o y\n{function}", "print(y)", environ=environ)
+    assert cells[1].out == "[4.0]\n", cells[0].err
+
+
 def test_a_mistake_is_one_error(tmp_path: Path) -> None:
     """Without a traceback; nothing runs. Help is no error, and `%unload_ext` removes the magic."""
     mistakes = {

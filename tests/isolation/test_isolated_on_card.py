@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from gpuconf.simcard import Card
 from tests.programs.card_clients import STORY, wait_until
 from tests.programs.on_card import RunOnCard
 from tests.programs.processes import Start, clean_environment, run_with
+from tests.programs.stand_ins import write_torch
 
 pytestmark = pytest.mark.slow(seconds=60)
 
@@ -37,20 +39,25 @@ def put_on(card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("warm_programs")
 @pytest.mark.parametrize(
-    "sizes",
-    [(1, 1, 1), pytest.param(range(512, 10752, 512), marks=pytest.mark.nightly)],
-    ids=["three", "twenty"],
+    ("sizes", "ahead"),
+    [
+        ((1, 1, 1), False),
+        ((1, 1, 1), True),
+        pytest.param(range(512, 10752, 512), False, marks=pytest.mark.nightly),
+    ],
+    ids=["three", "three-ahead", "twenty"],
 )
 def test_trials_leave_the_gpu_as_it_was(
-    card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int]
+    card: Card, bridge: Path, monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int], ahead: bool
 ) -> None:
     """Each has the GPU, a History without its model, and a model that a next one continues.
 
-    Twenty growing models would fill the GPU in one process.
+    A process that waits for the next trial does not use the GPU.  Twenty growing models would fill
+    it in one process.
     """
     put_on(card, bridge, monkeypatch)
 
-    @gpuconf.isolated(profile="half-card")
+    @gpuconf.isolated(profile="half-card", ahead=ahead)
     def trial(given: Any, units: int) -> tuple[Any, ...]:
         import keras
         import numpy as np
@@ -198,3 +205,49 @@ def test_a_shortage_because_of_the_caller(start: Start, card: Card, tmp_path: Pa
     )
     assert program.read_line() == "holds"
     assert "compute only in isolated functions" in program.read_line()
+
+
+# Two calls at the same time or one after the other; ``ps`` shows how much is reserved meanwhile.
+_RESERVING = """
+import json, os, pathlib, subprocess, sys, time
+from concurrent.futures import ThreadPoolExecutor
+import gpuconf.auto
+
+@gpuconf.isolated
+def call(wanted):
+    import torch
+    torch.cuda._lazy_init()
+    pathlib.Path(f"call-{os.getpid()}").touch()
+    while len(list(pathlib.Path().glob("call-*"))) < wanted:
+        time.sleep(0.01)
+    words = [sys.executable, "-m", "gpuconf", "ps", "--json"]
+    shown = json.loads(subprocess.run(words, stdout=subprocess.PIPE).stdout)["gpus"][0]
+    reserved = [each["lease_bytes"] for each in shown["processes"] if each["lease_bytes"]]
+    pathlib.Path(f"seen-{os.getpid()}").touch()
+    while len(list(pathlib.Path().glob("seen-*"))) < wanted:
+        time.sleep(0.01)
+    return [gpuconf.plan().gpus[0].limit_bytes >> 20, [each >> 20 for each in reserved]]
+
+count = int(sys.argv[1])
+with ThreadPoolExecutor(count) as pool:
+    found = list(pool.map(call, [count, count])) if count > 1 else [call(1), call(1)]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(("run", "count"), [((), 2), (("-m", "gpuconf", "run", "--"), 1)])
+def test_reservations_of_calls(
+    start: Start, card: Card, tmp_path: Path, run: Sequence[str], count: int
+) -> None:
+    """Calls at the same time have one each; under `gpuconf run`, each call has the run's."""
+    write_torch(tmp_path)
+    (tmp_path / "script.py").write_text(_RESERVING, encoding="utf-8")
+    python = [sys.executable, *run, *([sys.executable] if run else [])]
+    environ = clean_environment(tmp_path, {"GPUCONF_PROFILE": "half-card"})
+    program = start([*python, "script.py", str(count)], card.environment(environ))
+    context_mib = 640
+    first, second = json.loads(program.read_line())
+    assert first == second
+    limit, reserved = first
+    assert reserved == [limit + context_mib] * count
+    assert state_of(card) == IDLE

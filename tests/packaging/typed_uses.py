@@ -71,7 +71,7 @@ def embed(pictures: list[int], scale: float = 1.0) -> list[float]:
     return [scale * each for each in pictures]
 
 
-@gpuconf.isolated(profile="half-card", timeout_s=600)
+@gpuconf.isolated(profile="half-card", timeout_s=600, ahead=True)
 def train(units: int, rate: float = 0.1) -> float:
     """With options, and below without."""
     return units * rate

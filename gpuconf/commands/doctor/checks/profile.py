@@ -112,6 +112,15 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
             *plan.notes,
             fix="export GPUCONF_PROFILE=shared-desktop",
         )
+    if any(gpu.gpu.is_unified and gpu.allow_growth is False for gpu in plan.gpus):
+        return warn(
+            f"a program allocates all of its limit at the start: {', '.join(shares)}",
+            "the GPU uses the host's memory, and the kernel frees its file cache too slowly for "
+            "that: the machine may freeze",
+            *sums,
+            *plan.notes,
+            fix="export GPUCONF_PROFILE=shared-desktop   # or set allow_growth: true",
+        )
     return ok(f"a program may use: {', '.join(shares)}", *sums, *plan.notes)
 
 
