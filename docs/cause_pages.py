@@ -52,4 +52,4 @@ def _earlier(cause: str) -> Iterator[str]:
     explaining = [each for each, other in CAUSES.items() if cause in other.explains]
     if explaining:
         links = ", ".join(f"[`{each}`]({each}.md)" for each in explaining)
-        yield f"This is only a consequence if the log also shows one of these causes: {links}."
+        yield f"If the log also shows one of these causes, this is only a consequence of it: {links}."

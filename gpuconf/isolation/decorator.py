@@ -50,11 +50,12 @@ def isolated(
 ) -> Callable[..., Any]:
     """Run a function in its own process, which returns all GPU memory when the call ends.
 
-    Use it as a decorator, with or without options, or as ``isolated(function)(args)``.  Each call
-    starts a new Python, so it imports its framework again.  ``profile`` and ``overrides`` are as in
-    :func:`configure`; the default is this process's profile.  ``timeout_s`` seconds after its start
-    the call is ended.  With ``ahead``, a process for the next call starts while one runs, and
-    imports TensorFlow, PyTorch or JAX if the last call did; until its call it uses no GPU memory.
+    Use it as a decorator, with or without options, or as ``isolated(function)(args)``. Each call
+    starts a new Python process, so it imports its framework again. ``profile`` and ``overrides``
+    are as in :func:`configure`; the default is this process's profile. The call is ended
+    ``timeout_s`` seconds after it starts. With ``ahead``, a process for the next call starts while
+    one runs, and imports TensorFlow, PyTorch or JAX if the last call did; until its call it uses no
+    GPU memory.
 
     Arguments, results, and the globals and closures that the function uses are copied. In a result,
     tensors become NumPy arrays (PyTorch: tensors on the CPU), and a Keras model becomes a

@@ -48,9 +48,10 @@ def run_call(
 ) -> Any:
     """Return what the function returns in its own process, or raise what it raises.
 
-    ``settings`` are the arguments of `gpuconf.configure` there.  The call takes ``timeout_s`` at
-    most.  With ``ahead_for``, the decorated function, its process has started ahead if possible.
-    Raises UsageError if an argument cannot be sent there, before the process starts, and
+    ``settings`` are the arguments for `gpuconf.configure` in that process. The call takes at most
+    ``timeout_s``. With ``ahead_for``, the decorated function, its process has started ahead if
+    possible.
+    Raises UsageError if an argument cannot be sent to the process, before the process starts, and
     IsolatedProcessError if the process ends without an answer.
     """
     with memory_file("call") as call, memory_file("answer") as answer:
