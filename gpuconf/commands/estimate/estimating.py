@@ -20,7 +20,7 @@ from gpuconf.commands.estimate.memory_estimate import (
     Peak,
 )
 from gpuconf.commands.estimate.phases import phases_of
-from gpuconf.commands.estimate.runner.runner import StepRunner, TooLargeError
+from gpuconf.commands.estimate.runner.runner import KernelAbortedError, StepRunner, TooLargeError
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import WORKSPACE, Step, StepMemory
 from gpuconf.commands.estimate.subject import Subject, check_backend
@@ -195,7 +195,11 @@ def _estimated(
     if limit is None:
         return estimated
     largest = largest_batch(steps.trace, step, other, limit)
-    return estimated._replace(limit_bytes=limit_bytes, largest_batch=largest)
+    return estimated._replace(
+        limit_bytes=limit_bytes,
+        largest_batch=largest.size,
+        notes=(*estimated.notes, *largest.notes),
+    )
 
 
 def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
@@ -207,7 +211,7 @@ def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
         return None
     try:
         return steps.trace(batch_size * 2)
-    except TooLargeError:
+    except (TooLargeError, KernelAbortedError):
         return steps.trace(batch_size // 2) if batch_size > 1 else None
     except UsageError:
         return None

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuconf.commands.estimate.phases import MOST_BATCH
-from gpuconf.commands.estimate.runner.runner import StepFailedError
+from gpuconf.commands.estimate.runner.runner import KernelAbortedError, TooLargeError
 from gpuconf.commands.estimate.step import Step
+from gpuconf.errors import BackendError
 
 _TRIES = 10
-_LEAP = 8  # to the next batch, where the peak does not grow
+_LEAP = 16  # at most to the next batch, where the peak grows by less than a part
+_GROWTH = 10  # this part: what the batch does not decide varies less
 _CLOSE = 25  # the result may be too small by this part of it
 _SMALLER = 20  # by this part, after a batch whose memory was too fragmented
 _INFORMED = 2  # guesses after the first batch that failed, before the search halves what is left
@@ -36,15 +38,26 @@ class Limit(NamedTuple):
 Tracer = Callable[[int], Step]
 
 
-def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) -> int:
+class LargestBatch(NamedTuple):
+    """The largest batch that fits, 0 if none does, and a note about what decided it."""
+
+    size: int
+    notes: tuple[str, ...] = ()
+
+
+def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) -> LargestBatch:
     """Return the largest batch found whose own step fits the limit; 0 if none does.
 
     ``one`` and ``other`` are steps at two batch sizes, from which the search starts.  Without an
     ``other`` batch size, the result is that of ``one``, or 0.  A batch is confirmed by its step,
     and the result is up to 4 % below the largest, or more if ten tries do not get as close.
+
+    A batch does not fit either if a kernel aborts there, but not at a smaller batch.  Raises
+    BackendError if a step fails for any other reason.
     """
     if other is None:
-        return one.batch_size if limit.fits(one) else 0
+        return LargestBatch(one.batch_size if limit.fits(one) else 0)
+    aborted = None
     search = _Search(limit)
     search.add(one)
     search.add(other)
@@ -54,9 +67,18 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
         batch = search.next_batch()
         try:
             search.add(trace(batch))
-        except StepFailedError:  # some kernels abort with more than 2**31 elements
+        except TooLargeError:
             search.bad = batch
-    return search.good
+        except KernelAbortedError:
+            if not search.has_run_below(batch):
+                raise
+            search.bad = aborted = batch
+        except BackendError as error:
+            raise BackendError(f"at batch {batch}, {error.message}", hint=error.hint) from error
+    if search.bad == aborted:
+        note = f"a kernel aborts at batch {aborted}, which therefore does not fit under any limit"
+        return LargestBatch(search.good, (note,))
+    return LargestBatch(search.good)
 
 
 class _Search:
@@ -82,18 +104,26 @@ class _Search:
         """Whether no batch is left to try, or none that would matter."""
         return self.bad - self.good <= max(1, self.good // _CLOSE)
 
+    def has_run_below(self, batch: int) -> bool:
+        """Whether a smaller batch has run, within the limit or not."""
+        return batch > min(self._peaks)
+
     def next_batch(self) -> int:
         """Return the next batch to try.
 
-        While none has failed, it is where the line through the two largest meets the limit, or a
-        leap if the peak does not grow; while none fits, that through the two smallest.  Then it is
-        where the line through the best and the first that failed meets it, or a slightly smaller
-        batch if that one failed below the limit because memory is fragmented.  After two of these,
-        it is the middle: a peak need not follow a line.
+        While none has failed, it is where the line through the two largest meets the limit, but at
+        most a leap if the peak hardly grows; while none fits, that through the two smallest.  Then
+        it is where the line through the best and the first that failed meets it, or a slightly
+        smaller batch if that one failed below the limit because memory is fragmented.  After two of
+        these, it is the middle: a peak need not follow a line.
         """
         tried = sorted(self._peaks)
         if self.bad > MOST_BATCH:
-            guess = self._crossing(*tried[-2:], otherwise=_LEAP * tried[-1])
+            low, high = tried[-2:]
+            leap = _LEAP * high
+            guess = self._crossing(low, high, otherwise=leap)
+            if _GROWTH * (self._peaks[high] - self._peaks[low]) < self._peaks[high]:
+                guess = min(guess, leap)
         else:
             middle = (self.good + self.bad) // 2
             is_fragmented = self._peaks.get(self.bad, sys.maxsize) <= self._limit.usable_bytes

@@ -5,6 +5,7 @@ The runs themselves are in ``runner_checks.py``.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.runner import measured, program, runner
 from gpuconf.commands.estimate.runner.environment import environ_here
 from gpuconf.commands.estimate.runner.measured import _kind, _operations, _pieces, _Weight
-from gpuconf.commands.estimate.runner.runner import StepRunner
+from gpuconf.commands.estimate.runner.runner import KernelAbortedError, StepRunner
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
     BACKWARD,
@@ -124,9 +125,32 @@ def test_a_fork_that_is_killed(tmp_path: Path) -> None:
     """It is named as that, with what may have ended it."""
     worker = subprocess.Popen(["sleep", "60"])
     worker.kill()
-    assert not program._has_run(worker.pid, tmp_path)
+    assert program._answer(worker.pid, tmp_path) == program.FAILED
     said = (tmp_path / program.ERROR).read_text(encoding="utf-8")
     assert said == "its process was terminated by SIGKILL; this machine may have run out of memory"
+    worker.wait()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (signal.SIGABRT, KernelAbortedError),
+        (signal.SIGSEGV, KernelAbortedError),
+        (signal.SIGKILL, BackendError),
+        (signal.SIGTERM, BackendError),
+    ],
+)
+def test_only_a_kernels_own_signal_is_an_abort(
+    tmp_path: Path, number: signal.Signals, kind: type[BackendError]
+) -> None:
+    """Another process ends a fork with others, and this machine when its memory is full."""
+    worker = subprocess.Popen(["sleep", "60"])
+    worker.send_signal(number)
+    answer = program._answer(worker.pid, tmp_path)
+    child: Any = SimpleNamespace(folder=tmp_path)
+    error = StepRunner(CompileTarget())._refused(child, tmp_path / program.ERROR, answer)
+    assert type(error) is kind
+    assert number.name in error.message
     worker.wait()
 
 
