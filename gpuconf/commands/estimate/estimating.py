@@ -67,7 +67,7 @@ def estimate(
     model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
     ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
     ``arrays`` are the arrays passed to ``fit``, ``[x, y]``, or their sizes in bytes:
-    with TensorFlow, Keras copies them to the GPU, where they stay.
+    with TensorFlow, Keras copies them to the GPU, where they stay.  On JAX, it does not.
 
     ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
     largest batch that fits is then computed too.  With ``allow_growth`` (set by gpuconf's profiles,

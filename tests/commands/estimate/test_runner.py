@@ -5,6 +5,7 @@ The runs themselves are in ``runner_checks.py``.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -16,9 +17,10 @@ import pytest
 from gpuconf.basics.units import GIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.runner import measured, program, runner
+from gpuconf.commands.estimate.runner.child import Child
 from gpuconf.commands.estimate.runner.environment import environ_here
 from gpuconf.commands.estimate.runner.measured import _kind, _operations, _pieces, _Weight
-from gpuconf.commands.estimate.runner.runner import KernelAbortedError, StepRunner
+from gpuconf.commands.estimate.runner.runner import KernelAbortedError, StepRunner, TooLargeError
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
     BACKWARD,
@@ -43,12 +45,12 @@ def taken(address: int, size: int, *, of: str = "", region: str = "") -> Event:
         "tf_op": of,
         "region_type": region,
     }
-    return Event("MemoryAllocation", 0, 0, stats)
+    return Event("MemoryAllocation", 0, stats)
 
 
 def freed(address: int, *, of: str = "") -> Event:
     """The end of the allocation at this address."""
-    return Event("MemoryDeallocation", 0, 0, {"addr": address, "tf_op": of})
+    return Event("MemoryDeallocation", 0, {"addr": address, "tf_op": of})
 
 
 def test_pieces_are_read_from_events() -> None:
@@ -152,6 +154,33 @@ def test_only_a_kernels_own_signal_is_an_abort(
     assert type(error) is kind
     assert number.name in error.message
     worker.wait()
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "ResourceExhaustedError: OOM when allocating tensor with shape[8]",
+        "NotFoundError: No algorithm worked!  Profiling failure: RESOURCE_EXHAUSTED: Out of memory",
+    ],
+)
+def test_what_is_a_lack_of_memory(tmp_path: Path, reason: str) -> None:
+    """TensorFlow's own error, and cuDNN's if no algorithm's workspace was left."""
+    file = tmp_path / program.ERROR
+    file.write_text(reason, encoding="utf-8")
+    child: Any = SimpleNamespace(folder=tmp_path)
+    error = StepRunner(CompileTarget())._refused(child, file, program.FAILED)
+    assert type(error) is TooLargeError
+
+
+def test_other_children_of_this_process_are_left_alone() -> None:
+    """A user's thread may start one during an estimate; only the step's own processes end."""
+    ended = Child(os.environ, is_for_one=True, timeout_s=60, when_silent=lambda _s: None)
+    with ended:
+        other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    assert other.poll() is None
+    assert ended.has_ended
+    other.kill()
+    other.wait()
 
 
 @pytest.mark.parametrize("text", ["soon", "5", "-1s"])

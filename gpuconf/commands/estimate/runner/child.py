@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from gpuconf.commands.estimate.runner.program import ABORTED, ONCE, ended_by, is_abort, request
-from gpuconf.support.children.family import AdoptingFamily
+from gpuconf.support.children.family import MarkedFamily
 
 _PROGRAM = "gpuconf.commands.estimate.runner.program"
 _REPORT_S = 30.0  # between progress lines
@@ -47,7 +47,8 @@ class Child:
         with ExitStack() as context:
             temporary = tempfile.TemporaryDirectory(prefix="gpuconf-estimate-")
             self.folder = Path(context.enter_context(temporary))
-            family = context.enter_context(AdoptingFamily())
+            # This is a user's process, in gpuconf.estimate and for a script: it may start its own.
+            family = context.enter_context(MarkedFamily())
             # A killed worker leaves temporary files.  Some kernels are compiled at their first use,
             # in seconds, and each worker would compile them again.
             files = {"TMPDIR": str(self.folder), "TF_JIT_CACHE_DIR": str(self.folder)}

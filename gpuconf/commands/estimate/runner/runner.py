@@ -41,7 +41,8 @@ from gpuconf.support.xplane import Event, read_events
 TIMEOUT_VARIABLE = "GPUCONF_STEP_TIMEOUT"
 _TIMEOUT_S = 600.0
 _AMPLE_BYTES = 1 << 40  # of a GPU on which any step runs; no physical memory is used
-_OUT_OF_MEMORY = "ResourceExhaustedError"
+# The second is in other errors, such as cuDNN's if all of its algorithms fail for lack of memory.
+_OUT_OF_MEMORY = ("ResourceExhaustedError", "RESOURCE_EXHAUSTED")
 _WITHOUT_XLA = "without XLA: gpuconf estimate … --no-jit"
 _WHOLE_SCRIPT = "measure the whole script: gpuconf rehearse -- python train.py"
 _EVENTS = ("MemoryAllocation", "MemoryDeallocation")
@@ -336,7 +337,7 @@ def _assignment(folder: Path) -> str:
 
 
 def _is_out_of_memory(reason: str) -> bool:
-    return reason.startswith(_OUT_OF_MEMORY)
+    return any(sign in reason for sign in _OUT_OF_MEMORY)
 
 
 def _timeout(environ: Mapping[str, str]) -> float:
