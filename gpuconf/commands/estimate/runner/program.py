@@ -23,6 +23,7 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.collecting import made_to_stay
 from gpuconf.commands.estimate.runner.exporting import GRAPH, ExportedStep, Tensor, read_step
 from gpuconf.commands.estimate.step import OPTIMIZER_STATE, WEIGHTS
+from gpuconf.support.children.family import adopting_orphans
 from gpuconf.support.children.signals import end_with_parent, signal_name
 from gpuconf.support.keras_api.graphs import define_functions
 
@@ -46,6 +47,11 @@ class MeasuredPeaks(NamedTuple):
 def main() -> None:
     """Answer requests until stdin ends."""
     end_with_parent()
+    with adopting_orphans():
+        _answer_requests()
+
+
+def _answer_requests() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keep TensorFlow's output out of the answers
     with made_to_stay():
