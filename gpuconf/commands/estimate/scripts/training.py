@@ -67,9 +67,7 @@ def _of_model(model: Any, data: Any, where: str) -> Training:
 
 
 def _arrays(arguments: dict[str, Any]) -> tuple[int, ...]:
-    """Return the sizes of the whole arrays that Keras copies to the GPU; on JAX, it copies none."""
-    if family_on_any_backend(arguments["self"]).backend != "tensorflow":
-        return ()
+    """Return the sizes of the whole arrays that Keras copies to the GPU."""
     validation = arguments.get("validation_data")
     given = [arguments.get(name) for name in batches.PER_EXAMPLE]
     given += validation if isinstance(validation, tuple) else [validation]
