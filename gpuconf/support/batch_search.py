@@ -7,7 +7,7 @@ import sys
 MOST_BATCH = 1 << 20
 _LEAP = 16  # at most to the next batch, where no peak is notably lower than the last
 _NOTABLY = 10  # by this part: what the batch does not decide varies less
-_SMALLER = 20  # by this part, after a batch whose memory was too fragmented
+_SMALLER = 20  # by this part, after a batch whose memory was too fragmented; twice, four times …
 _INFORMED = 2  # guesses after the first batch that failed, before the search halves what is left
 
 
@@ -24,7 +24,7 @@ class BatchSearch:
         self._close = close
         self._most = most
         self._peaks: dict[int, int] = {}
-        self._guesses = 0
+        self._guesses = self._fragmented = 0
         self.good, self.bad = 0, most + 1
 
     def add(self, batch: int, peak_bytes: int, *, fits: bool) -> None:
@@ -49,9 +49,8 @@ class BatchSearch:
         While none has failed, it is where the line through the largest and one with a notably lower
         peak meets the limit, or two to 16 times the largest if there is none; while none fits, that
         through the two smallest, or half the batch.  Then it is where the line through the best and
-        the first that failed meets it, or a slightly smaller batch if that one failed below the
-        limit because memory is fragmented.  After two of these, it is the middle: a peak need not
-        follow a line.
+        the first that failed meets it, twice at most, and then the middle: a peak need not follow a
+        line.  If memory was too fragmented for a peak below the limit, it is 5 % less, 10 %, 20 % …
         """
         slack = max(1, self.good // self._close)
         line = self._line()
@@ -63,11 +62,13 @@ class BatchSearch:
     def _below_bad(self, line: int) -> int:
         middle = (self.good + self.bad) // 2
         is_fragmented = self._peaks.get(self.bad, sys.maxsize) <= self._usable_bytes
-        self._guesses += 1
-        if self._guesses > _INFORMED and (self.good > 0 or is_fragmented):
-            return middle
         if is_fragmented:
-            return self.bad - max(1, self.bad // _SMALLER)
+            self._fragmented += 1
+            smaller = self.bad - max(1, self.bad * 2**self._fragmented // (2 * _SMALLER))
+            return max(smaller, middle)
+        self._guesses += 1
+        if self._guesses > _INFORMED and self.good > 0:
+            return middle
         if self.good == 0 and len(self._peaks) > 1:
             return self._crossing(*sorted(self._peaks)[:2], otherwise=middle)
         return self._crossing(self.good, self.bad, otherwise=min(line, middle))
