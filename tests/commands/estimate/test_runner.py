@@ -172,6 +172,36 @@ def test_what_is_a_lack_of_memory(tmp_path: Path, reason: str) -> None:
     assert type(error) is TooLargeError
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason", "runs"),
+    [
+        (program.DONE, "", True),
+        (program.FAILED, "ResourceExhaustedError: OOM when allocating", False),
+        (program.ABORTED, "its process was terminated by SIGABRT", False),
+        (program.FAILED, "InvalidArgumentError: something else", None),
+    ],
+)
+def test_a_run_within_the_limit(
+    tmp_path: Path, answer: bytes, reason: str, runs: bool | None
+) -> None:
+    """It fails for lack of memory, or a kernel aborts; any other failure is an error."""
+
+    def ask(folder: Path, limit_bytes: int) -> bytes:
+        results = program.results_of(folder, limit_bytes)
+        results.mkdir()
+        (results / program.ERROR).write_text(reason, encoding="utf-8")
+        return answer
+
+    child: Any = SimpleNamespace(folder=tmp_path, ask=ask)
+    made = StepRunner(CompileTarget(), limit_bytes=GIB, environ={})
+    peaks = program.MeasuredPeaks(0, (GIB,))
+    if runs is None:
+        with pytest.raises(BackendError, match="something else"):
+            made._runs_in_limit(child, tmp_path, peaks)
+    else:
+        assert made._runs_in_limit(child, tmp_path, peaks) == runs
+
+
 def test_other_children_of_this_process_are_left_alone() -> None:
     """A user's thread may start one during an estimate; only the step's own processes end."""
     ended = Child(os.environ, is_for_one=True, timeout_s=60, when_silent=lambda _s: None)
