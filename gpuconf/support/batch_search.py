@@ -64,7 +64,7 @@ class BatchSearch:
         is_fragmented = self._peaks.get(self.bad, sys.maxsize) <= self._usable_bytes
         if is_fragmented:
             self._fragmented += 1
-            smaller = self.bad - max(1, self.bad * 2**self._fragmented // (2 * _SMALLER))
+            smaller = self.bad - max(1, (self.bad << self._fragmented) // (2 * _SMALLER))
             return max(smaller, middle)
         self._guesses += 1
         if self._guesses > _INFORMED and self.good > 0:
