@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 # A proposal is good if it runs and is at least this percentage of the largest batch that does.
-GOOD_PERCENT = 90
+GOOD_PERCENT = 95
 # If the proposal was not good, the maximum distance of the bounds, as a percentage of the lower.
 _NEAR_PERCENT = 2
 
@@ -32,7 +32,7 @@ class Bounds(NamedTuple):
 def search(proposed: int, runs: Callable[[int], bool], *, most: int = 1 << 20) -> Bounds:
     """Bounds of the largest batch for which ``runs`` is true, assuming all smaller ones run too.
 
-    A good proposal takes two tries: it runs, and the batch of which it is just under 90 % does
+    A good proposal takes two tries: it runs, and the batch of which it is just under 95 % does
     not.  Otherwise bisection narrows the bounds.  Nothing above
     ``most`` is tried.
     """
@@ -52,12 +52,12 @@ def search(proposed: int, runs: Callable[[int], bool], *, most: int = 1 << 20) -
 
 
 def first_too_good(batch: int) -> int:
-    """The smallest batch of which ``batch`` is less than 90 %."""
+    """The smallest batch of which ``batch`` is less than 95 %."""
     return batch * 100 // GOOD_PERCENT + 1
 
 
 def is_good(proposed: int, bounds: Bounds) -> bool | None:
-    """Whether the proposal runs and is 90 % of the largest; None if the bounds do not show it."""
+    """Whether the proposal runs and is 95 % of the largest; None if the bounds do not show it."""
     if proposed > bounds.runs:
         return False if bounds.fails is not None and proposed >= bounds.fails else None
     if first_too_good(proposed) <= bounds.runs:

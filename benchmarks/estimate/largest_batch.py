@@ -2,7 +2,7 @@
 
 The truth comes from TensorFlow's own allocator with that limit: two training steps in a fresh
 process either run or end in ResourceExhaustedError.  A good proposal takes two tries: it runs, and
-the batch of which it is just under 90 % does not.  Otherwise bisection finds the largest batch.
+the batch of which it is just under 95 % does not.  Otherwise bisection finds the largest batch.
 
 The limit is one region of the simulated GPU, as on a GPU without memory growth, and no kernel runs.
 On the stage ``card-xla`` XLA compiles each step.  Without ``--models`` the core
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
     @property
     def is_good(self) -> bool | None:
-        """Whether the proposal runs and is 90 % of the largest; None if unknown."""
+        """Whether the proposal runs and is 95 % of the largest; None if unknown."""
         if self.proposed is None or self.bounds is None:
             return None
         return is_good(self.proposed, self.bounds)
@@ -107,7 +107,7 @@ def summary(lines: Sequence[Line]) -> str:
     )
     share = f"{good / len(known):.0%}" if known else "–"
     return (
-        f"{len(known)} of {len(lines)} lines with an answer: {share} run and are at least 90 % of "
+        f"{len(known)} of {len(lines)} lines with an answer: {share} run and are at least 95 % of "
         f"the largest; {too_large} proposals do not run"
     )
 

@@ -20,13 +20,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 class Event(NamedTuple):
     """One event: its name, its time, and its statistics by name.
 
-    ``time_ns`` counts from the start of the profile, as in TensorFlow's file; ``duration_ns`` is
-    0 for an instant.
+    ``time_ns`` counts from the start of the profile, as in TensorFlow's file.
     """
 
     name: str
     time_ns: int
-    duration_ns: int
     stats: dict[str, Value]
 
 
@@ -100,17 +98,15 @@ def _line_events(line: memoryview, names: dict[int, str], stats: dict[int, str])
 
 
 def _event(event: memoryview, name: str, start_ns: int, stats: dict[int, str]) -> Event:
-    offset_ps = duration_ps = 0
+    offset_ps = 0
     known: dict[str, Value] = {}
     for number, value in _fields(event):
         if number == 2 and isinstance(value, int):
             offset_ps = value
-        elif number == 3 and isinstance(value, int):
-            duration_ps = value
         elif number == 4 and isinstance(value, memoryview):
             key, stat = _stat(value, stats)
             known[key] = stat
-    return Event(name, start_ns + offset_ps // 1000, duration_ps // 1000, known)
+    return Event(name, start_ns + offset_ps // 1000, known)
 
 
 def _stat(stat: memoryview, names: dict[int, str]) -> tuple[str, Value]:

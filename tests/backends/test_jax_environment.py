@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.backends.jax.environment import limit_wishes, voided_cap, wishes
+from gpuconf.backends.jax.environment import limit_wishes, voided_cap, why_no_cap, wishes
 from gpuconf.basics.environment import Change, settle
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.machine.cards.inventory import Gpu
@@ -131,6 +131,8 @@ def test_the_allocator() -> None:
     assert "all of the GPU" in (voided_cap({"TF_FORCE_UNIFIED_MEMORY": "1"}) or "")
     assert voided_cap({ALLOCATOR: "default"}) is None
     assert voided_cap({}) is None
+    why = why_no_cap("platform", setting="the client option allocator")
+    assert (why or "").startswith("with the client option allocator=platform, ")
 
 
 @pytest.mark.parametrize(

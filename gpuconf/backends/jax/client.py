@@ -118,7 +118,8 @@ class _Watch:
             return original(plugin_name, options, *args, **kwargs)
         held = self._held(options or {}, share_of_plan(plan))
         client = original(plugin_name, held, *args, **kwargs)
-        void = why_no_cap(str(held.get("allocator") or "")) or voided_cap(os.environ)
+        option = str(held.get("allocator") or "")  # the variable's value, or the caller's own
+        void = voided_cap(os.environ) or why_no_cap(option, setting="the client option allocator")
         for setting in _read_back(client, plan.gpus, void):
             self._source.record(setting)
             if setting.why_not and (void is None or void != voided_cap(os.environ)):

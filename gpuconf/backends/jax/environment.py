@@ -102,7 +102,7 @@ def _why_growing(environ: Mapping[str, str]) -> str | None:
     return f"with {policy[0]} in XLA_FLAGS, JAX may use {end or 'all'} of the GPU"
 
 
-def why_no_cap(allocator: str) -> str | None:
-    """Return why the fraction is not a cap with ``allocator``; None if it is."""
+def why_no_cap(allocator: str, *, setting: str = ALLOCATOR) -> str | None:
+    """Return why the fraction is not a cap with ``allocator`` in ``setting``; None if it is."""
     reason = _NO_CAP.get(allocator.lower())
-    return None if reason is None else f"with {ALLOCATOR}={allocator}, {reason}"
+    return None if reason is None else f"with {setting}={allocator}, {reason}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gpuconf.machine.cards
@@ -15,12 +16,9 @@ from gpuconf.commands.estimate.collecting import no_collecting
 from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.commands.estimate.largest_batch import Limit, largest_batch
-from gpuconf.commands.estimate.memory_estimate import (
-    MemoryEstimate,
-    Peak,
-)
+from gpuconf.commands.estimate.memory_estimate import MemoryEstimate, Peak
 from gpuconf.commands.estimate.phases import phases_of
-from gpuconf.commands.estimate.runner.runner import StepRunner, TooLargeError
+from gpuconf.commands.estimate.runner.runner import KernelAbortedError, StepRunner, TooLargeError
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import WORKSPACE, Step, StepMemory
 from gpuconf.commands.estimate.subject import Subject, check_backend
@@ -61,13 +59,13 @@ def estimate(
     as compiled. On JAX, the memory block that XLA lays out is counted, and nothing runs. The model
     is unchanged afterwards, except that a model without weights is built.
 
-    ``optimizer`` and ``loss`` are the same as for ``compile``; the defaults are the model's own.
-    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``; the default is the model's
-    policy. ``input_shape`` is the shape of one sample, without the batch dimension; it is required
-    if the model does not specify it. Pass a list or dict for several inputs. ``data`` is a batch as
-    passed to ``fit``: ``(inputs, targets)``, as arrays or ``tf.TensorSpec``; only shapes and types
-    are used. ``arrays`` are the arrays passed to ``fit``, ``[x, y]``, or their sizes in bytes: with
-    TensorFlow, Keras copies them to the GPU, where they stay.
+    ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
+    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``, by default the model's
+    policy.  ``input_shape`` is the shape of one sample, without the batch; it is required if the
+    model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
+    ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
+    ``arrays`` are the arrays passed to ``fit``, ``[x, y]``, or their sizes in bytes:
+    with TensorFlow, Keras copies them to the GPU, where they stay.  On JAX, it does not.
 
     ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
     largest batch that fits is then computed too. With ``allow_growth`` (set by gpuconf's profiles,
@@ -96,50 +94,50 @@ def estimate(
     choice = EstimateChoice(training, optimizer, loss, policy, jit)
     wanted = whole_number("batch_size", batch_size)
     whole = [whole_number("arrays", getattr(each, "nbytes", each), least=0) for each in arrays]
-    with step_runner(
-        card=card,
-        limit=limit,
-        workspace_limit=workspace_limit,
-        allow_growth=allow_growth,
-        jit=jit,
-        here=here,
-        progress=progress,
-    ) as runner:
+    how = RunOptions(
+        limit, card, allow_growth, workspace_limit, jit, here, phases, advise, progress
+    )
+    with step_runner(how) as runner:
         subject = Subject(model, family, choice, runner, input_shape, data, whole)
-        return estimate_subject(
-            *(subject, wanted),
-            limit=limit,
-            phases=phases,
-            advise=advise,
-            progress=progress,
-        )
+        return estimate_subject(subject, wanted, how)
 
 
-def step_runner(
-    *,
-    card: int | str | None = None,
-    limit: int | str | None = None,
-    workspace_limit: int | str | None = None,
-    allow_growth: bool = True,
-    jit: bool | None = None,
-    here: bool = False,
-    progress: Progress | None = None,
-) -> StepRunner:
-    """Return the runner for an estimate's steps, given these options of `estimate`."""
-    if here and card is not None:
+@dataclass(frozen=True)
+class RunOptions:
+    """How steps are run, and what is computed from them; as for `estimate`."""
+
+    limit: int | str | None = None
+    card: int | str | None = None
+    allow_growth: bool = True
+    workspace_limit: int | str | None = None
+    jit: bool | None = None
+    here: bool = False
+    phases: bool = False
+    advise: bool | None = False
+    progress: Progress | None = None
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """The limit as a number."""
+        return _bytes_of("limit", self.limit)
+
+
+def step_runner(how: RunOptions) -> StepRunner:
+    """Return what runs the steps of an estimate."""
+    if how.here and how.card is not None:
         raise UsageError(
             "card assumes a GPU, but here measures on this machine's GPU",
             hint="leave one of them out",
         )
-    safe = _safe_limit(_bytes_of("limit", limit))
+    safe = _safe_limit(how.limit_bytes)
     return StepRunner(
-        _compile_target(card),
-        allow_growth=allow_growth,
-        workspace_bytes=_bytes_of("workspace_limit", workspace_limit),
+        _compile_target(how.card),
+        allow_growth=how.allow_growth,
+        workspace_bytes=_bytes_of("workspace_limit", how.workspace_limit),
         limit_bytes=safe.usable_bytes if safe else None,
-        must_compile=bool(jit),
-        is_here=here,
-        progress=progress,
+        must_compile=bool(how.jit),
+        is_here=how.here,
+        progress=how.progress,
     )
 
 
@@ -161,42 +159,33 @@ def _with_runners_note(estimated: MemoryEstimate, runner: StepRunner | None) -> 
 
 @no_collecting()
 def estimate_subject(
-    subject: Subject | StepFunction,
-    batch_size: int,
-    *,
-    limit: int | str | None,
-    phases: bool,
-    advise: bool | None,
-    progress: Progress | None = None,
+    subject: Subject | StepFunction, batch_size: int, how: RunOptions
 ) -> MemoryEstimate:
-    """Estimate anything that can be traced at any batch size; takes the options of `estimate`."""
-    limit_bytes = _bytes_of("limit", limit)
-    steps = TracedSteps(subject, progress)
-    estimated = _estimated(steps, batch_size, limit_bytes, phases=phases)
-    if advise or (advise is None and estimated.fits is False):
-        found = advice_for(steps, estimated, _safe_limit(limit_bytes))
+    """Estimate anything that can be traced at any batch size."""
+    steps = TracedSteps(subject, how.progress)
+    estimated = _estimated(steps, batch_size, how)
+    if how.advise or (how.advise is None and estimated.fits is False):
+        found = advice_for(steps, estimated, _safe_limit(how.limit_bytes))
         estimated = estimated._replace(advice=found)
     return _with_runners_note(estimated, subject.runner)
 
 
-def _estimated(
-    steps: TracedSteps,
-    batch_size: int,
-    limit_bytes: int | None,
-    *,
-    phases: bool,
-) -> MemoryEstimate:
+def _estimated(steps: TracedSteps, batch_size: int, how: RunOptions) -> MemoryEstimate:
     """Return the estimate at one batch size, with the largest batch if there is a limit."""
     step = steps.trace(batch_size)
+    limit = _safe_limit(how.limit_bytes)
     other = None
-    if phases or limit_bytes is not None:
+    if how.phases or limit is not None:
         other = _other_step(steps, batch_size)
     estimated = _estimate_of(step, other)
-    limit = _safe_limit(limit_bytes)
     if limit is None:
         return estimated
     largest = largest_batch(steps.trace, step, other, limit)
-    return estimated._replace(limit_bytes=limit_bytes, largest_batch=largest)
+    return estimated._replace(
+        limit_bytes=limit.size_bytes,
+        largest_batch=largest.size,
+        notes=(*estimated.notes, *largest.notes),
+    )
 
 
 def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
@@ -208,7 +197,7 @@ def _other_step(steps: TracedSteps, batch_size: int) -> Step | None:
         return None
     try:
         return steps.trace(batch_size * 2)
-    except TooLargeError:
+    except (TooLargeError, KernelAbortedError):
         return steps.trace(batch_size // 2) if batch_size > 1 else None
     except UsageError:
         return None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from gpuconf.commands.estimate.memory_estimate import Phase
 from gpuconf.commands.estimate.step import Step
 
-MOST_BATCH = 1 << 20
-
 
 def phases_of(one: Step, other: Step) -> tuple[Phase, ...]:
     """Return the formula for the bytes requested at the peak, without the resident ones."""

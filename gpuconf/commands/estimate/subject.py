@@ -72,14 +72,8 @@ class Subject:
                 jit = step.is_compiled
             else:
                 step, jit = self._traced(batch, batch_size, is_compiled=True), True
-                step = step._replace(variables=(*step.variables, *self._arrays))
         setting, notes = setting._replace(jit=jit, notes=()), setting.notes
         return step._replace(setting=setting, notes=(*notes, *step.notes))
-
-    @property
-    def _arrays(self) -> list[Variable]:
-        """The arrays passed to ``fit``, which come after the variables."""
-        return [Variable("array of fit()", size_bytes, ARRAYS) for size_bytes in self.arrays]
 
     @property
     def _has_own_step(self) -> bool:
@@ -100,7 +94,7 @@ class Subject:
             tensorflow_tracing.trace,
             runner=self.runner,
             is_compiled=is_compiled,
-            arrays=self._arrays,
+            arrays=[Variable("array of fit()", size_bytes, ARRAYS) for size_bytes in self.arrays],
         )
 
     def _traced(self, batch: Batch, batch_size: int, *, is_compiled: bool) -> Step:

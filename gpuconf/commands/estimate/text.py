@@ -15,7 +15,6 @@ from gpuconf.commands.estimate.memory_estimate import (
     Phase,
 )
 from gpuconf.commands.estimate.peak_sum import peak_figures, peak_sum
-from gpuconf.commands.estimate.phases import MOST_BATCH
 from gpuconf.commands.estimate.step import (
     BACKWARD,
     FORWARD,
@@ -25,6 +24,7 @@ from gpuconf.commands.estimate.step import (
     UPDATE,
     WHOLE,
 )
+from gpuconf.support.batch_search import MOST_BATCH
 from gpuconf.support.reporting.lines import Line, broken
 from gpuconf.support.reporting.picture import shortened
 from gpuconf.support.reporting.text import text_of

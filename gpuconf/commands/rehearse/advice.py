@@ -9,14 +9,14 @@ from gpuconf.commands.rehearse.breakdown import tightest
 from gpuconf.commands.rehearse.measuring import NOT_EVEN_ONE
 from gpuconf.commands.rehearse.rehearse import Rehearsal
 from gpuconf.commands.rehearse.runs import Orders
-from gpuconf.commands.rehearse.suggestion import MARGIN, NEARLY_FULL, Suggestion
+from gpuconf.commands.rehearse.suggestion import NEARLY_FULL, Suggestion
 from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
 
 _WORTH_SHOWING_BYTES = 64 * MIB
 
 
 def advice(rehearsal: Rehearsal) -> list[str]:
-    """What to try; says whether the suggested batch was measured or estimated."""
+    """What to try."""
     suggestion, lines = rehearsal.suggestion, []
     fits = rehearsal.verdict.answer == "fits"
     measured = ", ".join(
@@ -25,7 +25,7 @@ def advice(rehearsal: Rehearsal) -> list[str]:
     if measured:
         lines.append(f"measured   {measured}")
     if suggestion is not None and suggestion.batch is not None:
-        lines += _batch_lines(rehearsal, suggestion, suggestion.batch)
+        lines.append(_batch_line(rehearsal, suggestion))
     elif suggestion is not None:
         lines.append(f"batch      no suggestion: {suggestion.why_not}")
     elif fits:
@@ -35,33 +35,16 @@ def advice(rehearsal: Rehearsal) -> list[str]:
     return lines
 
 
-def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> list[str]:
-    most = "; the data has no more examples than that" if suggestion.is_all_data else ""
-    if suggestion.measured_bytes is not None:
-        peak = sized(suggestion.measured_bytes)
-        if suggestion.failed is not None:
-            most = f"; {suggestion.failed} does not fit"
-        is_end = suggestion.failed is not None or suggestion.is_all_data or _is_near(rehearsal)
-        up_to = "up to about" if is_end else "at least"
-        more = most if is_end else "; more was not tried"
-        return [f"batch      {up_to} {batch}, which was measured: {peak}{more}"]
-    device = tightest(rehearsal.devices)
-    at = suggestion.expected_bytes
-    expected = f", where the line is at {sized(at)}{most}" if at else most
-    room = f" of {sized(device.limit_bytes)}" if device is not None else ""
-    return [
-        f"batch      up to about {batch}{expected}{room}: an extrapolation from two points with a "
-        f"margin of {MARGIN:.0%}, not a measurement",
-        f"try it     {_command(rehearsal, batch)}",
-    ]
-
-
-def _is_near(rehearsal: Rehearsal) -> bool:
-    """Whether the suggested batch uses most of the limit."""
-    device, found = tightest(rehearsal.devices), rehearsal.suggestion
-    if device is None or found is None or found.measured_bytes is None:
-        return False
-    return found.measured_bytes >= NEARLY_FULL * device.limit_bytes
+def _batch_line(rehearsal: Rehearsal, suggestion: Suggestion) -> str:
+    device, peak = tightest(rehearsal.devices), suggestion.measured_bytes or 0
+    up_to, more = "up to about", ""
+    if suggestion.failed is not None:
+        more = f"; {suggestion.failed} does not fit"
+    elif suggestion.is_all_data:
+        more = "; the data has no more examples than that"
+    elif device is not None and peak < NEARLY_FULL * device.limit_bytes:
+        up_to, more = "at least", "; more was not tried"
+    return f"batch      {up_to} {suggestion.batch}, which was measured: {sized(peak)}{more}"
 
 
 def _ways_out(rehearsal: Rehearsal) -> list[str]:
@@ -89,12 +72,12 @@ def _profile_lines(rehearsal: Rehearsal) -> list[str]:
     best = next(iter(rehearsal.allowances), None)
     if best is None or best.limit_bytes < needed or best.profile == rehearsal.orders.profile:
         return []
-    command = _command(rehearsal, rehearsal.orders.batch, profile=best.profile)
+    command = _command(rehearsal, best.profile)
     return [f"profile    {best.profile} allows {sized(best.limit_bytes)}, not tried: {command}"]
 
 
-def _command(rehearsal: Rehearsal, batch: int | None, *, profile: str | None = None) -> str:
-    """The command that tries another batch size or profile; the other options stay as given."""
+def _command(rehearsal: Rehearsal, profile: str) -> str:
+    """The command that tries another profile; the other options stay as given."""
     spec, orders = rehearsal.spec, rehearsal.orders
     words = ["gpuconf", "rehearse", "--card", exact_size(spec.total_bytes)]
     if spec.used_bytes:
@@ -105,8 +88,7 @@ def _command(rehearsal: Rehearsal, batch: int | None, *, profile: str | None = N
         words += ["--context", exact_size(spec.context_bytes)]
     if orders.steps != Orders().steps:
         words += ["--steps", str(orders.steps)]
-    if profile or orders.profile:
-        words += ["--profile", str(profile or orders.profile)]
-    if batch is not None:
-        words += ["--batch", str(batch)]
+    words += ["--profile", profile]
+    if orders.batch is not None:
+        words += ["--batch", str(orders.batch)]
     return shlex.join([*words, "--", *rehearsal.command])

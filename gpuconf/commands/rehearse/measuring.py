@@ -1,51 +1,72 @@
-"""Runs with other batch sizes to suggest one: two that fit, and one that confirms the line."""
+"""Runs with other batches to suggest one: the largest that stays below the limit."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import NamedTuple
 
 from gpuconf.commands.rehearse.breakdown import SLOTS, WEIGHTS, devices_of, tightest, total_bytes
 from gpuconf.commands.rehearse.phases import BUILD, TRAIN, VALIDATE, phases_of
 from gpuconf.commands.rehearse.runs import RunResult
-from gpuconf.commands.rehearse.suggestion import (
-    NEARLY_FULL,
-    Measurement,
-    Suggestion,
-    between,
-    suggest,
-)
+from gpuconf.commands.rehearse.suggestion import MARGIN, Measurement, Suggestion
 from gpuconf.commands.rehearse.verdict import Verdict, verdict_of
+from gpuconf.support.batch_search import MOST_BATCH, BatchSearch
 
-_MOST_FURTHER_RUNS = 4
-_MOST_CONFIRMING_RUNS = 3
+_MOST_FURTHER_RUNS = 6
+_CLOSE = 8  # the suggestion may be too small by this part of it, before it is rounded
 NOT_EVEN_ONE = "not even one example per step fits"
 _CHANGEABLE = ("arrays", "tf.data", "generator", "sequence", "train_on_batch")
 
 Again = Callable[[int], RunResult]
 
 
-class MeasuredBatches(NamedTuple):
-    """The batches that fit, with their peaks, and the smallest that failed, if any."""
+class _Measured:
+    """The batches that ran, with their peaks, and the smallest that ran out of memory, if any."""
 
-    fitting: tuple[Measurement, ...] = ()
-    failed: int | None = None
-    kept_bytes: int | None = None  # weights and optimizer state of the last run that fit
+    def __init__(self, limit_bytes: int, examples: int | None) -> None:
+        self._usable_bytes = int(limit_bytes * (1 - MARGIN))
+        self._examples = examples
+        most = min(examples or MOST_BATCH, MOST_BATCH)
+        self.search = BatchSearch(self._usable_bytes, close=_CLOSE, most=most)
+        self._peaks: dict[int, int] = {}
+        self._failed: int | None = None
 
-    def with_run(self, run: RunResult, batch: int) -> MeasuredBatches:
-        """Add a run that fit."""
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Those that ran, by batch."""
+        return tuple(Measurement(*each) for each in sorted(self._peaks.items()))
+
+    def add(self, run: RunResult, batch: int) -> None:
+        """Add a run that fit; its weights and optimizer state do not depend on the batch."""
         device = tightest(devices_of(run))
+        rows = device.rows if device is not None else ()
+        peak = _training_peak(run) or (device.peak_bytes if device is not None else 0)
         used = (run.trainer.get("batch") or {}).get("used") or batch
-        if device is None:
-            return self._replace(fitting=(*self.fitting, Measurement(used, 0)))
-        kept = total_bytes(device.rows, WEIGHTS) + total_bytes(device.rows, SLOTS)
-        point = Measurement(used, _training_peak(run) or device.peak_bytes)
-        return self._replace(fitting=tuple(sorted({*self.fitting, point})), kept_bytes=kept)
+        self._peaks[used] = peak
+        kept = total_bytes(rows, WEIGHTS) + total_bytes(rows, SLOTS)
+        self.search.add(0, kept, fits=True)
+        self.search.add(used, peak, fits=peak <= self._usable_bytes)
 
-    def without(self, batch: int) -> MeasuredBatches:
+    def refuse(self, batch: int) -> None:
         """Add a run that did not fit."""
-        return self._replace(failed=min(batch, self.failed or batch))
+        self._failed = min(batch, self._failed or batch)
+        self.search.refuse(batch)
+
+    def next_batch(self) -> int | None:
+        """The next batch to run, rounded down to a usual size; None if none would matter."""
+        batch = self.search.next_batch()
+        if batch is None or batch == self._examples:
+            return batch
+        return max(self.search.good + 1, sensible(batch))
+
+    def suggestion(self) -> Suggestion:
+        """The largest batch that ran below the limit less the margin."""
+        batch = self.search.good
+        if batch == 0:
+            why_not = f"{self.search.bad} examples per step do not fit, and fewer were not tried"
+            return Suggestion(None, NOT_EVEN_ONE if self.search.bad == 1 else why_not)
+        is_all_data = batch == self._examples
+        return Suggestion(batch, None, self._peaks[batch], is_all_data, self._failed)
 
 
 def _training_peak(run: RunResult) -> int:
@@ -72,94 +93,45 @@ def find_batch(
     # fit() put whole arrays on the GPU, which no batch size can change.
     if verdict.failure is not None and verdict.failure.node == "_EagerConst":
         return (), Suggestion(None, "it failed on the data as a whole, not on a batch")
-    fits = verdict.answer == "fits"
-    measured = MeasuredBatches().with_run(first, used) if fits else MeasuredBatches(failed=used)
-    if again is None:
-        return measured.fitting, None
-    measured, why_not = _two_that_fit(measured, used, again)
-    if why_not is not None:
-        return measured.fitting, Suggestion(None, why_not)
-    line = partial(suggest, limit_bytes=device.limit_bytes, examples=batch.get("examples"))
-    found = line(measured.fitting, failed=measured.failed, kept_bytes=measured.kept_bytes)
-    return _confirmed(found, measured, again, line)
+    measured = _Measured(device.limit_bytes, batch.get("examples"))
+    if verdict.answer == "fits":
+        measured.add(first, used)
+    else:
+        measured.refuse(used)
+    suggestion = None if again is None else _suggestion(measured, again)
+    return measured.measurements, suggestion
 
 
-def _two_that_fit(
-    measured: MeasuredBatches, used: int, again: Again
-) -> tuple[MeasuredBatches, str | None]:
-    """Reduce the batch until two sizes fit; also return why no suggestion is possible, if so."""
-    for size in _further_batches(used, is_fitting=bool(measured.fitting)):
-        result = again(size)
-        outcome = verdict_of(result)
-        if outcome.answer == "fits":
-            measured = measured.with_run(result, size)
-        elif outcome.answer == "does not fit":
-            measured = measured.without(size)
-        else:
-            return measured, f"with a batch of {size} there is no verdict: {outcome.because}"
-        if len(measured.fitting) == 2:
-            break
-    return measured, NOT_EVEN_ONE if measured.failed == 1 else None
-
-
-def _confirmed(
-    found: Suggestion, measured: MeasuredBatches, again: Again, line: Callable[..., Suggestion]
-) -> tuple[tuple[Measurement, ...], Suggestion]:
-    """Run the suggested batch, and correct the suggestion.
-
-    If it does not fit, try one closer to the sizes that fit. If it leaves a lot of room, use the
-    new suggestion that ``line`` derives from the two largest.
-    """
-    for _ in range(_MOST_CONFIRMING_RUNS):
-        batch = found.batch
-        if batch is None or batch in {point.batch for point in measured.fitting}:
+def _suggestion(measured: _Measured, again: Again) -> Suggestion:
+    """Run other batches, and return the largest that stayed below the limit."""
+    for _ in range(_MOST_FURTHER_RUNS):
+        batch = measured.next_batch()
+        if batch is None:
             break
         result = again(batch)
-        answer = verdict_of(result).answer
-        if answer == "no verdict":
-            return measured.fitting, found  # still labeled an extrapolation
-        if answer == "fits":
-            measured = measured.with_run(result, batch)
-            if not _leaves_room(measured, result):
-                break
-            farther = line(measured.fitting, failed=measured.failed)
-            found = farther if (farther.batch or 0) > batch else found
+        outcome = verdict_of(result)
+        if outcome.answer == "fits":
+            measured.add(result, batch)
+        elif outcome.answer == "does not fit":
+            measured.refuse(batch)
+        elif measured.search.good == 0:
+            why_not = f"with a batch of {batch} there is no verdict: {outcome.because}"
+            return Suggestion(None, why_not)
         else:
-            measured = measured.without(batch)
-            nearer = between(measured.fitting[-1].batch, batch)
-            found = found._replace(batch=nearer or batch, is_all_data=False)
-            if nearer is None:
-                break
-    return measured.fitting, _concluded(found, measured)
+            break
+    return measured.suggestion()
 
 
-def _leaves_room(measured: MeasuredBatches, result: RunResult) -> bool:
-    device = tightest(devices_of(result))
-    peak = measured.fitting[-1].peak_bytes
-    return device is not None and peak < NEARLY_FULL * device.limit_bytes
+def sensible(most: int) -> int:
+    """The largest round batch size up to ``most``.
 
-
-def _concluded(found: Suggestion, measured: MeasuredBatches) -> Suggestion:
-    """The suggestion after measuring: the largest batch that fit, or the suggested smaller one."""
-    largest = measured.fitting[-1]
-    if found.batch is None:
-        return found
-    if found.batch < largest.batch:  # the largest fits by a hair
-        return found._replace(measured_bytes=dict(measured.fitting).get(found.batch))
-    return found._replace(
-        batch=largest.batch,
-        measured_bytes=largest.peak_bytes,
-        is_all_data=found.is_all_data and largest.batch >= found.batch,
-        failed=measured.failed,
-    )
-
-
-def _further_batches(used: int, *, is_fitting: bool) -> tuple[int, ...]:
-    """The batches to try until two fit: successive halves, or 2 if a batch of 1 fits."""
-    if used == 1:
-        return (2,) if is_fitting else ()
-    halves = [used // 2**times for times in range(1, _MOST_FURTHER_RUNS + 1)]
-    return tuple(size for size in halves if size)
+    A multiple of the power of two that is at most a quarter of it, and at most 32: 7 -> 7, 13 ->
+    12, 29 -> 28, 100 -> 96, 1000 -> 992.
+    """
+    if most < 8:
+        return most
+    step = min(32, 2 ** (int(math.log2(most)) - 2))
+    return int(most // step * step)
 
 
 def _why_unchangeable(batch: Mapping[str, object], steps: int) -> str:

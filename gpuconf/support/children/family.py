@@ -121,7 +121,7 @@ class AdoptingFamily(MarkedFamily):
     def __enter__(self) -> AdoptingFamily:
         self._old_sessions = {stat.session for stat in _processes().values()}
         super().__enter__()
-        self._context.enter_context(_subreaper())
+        self._context.enter_context(adopting_orphans())
         return self
 
     def _own(self, processes: Mapping[int, Stat]) -> set[int]:
@@ -153,8 +153,11 @@ def _marks_in(value: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _subreaper() -> Iterator[None]:
-    """Make orphans below this process its children; if that is impossible, the mark finds them."""
+def adopting_orphans() -> Iterator[None]:
+    """Make orphans below this process its children; if that is impossible, the mark finds them.
+
+    So the family of this process still finds those that have emptied their environment.
+    """
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):

@@ -63,7 +63,7 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
         "1 SIMULATED GPU of 3072 MiB, 500 MiB used by others, 450 MiB for the CUDA context",
         "profile shared-desktop, batch 1024",
         "fits: 3 of 4 steps of fit of sequential at train.py:13 ran, and the script to its end",
-        "measured   batch 512 → ",
+        "measured   batch 1024 → ",
         "batch      up to about 4096, which was measured: ",
         "; the data has no more examples than that",
         f"not written: {tmp_path / 'saved.keras'}",

@@ -16,11 +16,11 @@ from gpuconf.commands.estimate.memory_estimate import (
     Phase,
 )
 from gpuconf.commands.estimate.peak_sum import peak_kinds, peak_sum
-from gpuconf.commands.estimate.phases import MOST_BATCH
 from gpuconf.commands.estimate.step import BACKWARD, SIMULATED_CARD
 from gpuconf.commands.estimate.text import headline, report, table_lines, table_rows
 from gpuconf.machine.cards import Gpu
 from gpuconf.machine.cards.system_memory import CONTEXT_BYTES
+from gpuconf.support.batch_search import MOST_BATCH
 from tests.commands.estimate.estimates import (
     BARE,
     FITS,

@@ -5,6 +5,8 @@ The runs themselves are in ``runner_checks.py``.
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +17,10 @@ import pytest
 from gpuconf.basics.units import GIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.runner import measured, program, runner
+from gpuconf.commands.estimate.runner.child import Child
 from gpuconf.commands.estimate.runner.environment import environ_here
 from gpuconf.commands.estimate.runner.measured import _kind, _operations, _pieces, _Weight
-from gpuconf.commands.estimate.runner.runner import StepRunner
+from gpuconf.commands.estimate.runner.runner import KernelAbortedError, StepRunner, TooLargeError
 from gpuconf.commands.estimate.step import (
     ACTIVATION,
     BACKWARD,
@@ -42,12 +45,12 @@ def taken(address: int, size: int, *, of: str = "", region: str = "") -> Event:
         "tf_op": of,
         "region_type": region,
     }
-    return Event("MemoryAllocation", 0, 0, stats)
+    return Event("MemoryAllocation", 0, stats)
 
 
 def freed(address: int, *, of: str = "") -> Event:
     """The end of the allocation at this address."""
-    return Event("MemoryDeallocation", 0, 0, {"addr": address, "tf_op": of})
+    return Event("MemoryDeallocation", 0, {"addr": address, "tf_op": of})
 
 
 def test_pieces_are_read_from_events() -> None:
@@ -124,10 +127,90 @@ def test_a_fork_that_is_killed(tmp_path: Path) -> None:
     """It is named as that, with what may have ended it."""
     worker = subprocess.Popen(["sleep", "60"])
     worker.kill()
-    assert not program._has_run(worker.pid, tmp_path)
+    assert program._answer(worker.pid, tmp_path) == program.FAILED
     said = (tmp_path / program.ERROR).read_text(encoding="utf-8")
     assert said == "its process was terminated by SIGKILL; this machine may have run out of memory"
     worker.wait()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (signal.SIGABRT, KernelAbortedError),
+        (signal.SIGSEGV, KernelAbortedError),
+        (signal.SIGKILL, BackendError),
+        (signal.SIGTERM, BackendError),
+    ],
+)
+def test_only_a_kernels_own_signal_is_an_abort(
+    tmp_path: Path, number: signal.Signals, kind: type[BackendError]
+) -> None:
+    """Another process ends a fork with others, and this machine when its memory is full."""
+    worker = subprocess.Popen(["sleep", "60"])
+    worker.send_signal(number)
+    answer = program._answer(worker.pid, tmp_path)
+    child: Any = SimpleNamespace(folder=tmp_path)
+    error = StepRunner(CompileTarget())._refused(child, tmp_path / program.ERROR, answer)
+    assert type(error) is kind
+    assert number.name in error.message
+    worker.wait()
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "ResourceExhaustedError: OOM when allocating tensor with shape[8]",
+        "NotFoundError: No algorithm worked!  Profiling failure: RESOURCE_EXHAUSTED: Out of memory",
+    ],
+)
+def test_what_is_a_lack_of_memory(tmp_path: Path, reason: str) -> None:
+    """TensorFlow's own error, and cuDNN's if no algorithm's workspace was left."""
+    file = tmp_path / program.ERROR
+    file.write_text(reason, encoding="utf-8")
+    child: Any = SimpleNamespace(folder=tmp_path)
+    error = StepRunner(CompileTarget())._refused(child, file, program.FAILED)
+    assert type(error) is TooLargeError
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "runs"),
+    [
+        (program.DONE, "", True),
+        (program.FAILED, "ResourceExhaustedError: OOM when allocating", False),
+        (program.ABORTED, "its process was terminated by SIGABRT", False),
+        (program.FAILED, "InvalidArgumentError: something else", None),
+    ],
+)
+def test_a_run_within_the_limit(
+    tmp_path: Path, answer: bytes, reason: str, runs: bool | None
+) -> None:
+    """It fails for lack of memory, or a kernel aborts; any other failure is an error."""
+
+    def ask(folder: Path, limit_bytes: int) -> bytes:
+        results = program.results_of(folder, limit_bytes)
+        results.mkdir()
+        (results / program.ERROR).write_text(reason, encoding="utf-8")
+        return answer
+
+    child: Any = SimpleNamespace(folder=tmp_path, ask=ask)
+    made = StepRunner(CompileTarget(), limit_bytes=GIB, environ={})
+    peaks = program.MeasuredPeaks(0, (GIB,))
+    if runs is None:
+        with pytest.raises(BackendError, match="something else"):
+            made._runs_in_limit(child, tmp_path, peaks)
+    else:
+        assert made._runs_in_limit(child, tmp_path, peaks) == runs
+
+
+def test_other_children_of_this_process_are_left_alone() -> None:
+    """A user's thread may start one during an estimate; only the step's own processes end."""
+    ended = Child(os.environ, is_for_one=True, timeout_s=60, when_silent=lambda _s: None)
+    with ended:
+        other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    assert other.poll() is None
+    assert ended.has_ended
+    other.kill()
+    other.wait()
 
 
 @pytest.mark.parametrize("text", ["soon", "5", "-1s"])

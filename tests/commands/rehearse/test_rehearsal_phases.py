@@ -28,7 +28,7 @@ def event(time_ns: int, in_use_mib: int) -> Event:
         "peak_bytes_in_use": in_use_mib * MIB,
         "addr": time_ns,
     }
-    return Event("MemoryAllocation", time_ns, 0, stats)
+    return Event("MemoryAllocation", time_ns, stats)
 
 
 def phase(number: int, kind: str, what: str, **facts: Any) -> dict[str, Any]:
@@ -45,14 +45,14 @@ PHASES = [
 TAPE = tape_of(
     [
         event(1, 10),
-        Event(f"{MARK}phase 1", 2, 0, {}),
+        Event(f"{MARK}phase 1", 2, {}),
         event(3, 60),
         event(4, 40),
-        Event(f"{MARK}phase 2", 5, 0, {}),
+        Event(f"{MARK}phase 2", 5, {}),
         event(6, 30),
-        Event(f"{MARK}phase 1", 7, 0, {}),
+        Event(f"{MARK}phase 1", 7, {}),
         event(8, 50),
-        Event(f"{MARK}phase 3", 9, 0, {}),
+        Event(f"{MARK}phase 3", 9, {}),
         event(10, 300),
     ]
 )

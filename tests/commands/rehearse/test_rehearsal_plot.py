@@ -18,6 +18,7 @@ from gpuconf.commands.rehearse.rehearse import Rehearsal
 from gpuconf.commands.rehearse.report import advice_section, headline, sections, title
 from gpuconf.commands.rehearse.runs import HeldOnCard, Orders, RunResult
 from gpuconf.commands.rehearse.suggestion import Measurement, Suggestion
+from gpuconf.commands.rehearse.target import Allowance
 from gpuconf.commands.rehearse.trace import Point, Tape, TapeMark, Usage
 from gpuconf.commands.rehearse.verdict import Verdict
 from gpuconf.simcard import CardSpec
@@ -86,9 +87,10 @@ def rehearsal(*, fits: bool) -> Rehearsal:
         first=RunResult(None, (report,), report, Tape((usage,), MARKS), held, "", 1.0),
         devices=(DeviceReport(0, 0, 100 * MIB, 97 * MIB, 120 * MIB, ()),),
         measurements=(Measurement(4, 50 * MIB), Measurement(8, 97 * MIB)),
-        suggestion=Suggestion(6, None, 1.0, 1.0, 75 * MIB),
+        suggestion=Suggestion(6, None, 75 * MIB, failed=8),
         survived=1,
         notes=("a note",),
+        allowances=(Allowance("half-card", 579 * MIB),),
     )
 
 
@@ -105,7 +107,7 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
 
 
 def test_the_whole_report() -> None:
-    """Simulated is said, the suggestion is called an extrapolation, its command can be pasted."""
+    """Simulated is said, the suggestion was measured, and the profile's command can be pasted."""
     done = rehearsal(fits=False)
     lines = [title(done), headline(done)]
     for section in (*sections(done), *advice_section(done)):

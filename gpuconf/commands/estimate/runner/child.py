@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from gpuconf.commands.estimate.runner.program import ONCE, ended_by, request
-from gpuconf.support.children.family import AdoptingFamily
+from gpuconf.commands.estimate.runner.program import ABORTED, ONCE, ended_by, is_abort, request
+from gpuconf.support.children.family import MarkedFamily
 
 _PROGRAM = "gpuconf.commands.estimate.runner.program"
 _REPORT_S = 30.0  # between progress lines
@@ -47,7 +47,8 @@ class Child:
         with ExitStack() as context:
             temporary = tempfile.TemporaryDirectory(prefix="gpuconf-estimate-")
             self.folder = Path(context.enter_context(temporary))
-            family = context.enter_context(AdoptingFamily())
+            # This is a user's process, in gpuconf.estimate and for a script: it may start its own.
+            family = context.enter_context(MarkedFamily())
             # A killed worker leaves temporary files.  Some kernels are compiled at their first use,
             # in seconds, and each worker would compile them again.
             files = {"TMPDIR": str(self.folder), "TF_JIT_CACHE_DIR": str(self.folder)}
@@ -83,8 +84,10 @@ class Child:
         return self._is_ready
 
     def ask(self, folder: Path, limit_bytes: int = 0) -> bytes:
-        """Send a request, and return the answer, which is empty if the process has ended. Raises
-        TimeoutError."""
+        """Send a request, and return the answer.  Raises TimeoutError.
+
+        If it has ended, the answer is that a kernel aborted, or empty.
+        """
         stdin = self._process.stdin
         assert stdin is not None
         try:
@@ -92,7 +95,8 @@ class Child:
             stdin.flush()
         except BrokenPipeError:
             return b""
-        return self._answer()
+        answer = self._answer()
+        return answer or (ABORTED if is_abort(-(self._exit_code() or 0)) else b"")
 
     def _answer(self) -> bytes:
         stdout = self._process.stdout
@@ -107,15 +111,19 @@ class Child:
         raise TimeoutError
 
     def last_words(self) -> str:
-        """How the process ended, or the last line it wrote that is more than a notice."""
-        code = None  # it is still running after one of its workers failed
-        with suppress(subprocess.TimeoutExpired):
-            code = self._process.wait(timeout=_END_S)
+        """How it ended, or the last line it wrote that is more than a notice."""
+        code = self._exit_code()
         if code is not None and code < 0:
             return ended_by(-code)
         text = (self.folder / "stderr").read_text(encoding="utf-8", errors="replace")
         lines = [line for line in text.splitlines() if line.strip() and not _NOTICE.match(line)]
         return lines[-1] if lines else f"it exited with code {code}"
+
+    def _exit_code(self) -> int | None:
+        """How it ended; None if it is still running, as after one of its workers failed."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=_END_S)
+        return None
 
     def _close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):

@@ -5,8 +5,8 @@ a folder with an exported step. A fork of this process creates the variables as 
 step, and writes the peaks that TensorFlow's allocator reports, along with its profile of the last
 step. XLA also writes to that folder how a compiled step lays out its memory.
 
-The answer is a line on stdout: ``done``, or ``failed`` with the reason in ``error.txt``.  With the
-option ``once``, this process runs one step and ends without an answer.
+The answer is a line on stdout: ``done``, or ``failed`` or ``aborted`` (by a kernel) with the reason
+in ``error.txt``.  With the option ``once``, this process runs one step and ends without an answer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.collecting import made_to_stay
 from gpuconf.commands.estimate.runner.exporting import GRAPH, ExportedStep, Tensor, read_step
 from gpuconf.commands.estimate.step import OPTIMIZER_STATE, WEIGHTS
+from gpuconf.support.children.family import adopting_orphans
 from gpuconf.support.children.signals import end_with_parent, signal_name
 from gpuconf.support.keras_api.graphs import define_functions
 
+DONE, FAILED, ABORTED = b"done", b"failed", b"aborted"
 ONCE = "once"  # the option to run one step in this process, which then ends
 DUMPED = "dumped"
 ERROR = "error.txt"
@@ -45,6 +47,11 @@ class MeasuredPeaks(NamedTuple):
 def main() -> None:
     """Answer requests until stdin ends."""
     end_with_parent()
+    with adopting_orphans():
+        _answer_requests()
+
+
+def _answer_requests() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keep TensorFlow's output out of the answers
     with made_to_stay():
@@ -59,7 +66,7 @@ def main() -> None:
         worker = 0 if ONCE in sys.argv else os.fork()
         if worker == 0:
             _work(tf, Path(folder), int(limit_bytes), results)
-        print("done" if _has_run(worker, results) else "failed", file=answers, flush=True)
+        print(_answer(worker, results).decode(), file=answers, flush=True)
 
 
 def request(folder: Path, limit_bytes: int = 0) -> bytes:
@@ -72,12 +79,18 @@ def results_of(folder: Path, limit_bytes: int) -> Path:
     return folder / "limited" if limit_bytes else folder
 
 
-def _has_run(worker: int, folder: Path) -> bool:
+def _answer(worker: int, folder: Path) -> bytes:
     _, status = os.waitpid(worker, 0)
     if os.WIFSIGNALED(status):
-        (folder / ERROR).write_text(ended_by(os.WTERMSIG(status)), encoding="utf-8")
-        return False
-    return (folder / PEAKS).is_file()
+        number = os.WTERMSIG(status)
+        (folder / ERROR).write_text(ended_by(number), encoding="utf-8")
+        return ABORTED if is_abort(number) else FAILED
+    return DONE if (folder / PEAKS).is_file() else FAILED
+
+
+def is_abort(number: int) -> bool:
+    """Whether a process causes this signal itself, as a kernel does by a failed check."""
+    return number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGBUS, signal.SIGILL)
 
 
 def ended_by(number: int) -> str:

@@ -17,6 +17,8 @@ from gpuconf.commands.estimate.runner.child import Child
 from gpuconf.commands.estimate.runner.environment import environ_for_simulation, environ_here
 from gpuconf.commands.estimate.runner.exporting import CapturedVariable, export
 from gpuconf.commands.estimate.runner.program import (
+    ABORTED,
+    DONE,
     ERROR,
     PEAKS,
     PROFILE,
@@ -39,7 +41,8 @@ from gpuconf.support.xplane import Event, read_events
 TIMEOUT_VARIABLE = "GPUCONF_STEP_TIMEOUT"
 _TIMEOUT_S = 600.0
 _AMPLE_BYTES = 1 << 40  # of a GPU on which any step runs; no physical memory is used
-_OUT_OF_MEMORY = "ResourceExhaustedError"
+# The second is in other errors, such as cuDNN's if all of its algorithms fail for lack of memory.
+_OUT_OF_MEMORY = ("ResourceExhaustedError", "RESOURCE_EXHAUSTED")
 _WITHOUT_XLA = "without XLA: gpuconf estimate … --no-jit"
 _WHOLE_SCRIPT = "measure the whole script: gpuconf rehearse -- python train.py"
 _EVENTS = ("MemoryAllocation", "MemoryDeallocation")
@@ -48,12 +51,12 @@ _LONGEST_REASON = 300
 _LEAST_ROOM_BYTES = MIB  # for XLA's files; with less free, XLA failed for lack of disk space
 
 
-class StepFailedError(BackendError):
-    """The step does not run at all, or not at this batch size."""
-
-
-class TooLargeError(StepFailedError):
+class TooLargeError(BackendError):
     """The step did not run on the GPU whose entire memory is a single region."""
+
+
+class KernelAbortedError(BackendError):
+    """A kernel ended the step's process, as some do with more than 2**31 elements."""
 
 
 class MeasuredRun(NamedTuple):
@@ -212,10 +215,13 @@ class StepRunner:
             return True
         self._progress("running it again within the limit")
         with self._in_time():
-            if child.ask(folder, limit) == b"done":
-                return True
-        file = results_of(folder, limit) / ERROR
-        return not file.is_file() or not _is_out_of_memory(file.read_text(encoding="utf-8"))
+            answer = child.ask(folder, limit)
+        if answer == DONE:
+            return True
+        error = self._refused(child, results_of(folder, limit) / ERROR, answer)
+        if isinstance(error, (TooLargeError, KernelAbortedError)):
+            return False
+        raise error
 
     @contextmanager
     def _done(
@@ -244,9 +250,9 @@ class StepRunner:
         try:
             with self._in_time():
                 answer = child.ask(folder)
-            is_done = (folder / PEAKS).is_file() if self.is_here else answer == b"done"
+            is_done = (folder / PEAKS).is_file() if self.is_here else answer == DONE
             if not is_done:
-                raise self._refused(child, folder)
+                raise self._refused(child, folder / ERROR, answer)
             yield child, folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # tens of MB for a deep network
@@ -301,10 +307,9 @@ class StepRunner:
             )
         return environ_here(self._environ)
 
-    def _refused(self, child: Child, folder: Path) -> BackendError:
-        file = folder / ERROR
+    def _refused(self, child: Child, file: Path, answer: bytes) -> BackendError:
         reason = file.read_text(encoding="utf-8") if file.is_file() else child.last_words()
-        if shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES:
+        if shutil.disk_usage(child.folder).free < _LEAST_ROOM_BYTES:
             return _unwritten(child.folder, os.strerror(errno.ENOSPC))
         if self._compiles and (refusal := refused_by_xla(reason)) is not None:
             return BackendError(refusal, hint=f"{hint_of_refusal(refusal)}, as --no-jit does here")
@@ -319,7 +324,8 @@ class StepRunner:
         cannot = (
             "XLA cannot compile this step" if self._compiles else "this step cannot run on its own"
         )
-        return StepFailedError(f"{cannot}: {shown}", hint=self._way_out)
+        kind = KernelAbortedError if answer == ABORTED else BackendError
+        return kind(f"{cannot}: {shown}", hint=self._way_out)
 
 
 def _assignment(folder: Path) -> str:
@@ -331,7 +337,7 @@ def _assignment(folder: Path) -> str:
 
 
 def _is_out_of_memory(reason: str) -> bool:
-    return reason.startswith(_OUT_OF_MEMORY)
+    return any(sign in reason for sign in _OUT_OF_MEMORY)
 
 
 def _timeout(environ: Mapping[str, str]) -> float:

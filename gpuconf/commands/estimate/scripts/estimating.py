@@ -5,7 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gpuconf.commands.estimate.estimating import estimate, estimate_subject, step_runner
+from gpuconf.commands.estimate.estimating import (
+    RunOptions,
+    estimate,
+    estimate_subject,
+    step_runner,
+)
 from gpuconf.commands.estimate.memory_estimate import MemoryEstimate
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.scripts.training import Training
@@ -41,13 +46,7 @@ def _of_whole_set(estimated: MemoryEstimate, examples: int | None) -> MemoryEsti
 
 
 def _of_function(
-    step: StepFunction,
-    batch_size: int,
-    *,
-    training: bool,
-    phases: bool,
-    advise: bool | None,
-    **options: Any,
+    step: StepFunction, batch_size: int, *, training: bool, **options: Any
 ) -> MemoryEstimate:
     refused = [name for name in _OF_A_MODEL if options.pop(name) is not None]
     refused += [] if training else ["inference"]
@@ -57,15 +56,8 @@ def _of_function(
             "with its own training step",
             hint="change it in the script, or name the function that builds the model",
         )
-    with step_runner(**options) as runner:
-        jit = options["jit"]
-        step = dataclasses.replace(
-            step, runner=runner, wants_compiling=step.is_compiled if jit is None else jit
-        )
-        return estimate_subject(
-            *(step, batch_size),
-            limit=options["limit"],
-            phases=phases,
-            advise=advise,
-            progress=options["progress"],
-        )
+    how = RunOptions(**options)
+    wants_compiling = step.is_compiled if how.jit is None else how.jit
+    with step_runner(how) as runner:
+        step = dataclasses.replace(step, runner=runner, wants_compiling=wants_compiling)
+        return estimate_subject(step, batch_size, how)
