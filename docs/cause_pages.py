@@ -52,4 +52,5 @@ def _earlier(cause: str) -> Iterator[str]:
     explaining = [each for each, other in CAUSES.items() if cause in other.explains]
     if explaining:
         links = ", ".join(f"[`{each}`]({each}.md)" for each in explaining)
-        yield f"If the log also shows one of these causes, this is only a consequence of it: {links}."
+        also = "If the log also shows one of these causes, this is only a consequence of it"
+        yield f"{also}: {links}."

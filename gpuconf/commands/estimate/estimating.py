@@ -59,13 +59,13 @@ def estimate(
     as compiled. On JAX, the memory block that XLA lays out is counted, and nothing runs. The model
     is unchanged afterwards, except that a model without weights is built.
 
-    ``optimizer`` and ``loss`` are as for ``compile``, by default the model's own.
-    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``, by default the model's
-    policy.  ``input_shape`` is the shape of one sample, without the batch; it is required if the
-    model leaves it open.  Pass a list or dict for several inputs.  ``data`` is a batch as for
-    ``fit``, ``(inputs, targets)`` as arrays or ``tf.TensorSpec``; only shapes and types are used.
-    ``arrays`` are the arrays passed to ``fit``, ``[x, y]``, or their sizes in bytes:
-    with TensorFlow, Keras copies them to the GPU, where they stay.  On JAX, it does not.
+    ``optimizer`` and ``loss`` are the same as for ``compile``; the defaults are the model's own.
+    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``; the default is the model's
+    policy. ``input_shape`` is the shape of one sample, without the batch dimension; it is required
+    if the model does not specify it. Pass a list or dict for several inputs. ``data`` is a batch as
+    passed to ``fit``: ``(inputs, targets)``, as arrays or ``tf.TensorSpec``; only shapes and types
+    are used. ``arrays`` are the arrays passed to ``fit``, ``[x, y]``, or their sizes in bytes: with
+    TensorFlow, Keras copies them to the GPU, where they stay. On JAX, it does not.
 
     ``limit`` is the memory that TensorFlow may use, in bytes or as a size such as ``"6GiB"``; the
     largest batch that fits is then computed too. With ``allow_growth`` (set by gpuconf's profiles,

@@ -41,10 +41,10 @@ class LargestBatch(NamedTuple):
 
 
 def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) -> LargestBatch:
-    """Return the largest batch found whose own step fits the limit; 0 if none does.
+    """Return the largest batch found whose own step fits within the limit; 0 if none does.
 
-    ``one`` and ``other`` are steps at two batch sizes, from which the search starts.  Without an
-    ``other`` batch size, the result is that of ``one``, or 0.  A batch is confirmed by its step,
+    ``one`` and ``other`` are steps at two batch sizes, from which the search starts. Without an
+    ``other`` step, the result is the batch size of ``one``, or 0. A batch is confirmed by its step,
     and the result is up to 1 % below the largest, or more if ten tries do not get as close.
 
     A batch does not fit either if a kernel aborts there, but not at a smaller batch.  Raises

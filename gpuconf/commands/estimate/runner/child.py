@@ -111,7 +111,7 @@ class Child:
         raise TimeoutError
 
     def last_words(self) -> str:
-        """How it ended, or the last line it wrote that is more than a notice."""
+        """How the process ended, or the last line it wrote that is more than a notice."""
         code = self._exit_code()
         if code is not None and code < 0:
             return ended_by(-code)
