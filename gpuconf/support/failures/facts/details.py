@@ -199,7 +199,8 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
     ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
     ("undefined_symbol", re.compile(
-        r"undefined symbol: (_{0,2}(?:nvJit|nvrtc|cublas|cusparse|cusolver|nccl)\w{1,60})")),
+        r"(?:undefined|\.so:) symbol:? "
+        r"(_{0,2}(?:nvJit|nvrtc|cublas|cusparse|cusolver|nccl)\w{1,60})")),
     ("device_file", re.compile(r"(/dev/nvidia\d{1,3}) does not exist")),
     ("unknown_error", re.compile(r"(CUDA unknown error)")),
     ("half_type", re.compile(r"(?i)(bfloat16) is only supported on GPUs with compute capability")),
