@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
-import yaml
-
 from gpuconf.support.failures.facts.card import TABLE_MEMORY
+from gpuconf.support.failures.facts.tables import table_of
 from gpuconf.support.failures.log.watchers import LogLine
 
 IDLE_GPU = "idle-gpu"
@@ -33,9 +31,7 @@ class Signs(NamedTuple):
 @cache
 def known_signs() -> Signs:
     """All signs that a log can show, by name."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = files(__package__).joinpath("signs.yaml").read_text("utf-8")
-    table = yaml.load(text, Loader=loader)
+    table = table_of("signs.yaml")
 
     def patterns(place: str) -> _Patterns:
         return {name: re.compile("|".join(texts)) for name, texts in table[place].items()}
