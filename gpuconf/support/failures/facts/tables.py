@@ -1,4 +1,4 @@
-"""The YAML files beside this module: what to look for in a log."""
+"""The YAML files next to this module: what to look for in a log."""
 
 from __future__ import annotations
 
