@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -91,7 +92,11 @@ def test_other_cures_are_proposed(
     words: str, stays: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Profiles, and images from their paths: nobody has tried these."""
-    explain_beside(MemoryError(words) if "allocate" in words else RuntimeError(words), "evaluate")
+    model = Mock()
+    model.evaluate.side_effect = (MemoryError if "allocate" in words else RuntimeError)(words)
+    with pytest.raises((MemoryError, RuntimeError)) as raised:
+        model.evaluate("x", "y")  # its traceback shows that a model of Keras is computed
+    explain_beside(raised.value, "evaluate")
     assert stays in capsys.readouterr().err
 
 

@@ -81,7 +81,8 @@ def test_schemas_have_every_choice() -> None:
     diagnosis = of_explain["diagnosis"]["properties"]
     assert diagnosis["cause"]["enum"] == list(CAUSES)
     assert diagnosis["severity"]["enum"] == list(SEVERITIES)
-    small = {name for name, _ in (*details._LISTS, *details._SINGLES)} | set(details._OF_DISKS)
+    patterns = details.detail_patterns()
+    small = {*patterns.lists, *patterns.singles, *details._OF_DISKS}
     assert small == set(of_explain["details"]["properties"])
     tiers = of_estimate["estimate_document"]["properties"]["tier"]["enum"]
     assert tiers == [TRACED, SIMULATED_CARD, GPU]

@@ -12,7 +12,7 @@ from gpuconf.support.failures.log.watchers import LogLine
 _MOST = 2000
 # Only a running training prints these; figures of loss and step also occur in summaries.
 _STEPS = re.compile(
-    r"\bepoch\W{0,3}\d|\d{1,9}/\d{1,9} \[|\d{1,9}/\d{1,9} .{0,400}(?:s/step|s/epoch)"
+    r"\bepoch\W{0,3}\d|(?<!\d)[1-9]\d{0,8}/\d{1,9} \[|\d{1,9}/\d{1,9} .{0,400}(?:s/step|s/epoch)"
     r"|\d(?:it/s|s/it)\b"
     r"|evaluation \[\d{1,9}/\d{1,9}\]|\btrial \d{1,6} (?:finished|complete)\b",
     re.IGNORECASE,

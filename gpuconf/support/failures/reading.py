@@ -10,7 +10,6 @@ from gpuconf.support.failures.facts.allocations import Allocations
 from gpuconf.support.failures.facts.card import LoggedCard
 from gpuconf.support.failures.facts.details import Details
 from gpuconf.support.failures.facts.dump import Dump
-from gpuconf.support.failures.facts.program import Sign
 from gpuconf.support.failures.facts.software import Framework
 from gpuconf.support.failures.facts.tensor import MemoryRequest
 from gpuconf.support.failures.facts.user_code import Frame
@@ -58,7 +57,7 @@ class LogFacts(NamedTuple):
     """Whether the log has Windows paths or libraries."""
     shows_old_tensorflow: bool = False
     """Whether it has paths or calls of TensorFlow before 2.15."""
-    signs: tuple[Sign, ...] = ()
+    signs: tuple[str, ...] = ()
     """The kind of program, and the settings that the log shows."""
     versions: dict[str, str] = {}  # noqa: RUF012  # never changed
     """Versions of python, tensorflow, keras, torch, jax, jaxlib, cuda, cudnn."""

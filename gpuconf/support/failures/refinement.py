@@ -42,6 +42,8 @@ def refined_causes(
         refined.update(dict.fromkeys((*_TENSOR_RULES, _XLA, "region-refused"), "jax-oom"))
     elif "torch-refused" in found or "torch-error" in found:
         refined["device-out-of-memory"] = "torch-oom"
+    if "torch-adds" in found:
+        refined["cuda-error"] = "torch-oom"
     for rule in ("device-out-of-memory", "region-refused"):
         match = found.get(rule)
         if match is None or rule in refined:

@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from gpuconf.support.failures.causes import CAUSES
 from gpuconf.support.failures.facts.card import LoggedCard
 from gpuconf.support.failures.facts.details import Details
 from gpuconf.support.failures.facts.dump import Dump
-from gpuconf.support.failures.facts.program import Sign
+from gpuconf.support.failures.facts.program import IDLE_GPU, known_signs
 from gpuconf.support.failures.facts.tensor import MemoryRequest, Tensor
 from gpuconf.support.failures.facts.user_code import Frame
 from gpuconf.support.failures.proposals import engine
@@ -24,6 +24,7 @@ from gpuconf.support.failures.proposals.questions import QUESTIONS, VALUES
 from gpuconf.support.failures.reading import LogFacts
 from gpuconf.support.failures.xids import known_xids
 
+SIGNS = (*known_signs().anywhere, IDLE_GPU, *known_signs().nearby)
 TEXTS = ("title", "reason", "paste")
 OF_XIDS = {"xid", "xid_means", "xid_remedy", "xid_command"}
 # What is printed, or decides the cause or its severity, and calls for no change of its own.
@@ -91,14 +92,14 @@ def test_values_are_facts() -> None:
         if value:
             named[kind].add(value)
     named["detail"] |= {name for kind, name in fields() if kind}
-    details, signs = set(Details.__annotations__), set(get_args(Sign))
+    details, known = set(Details.__annotations__), set(SIGNS)
     assert named["detail"] <= details
-    assert named["sign"] <= signs
+    assert named["sign"] <= known
     folder = Path(engine.__file__).parent
     code = "\n".join(file.read_text("utf-8") for file in folder.glob("*.py"))
     in_code = set(re.findall(r'"([\w-]+)"', code))
     assert details - named["detail"] - in_code == ONLY_SHOWN
-    assert signs - named["sign"] - in_code == set()
+    assert known - named["sign"] - in_code == set()
 
 
 def made_facts(chance: random.Random) -> LogFacts:
@@ -163,7 +164,7 @@ def made_facts(chance: random.Random) -> LogFacts:
         exception=chance.choice(EXCEPTIONS),
         framework=chance.choice([None, "tensorflow", "tensorflow", "torch", "jax"]),
         on_windows=chance.random() < 0.1,
-        signs=tuple(each for each in get_args(Sign) if chance.random() < 0.1),
+        signs=tuple(each for each in SIGNS if chance.random() < 0.1),
         versions=chance.choice(VERSIONS),
         details=details,  # type: ignore[arg-type]
     )

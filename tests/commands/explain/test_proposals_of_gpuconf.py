@@ -23,7 +23,9 @@ def refused(*shape: int, code: str | None = None, batch: int | None = None) -> L
     tensor = tensor_of(shape, "float") if shape else None
     frame = Frame(1, "train.py", 3, None, code) if code else None
     node = "conv/Conv2D" if shape else None
-    return LogFacts(MemoryRequest(tensor, node=node), batch_size=batch, user_code=frame)
+    signs = ("keras",)  # what a log of model.fit() or of Keras's layers shows
+    request = MemoryRequest(tensor, node=node)
+    return LogFacts(request, batch_size=batch, user_code=frame, signs=signs)
 
 
 def pastes(cause: str, facts: LogFacts) -> list[str]:

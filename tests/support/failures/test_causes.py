@@ -104,7 +104,7 @@ def test_gpuconfs_own_errors() -> None:
     ("text", "headline"),
     [
         ("Segmentation fault (core dumped)", "the run ended with Segmentation fault"),
-        ("RuntimeError: NCCL error: unhandled cuda error", "nothing known"),
+        ("RuntimeError: cuDSS error: status 7 on the GPU", "nothing known"),
         ("KeyError: 'label'", "no known GPU problem"),
     ],
 )

@@ -16,6 +16,8 @@ from types import ModuleType
 
 import gpuconf.commands.explain
 import gpuconf.support.failures
+from gpuconf.support.failures.facts.details import detail_patterns
+from gpuconf.support.failures.facts.program import known_signs
 from gpuconf.support.failures.rules import all_rules
 from tests.support.failures.search_cost import LINE, AnyPattern, most_steps
 
@@ -66,6 +68,9 @@ def all_patterns() -> dict[AnyPattern, str]:
     for rule in all_rules():
         for pattern in patterns_in(rule):
             found.setdefault(pattern, f"rule {rule.id}")
+    for table in (known_signs(), detail_patterns()):
+        for pattern in patterns_in(table):
+            found.setdefault(pattern, type(table).__name__)
     for module in modules():
         source = Path(module.__file__ or "").read_text(encoding="utf-8")
         for name, value in vars(module).items():
@@ -86,7 +91,8 @@ def test_collection_finds_patterns_of_every_kind() -> None:
     assert {
         "gpuconf.support.failures.outcome._EXCEPTION",
         "gpuconf.support.failures.facts.tensor._NODES",
-        "gpuconf.support.failures.facts.details._SINGLES",
+        "DetailPatterns",
+        "Signs",
         "gpuconf.support.failures.log.encodings._CODES",
         "rule killed",
         "gpuconf.support.failures.verdict, inline",

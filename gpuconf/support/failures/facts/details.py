@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TypedDict, cast
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple, TypedDict, cast
 
 from gpuconf.support.failures import full_disk
+from gpuconf.support.failures.facts.tables import table_of
 
 
 class Details(TypedDict, total=False):
@@ -132,89 +134,6 @@ class Details(TypedDict, total=False):
     """
 
 
-_LISTS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("missing_libraries", re.compile(
-        r"(?:Could not load dynamic library|Couldn't open CUDA library|Could not find|"
-        r"Could not load library|Could not locate|ImportError:|OSError:|dlopen:|dlerror:) "
-        r"'?((?:lib)?[\w.-]{1,50}?(?:\.so[.\d]{0,12}|\.dll|\.dylib))\b")),
-    ("xid", re.compile(r"Xid \([^)]{1,60}\): (\d{1,3})\b")),
-)  # fmt: skip
-_SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("loaded_cudnn", re.compile(
-        r"Loaded (?:runtime )?[Cc]u[Dd][Nn][Nn] library: (\d[\d.]{0,20}\d)")),
-    ("compiled_cudnn", re.compile(r"source was compiled with:? (\d[\d.]{0,20}\d)")),
-    ("kernel_driver", re.compile(r"kernel version (\d[\d.]{0,20}\d)")),
-    ("library_driver", re.compile(r"DSO version (\d[\d.]{0,20}\d)")),
-    ("minimum_capability", re.compile(r"minimum required Cuda capability is (\d\.\d)")),
-    ("operation", re.compile(r"a simulated GPU cannot compute (\w{1,80})")),
-    ("operation", re.compile(
-        r"\b(\w{1,40})(?: [oO]p)?(?: is)?(?: currently)? only supports? "
-        r".{0,50}?(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)")),
-    ("multiprocessors", re.compile(r"with (?:Cuda )?(?:core|multiprocessor) count: (\d{1,9})\b")),
-    ("status", re.compile(r"\b(CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_\w{1,60}|CUDA_ERROR_\w{1,60})")),
-    ("matrices", re.compile(r"(m=\d{1,19}, n=\d{1,19}, k=\d{1,19})")),
-    ("event", re.compile(
-        r"Xid [^:]{1,60}:\d\d\)?: \d{1,3}, (?:pid=[^\s,]{1,60}, )?(?:name=[^\s,]{1,60}, )?"
-        r"(.{1,120})")),
-    ("torch_allocated", re.compile(
-        r"(\d[\d.]{0,20} [KMG]iB) (?:is allocated by PyTorch|already allocated)")),
-    ("torch_reserved", re.compile(r"(\d[\d.]{0,20} [KMG]iB) reserved in total by PyTorch")),
-    ("torch_unallocated", re.compile(
-        r"(\d[\d.]{0,20} [KMG]iB) is reserved by PyTorch but unallocated")),
-    ("torch_limit", re.compile(r"(\d[\d.]{0,20} [KMG]iB) allowed")),
-    ("torch_process", re.compile(r"this process has (\d[\d.]{0,20} [KMG]iB) memory in use")),
-    ("torch_cached", re.compile(r"free; (\d[\d.]{0,20} [KMG]iB) cached")),
-    ("torch_hint", re.compile(r"[Tt]ry setting .{0,60}(max_split_size_mb|expandable_segments)")),
-    ("program_total", re.compile(r"total allocation: {1,9}(\d[\d.]{0,20}[KMGT]iB)")),
-    ("pool_limit", re.compile(r"limit set to: (\d[\d,]{0,25}) bytes")),
-    ("card_lost", re.compile(
-        r"((?:[Uu]ncorrectable ECC error|ECC_UNCORRECTABLE|fallen off the bus|GPU is lost"
-        r"|Unable to determine the device handle|GPU requires reset|RmInitAdapter failed))")),
-    ("needed_by_library", re.compile(
-        r"dynamic library '[^']{1,60}'; dlerror: (lib[\w.-]{1,60}?\.so[.\d]{0,12}): cannot open")),
-    ("map_location", re.compile(r"(deserialize object on a CUDA device)")),
-    ("signal", re.compile(r"killed by signal: (\w{1,20})")),
-    ("free_for_handle", re.compile(r"Memory usage: (\d{1,16} bytes) free")),
-    ("driver_too_old", re.compile(r"insufficient driver version: ?(\d[\d.]{0,20}\d)")),
-    ("versions_differ", re.compile(
-        r"((?:[Dd]river/library version mismatch|API mismatch|does not match DSO version))")),
-    ("shared_memory", re.compile(r"(shared memory|\bshm\b|</torch_)")),
-    ("container", re.compile(r"(could not select device driver|nvidia-container-cli)")),
-    ("device_refused", re.compile(r"(invalid device ordinal|busy or unavailable)")),
-    ("assertion", re.compile(r"Assertion [`']?(.{1,200}?)[`']? failed")),
-    ("assertion", re.compile(r"(device-side assert)")),
-    ("paging_file", re.compile(r"(\b1455\b|DefaultCPUAllocator: not enough memory)")),
-    ("cpu_build", re.compile(
-        r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA"
-        r"|no attribute 'GpuAllocatorConfig'|GPU Tree Learner was not enabled)")),
-    ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
-    ("allocator_requested", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
-    ("freed_twice", re.compile(r"Check failed: (c->in_use\(\)|h != kInvalidChunkHandle)")),
-    ("vgpu_limit", re.compile(r"Device \d{1,3} OOM \d{1,19} / (\d{1,19})")),
-    ("gpuconf_profile", re.compile(
-        r"limit of this process on .{1,160} is \d{1,9} MiB \(profile ([^)\s]{1,80})\)")),
-    ("still_free", re.compile(
-        r"\(profile [^)\s]{1,80}\); (\d{1,9} MiB) of the GPU(?: are|'s memory is) free")),
-    ("gpuconf_hint", re.compile(r"\n  hint: (.{1,320})")),
-    ("fft", re.compile(r"(cuFFT|CUFFT|cufft)")),
-    ("outdated_library", re.compile(r"Outdated (\w{1,20}) installation found")),
-    ("undefined_symbol", re.compile(
-        r"undefined symbol: (_{0,2}(?:nvJit|nvrtc|cublas|cusparse|cusolver|nccl)\w{1,60})")),
-    ("device_file", re.compile(r"(/dev/nvidia\d{1,3}) does not exist")),
-    ("unknown_error", re.compile(r"(CUDA unknown error)")),
-    ("half_type", re.compile(r"(?i)(bfloat16) is only supported on GPUs with compute capability")),
-    ("cuda_build", re.compile(
-        r"(failed call to cuInit|\bcuInit\(0\) failed|jax_plugins.xla_cuda)")),
-    ("newest_capability", re.compile(r"compute capability (1[12]\.\d)")),
-    ("plugin_differs", re.compile(r"(Jax plugin configuration error)")),
-    ("cache_short", re.compile(r"(No available memory for the cache blocks|stored in KV cache)")),
-    ("cache_tokens", re.compile(r"stored in KV cache \((\d{1,9})\)")),
-    ("batch_component", re.compile(r"(allocate memory for the batch of component)")),
-    ("redistributable", re.compile(r"(Visual C\+\+ Redistributable) is not installed")),
-    ("server_share", re.compile(
-        r"Free memory on device \S{0,12} ?\((\d[\d.]{0,9}/\d[\d.]{0,9}) GiB\)")),
-    ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
-)  # fmt: skip
 _OF_DISKS = ("full_folder", "unwritten")  # as `full_disk` returns them
 # In a line of code, and in what Keras 3 says of a layer's inputs: its first dimension.
 _BATCH = re.compile(
@@ -223,17 +142,35 @@ _BATCH = re.compile(
 )
 
 
+class DetailPatterns(NamedTuple):
+    """The content of details.yaml."""
+
+    lists: Mapping[str, re.Pattern[str]]
+    singles: Mapping[str, Sequence[re.Pattern[str]]]
+
+
+@cache
+def detail_patterns() -> DetailPatterns:
+    """The regular expressions of each small fact."""
+    table = table_of("details.yaml")
+    return DetailPatterns(
+        {name: re.compile(text) for name, text in table["lists"].items()},
+        {name: tuple(map(re.compile, texts)) for name, texts in table["singles"].items()},
+    )
+
+
 def details_in(texts: Iterable[str]) -> Details:
     """The facts in these texts, by name; a list contains each entry only once."""
     found: dict[str, object] = {}
     whole = list(texts)
-    for name, pattern in _LISTS:
+    for name, pattern in detail_patterns().lists.items():
         entries = list(dict.fromkeys(each for text in whole for each in pattern.findall(text)))
         if entries:
             found[name] = [int(each) for each in entries] if name == "xid" else entries
-    for name, pattern in _SINGLES:
-        match = next((hit for text in whole if (hit := pattern.search(text))), None)
-        if match is not None and name not in found:
+    for name, patterns in detail_patterns().singles.items():
+        hits = (pattern.search(text) for pattern in patterns for text in whole)
+        match = next(filter(None, hits), None)
+        if match is not None:
             found[name] = match[1].rstrip(".")
     full = full_disk.unwritten_in(whole)
     if full is not None:

@@ -20,7 +20,7 @@ _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
         re.compile(
             r"\b(?:py)?torch\b|c10|aten/|when calling `cu|cuDNN error: CUDNN|CUDA out of mem"
             r"|CUDA error: CUBLAS|THCudaCheck|OutOfMemoryError\s{1,99}Traceback"
-            r"|transformers[/\\]trainer",
+            r"|transformers[/\\]trainer|TORCH_USE_CUDA_DSA|errors might be asynchronously reported",
             re.IGNORECASE,
         ),
     ),
@@ -31,7 +31,15 @@ _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
             re.IGNORECASE,
         ),
     ),
-    ("tensorflow", re.compile(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
+    (
+        "tensorflow",
+        re.compile(
+            r"tensorflow|keras|\btf\.|OP_REQUIRES|\[Op:|\{\{node |\[\[Node:|/task:\d{1,4}/device:"
+            r"|Dst tensor is not|dso_loader|Could not load dynamic library"
+            r"|OOM when allocating tensor|Failed to get convolution",
+            re.IGNORECASE,
+        ),
+    ),
 )
 # Paths and calls that do not exist since TensorFlow 2.15 and its Keras: StreamExecutor moved to
 # XLA's folders, tensorflow_core existed in 1.15 to 2.1, Keras's tensorflow_backend up to 2.3.
@@ -40,7 +48,8 @@ _OF_OLD_TENSORFLOW = re.compile(
     r"tf_jenkins|\(see above for traceback\)|"
     r"\btf\.(?:Session|ConfigProto|GPUOptions|InteractiveSession|contrib)\b|"
     r"keras[./\\]backend[./\\]tensorflow_backend\b|\[\[Node: |\btensorflow[./\\]contrib\b|"
-    r"\btensorflow_core[.\\]|BaseCollectiveExecutor|\}\} = \w{1,60}\[|"
+    r"\btensorflow_core[.\\]|BaseCollectiveExecutor|Error reported to Coordinator|\bCaused by op '|"
+    r"\}\} = \w{1,60}\[|"
     r"\bkeras[/\\]engine[/\\]|\btensorflow-gpu\b|"
     # CUDA 10 and older, and the years before 2.15.
     r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.(?:[5-9]|10)\.\d|"
@@ -73,13 +82,13 @@ class SoftwareReader:
 
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
-        "torch", "pytorch", "aten", "jax", "jaxlib", "xla bridge", "xlaruntimeerror",
-        "jaxruntimeerror", "external xla", "hlo module",
-        "tensorflow", "keras", "tf", "dll", "winerror", "c users", "c",
+        "torch", "pytorch", "aten", "torch use cuda dsa", "asynchronously reported",
+        "jax", "jaxlib", "xla bridge", "xlaruntimeerror", "jaxruntimeerror", "external xla",
+        "hlo module", "tensorflow", "keras", "tf", "dll", "winerror", "c users", "c",
         "python", "cuda version", "loaded cudnn version", "tensorflow gpu",
         "libcudart so", "libcublas so", "libcudnn so", "libcufft so", "libcurand so",
         "libcusolver so", "libcusparse so", "basecollectiveexecutor", "node",
-        "see above for traceback",
+        "see above for traceback", "error reported to coordinator", "caused by op",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -42,14 +42,14 @@ _NODES = (
 )
 _ROUNDED = re.compile(r"rounded to (\d{1,19})\)")
 _BYTES = re.compile(
-    r"(?:trying to allocate|Out of memory allocating|Allocation of|tried to allocate"
-    r"|allocation_bytes|Requested memory:|[Ff]ailed to alloc(?:ate)?|memory of size:?)"
-    r" (\d{1,3}(?:,\d{3}){1,6}|\d{3,19})(?: bytes|B\b|(?![\d.,])\b)"
+    r"(?:trying to allocate|[Oo]ut of memory (?:allocating|to allocate)|Allocation of"
+    r"|tried to allocate|allocation_bytes|Requested memory:|[Ff]ailed to alloc(?:ate)?"
+    r"|(?:memory|buffer) of size:?) (\d{1,3}(?:,\d{3}){1,6}|\d{3,19})(?: bytes|B\b|(?![\d.,])\b)"
     r"|[( ](\d{3,19}) ?(?:bytes|B)\)"
 )
 _SIZED = re.compile(
     r"(?:Bin for|trying to allocate|Tried to allocate|Unable to allocate|request for"
-    r"|failed to allocate|to allocate) (\d[\d.,]{0,15}) ?([KMGTP]i?B)\b"
+    r"|Cannot allocate|failed to allocate|to allocate) (\d[\d.,]{0,15}) ?([KMGTP]i?B)\b"
 )  # fmt: skip
 # Tensors that belong to the model: weights, their gradients and the optimizer's slots.
 _OF_WEIGHTS = re.compile(

@@ -40,7 +40,9 @@ _REINSTALL = {
     "jax": "pip install --upgrade 'jax[cuda12]'",
     "torch": "pip install --force-reinstall torch   # with the --index-url that pytorch.org shows "
     "for a CUDA",
+    "tensorflow": _WITH_CUDA,
 }
+_ANY_BUILD = "pip install --upgrade PACKAGE   # the build for your GPU and its CUDA"
 # NVIDIA's packages whose libraries bear the number of their CUDA.
 _PACKAGES = {
     "libcudart": "cuda-runtime",
@@ -271,7 +273,12 @@ def _larger_share(facts: LogFacts) -> str:
 
 
 def _reinstall(facts: LogFacts) -> str:
-    return _REINSTALL.get(facts.framework or "", _WITH_CUDA)
+    return _REINSTALL.get(facts.framework or "", _ANY_BUILD)
+
+
+def _upgrade(facts: LogFacts) -> str:
+    of_tensorflow = facts.framework == "tensorflow"
+    return f"{_WITH_CUDA} --upgrade" if of_tensorflow else _reinstall(facts)
 
 
 def _capability(facts: LogFacts) -> str | None:
@@ -382,7 +389,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "needed_major": lambda facts: _needed(facts).rpartition(".")[2],
     "loaded_cudnn": lambda facts: str(facts.details.get("loaded_cudnn", "of the system")),
     "reinstall": _reinstall,
-    "upgrade": lambda facts: _REINSTALL.get(facts.framework or "", f"{_WITH_CUDA} --upgrade"),
+    "upgrade": _upgrade,
     "capability": _code_for,
     "card_capability": lambda facts: _capability(facts) or "unknown",
     "least_capability": _least_capability,

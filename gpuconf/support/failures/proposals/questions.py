@@ -42,11 +42,11 @@ _VERY_LITTLE, _LITTLE = 4 * MIB, 32 * MIB
 # TensorFlow does not use GPUs with less than 1 GiB; no program takes less than this on purpose.
 _MINUTE_LIMIT = 256 * MIB
 # More than most GPUs have.
-_MUCH = 40 * GIB
+_MUCH = 24 * GIB
 # jax.vmap computes all calls at the same time; arrays above this size should be split.
 _MUCH_OF_VMAP = 16 * GIB
 # An array so small fails only where the host's RAM is full of other things.
-_SMALL_ARRAY = 64 * MIB
+_SMALL_ARRAY = 256 * MIB
 # If a program of PyTorch holds less of the GPU than this, its batch is not the problem.
 _SMALL_SHARE, _PART_OF_OTHERS = 0.3, 0.15
 # If it holds so many times the GPU's memory, a limit does not make it fit.
@@ -203,12 +203,12 @@ QUESTIONS: dict[str, _Question] = {
     "limit-is-tiny": lambda facts: memory.limit_is_below(GIB, facts),
     "limit-is-minute": lambda facts: memory.limit_is_below(_MINUTE_LIMIT, facts),
     "very-little-asked": lambda facts: memory.asked_less_than(_VERY_LITTLE, facts),
-    "array-is-small": lambda facts: (facts.request.size_bytes or _SMALL_ARRAY) < _SMALL_ARRAY,
+    "array-is-small": lambda facts: (memory.asked_bytes(facts) or _SMALL_ARRAY) < _SMALL_ARRAY,
     "little-asked": lambda facts: memory.asked_less_than(_LITTLE, facts),
     "copy-refused": _says("dst tensor"),
     "little-for-jax": memory.little_was_asked_for_jax,
     "array-is-huge": lambda facts: (
-        (facts.request.size_bytes or 0) > (_MUCH_OF_VMAP if "vmap" in facts.signs else _MUCH)
+        (memory.asked_bytes(facts) or 0) > (_MUCH_OF_VMAP if "vmap" in facts.signs else _MUCH)
     ),
     # If CUDA refused, the request was JAX's preallocation, its share of the GPU.
     "preallocation-refused": lambda facts: (
@@ -233,6 +233,7 @@ QUESTIONS: dict[str, _Question] = {
     "server-has-room": server_has_room,
     # CUDA refused, not PyTorch's allocator: usually the GPU was already full.
     "cuda-refused": _says("error: out of memory"),
+    "torch-refused": _says("cuda out of memory", "outofmemoryerror"),
     # The thread that pins batches raised first, in its own traceback.
     "pin-thread-ended": _says("pin memory thread exited"),
     # Libraries, driver and faults.
@@ -247,6 +248,5 @@ QUESTIONS: dict[str, _Question] = {
     "libraries-known": lambda facts: wanted_libraries(facts) is not None,
     "needed-by-another": needed_by_another,
     "old-card": lambda facts: (_capability(facts) or _NEW_CAPABILITY) < _NEW_CAPABILITY,
-    "new-card": lambda facts: (_capability(facts) or 0) >= _NEW_CAPABILITY,
     "known-xid": lambda facts: bool(known_xids_of(facts)),
 }
