@@ -102,7 +102,7 @@ def test_a_full_card_among_two(probe: Probe) -> None:
     assert [each.id for each in failed] == ["live.context"]
     assert uuids[1][:12] in failed[0].summary
     assert "the GPU was so full that CUDA could not even start" in failed[0].summary
-    assert "225 MiB of 11264 MiB were free before the probe" in failed[0].detail
+    assert "225 MiB of 11264 MiB was free before the probe" in failed[0].detail
     assert f"CUDA_VISIBLE_DEVICES={uuids[0]}" in (failed[0].fix or "")
     fit = next(each for each in report.findings if each.id == "live.fit")
     assert fit.status == "ok"

@@ -173,7 +173,7 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
     if foreign:
         plural = "" if len(foreign) == 1 else "s"
         return warn(
-            f"{len(foreign)} lease{plural} of another pid namespace, counted in full: how much "
+            f"{len(foreign)} lease{plural} from another PID namespace, counted in full: how much "
             "their holders use is not known here",
             *(f"{holder(each)} leases {sized(each.lease_bytes)}" for each in foreign[:_MOST_SHOWN]),
             fix=_in_container(facts, path),

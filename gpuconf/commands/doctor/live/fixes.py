@@ -67,7 +67,7 @@ def memory_lines(card: ProbedCard | None) -> tuple[str, ...]:
     lines = []
     if card.free_bytes is not None and card.total_bytes is not None:
         lines.append(
-            f"{sized(card.free_bytes)} of {sized(card.total_bytes)} were free before the probe"
+            f"{sized(card.free_bytes)} of {sized(card.total_bytes)} was free before the probe"
         )
     if card.limit_bytes is not None:
         lines.append(f"the profile allows {sized(card.limit_bytes)}")

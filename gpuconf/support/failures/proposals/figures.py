@@ -132,7 +132,7 @@ def _asked(facts: LogFacts) -> str:
 def _why_one(facts: LogFacts) -> str:
     asked, dump = facts.request.size_bytes, facts.dump
     if asked is not None:
-        return f"{sized(asked)} were requested as a single allocation; {_TWICE}"
+        return f"{sized(asked)} was requested as a single allocation; {_TWICE}"
     in_use = dump.in_use_bytes if dump is not None else None
     limit = dump.limit_bytes if dump is not None else None
     return (
@@ -145,7 +145,7 @@ def _why_others(facts: LogFacts) -> str:
     if facts.request.tensor is None and facts.request.size_bytes is None:
         return "a copy to the GPU did not fit, most often because the GPU was already full"
     return (
-        f"only {_asked(facts)} were requested, so the GPU, or TensorFlow's share of it, was "
+        f"only {_asked(facts)} was requested, so the GPU, or TensorFlow's share of it, was "
         "already full: another process, an old notebook, or the program itself holds it"
     )
 
@@ -191,7 +191,7 @@ def _jax_needs(facts: LogFacts) -> str:
     total, asked = memory.jax_program_bytes(facts), facts.request.size_bytes
     if total is not None:
         return f"the compiled program needs {sized(total)} in total"
-    return "what it needed is not known" if asked is None else f"{sized(asked)} were requested"
+    return "what it needed is not known" if asked is None else f"{sized(asked)} was requested"
 
 
 def _array_call(facts: LogFacts) -> str:
