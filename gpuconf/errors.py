@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from gpuconf.basics.terminal import for_ipython, is_debugging, is_in_ipython
+from gpuconf.basics.terminal import is_debugging, to_paste
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -29,7 +29,7 @@ class GpuconfError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = for_ipython(hint) if hint and is_in_ipython() else hint
+        self.hint = hint and to_paste(hint)
         self.command = command
 
     def __str__(self) -> str:

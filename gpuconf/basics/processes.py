@@ -101,6 +101,11 @@ def user_of(pid: int, proc: str = _PROC) -> int | None:
         return None
 
 
+def own_user() -> int:
+    """Return this process's user; on Windows 0, which os.stat reports for every file there."""
+    return 0 if sys.platform == "win32" else os.getuid()
+
+
 def user_name(uid: int) -> str:
     """Return the name of that user, or the number if it has none."""
     import pwd  # not on Windows

@@ -16,6 +16,7 @@ unset.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -61,7 +62,9 @@ class StateNote(NamedTuple):
 
 def this_process() -> Writer:
     """Describe this process as a writer."""
-    return Writer(os.uname().nodename, text_in(_BOOT_ID).strip(), os.getpid())
+    is_windows = sys.platform == "win32"
+    host = os.environ.get("COMPUTERNAME", "") if is_windows else os.uname().nodename
+    return Writer(host, text_in(_BOOT_ID).strip(), os.getpid())
 
 
 def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> StateNote | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from gpuconf.basics.processes import own_user
+
 _ROOT = 0
 
 
@@ -49,7 +51,7 @@ def _upwards(start: str, environ: Mapping[str, str]) -> list[str]:
     start_owner = owner_of(folders[0])
     for i, folder in enumerate(folders):
         owner = owner_of(os.path.join(folder, ".git"), follow_links=False)
-        if may_bound_search(owner, start_owner=start_owner, user=os.getuid()):
+        if may_bound_search(owner, start_owner=start_owner, user=own_user()):
             return folders[: i + 1]
     # The home folder may be a link: os.getcwd() returns the real path, $HOME the link.
     home = os.path.realpath(environ.get("HOME") or "/")
@@ -77,7 +79,7 @@ def foreign_owner(path: str) -> int | None:
     if os.path.basename(folders[0]) == ".gpuconf":
         folders.append(os.path.dirname(folders[0]))
     owners = [owner_of(path, follow_links=False), owner_of(path), *map(owner_of, folders)]
-    return next((uid for uid in owners if uid not in (None, _ROOT, os.getuid())), None)
+    return next((uid for uid in owners if uid not in (None, _ROOT, own_user())), None)
 
 
 def may_bound_search(owner: int | None, *, start_owner: int | None, user: int) -> bool:

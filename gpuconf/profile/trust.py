@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from gpuconf.basics.processes import own_user
 from gpuconf.errors import GpuconfError, ProfileError
 from gpuconf.profile.files import read_bytes
 from gpuconf.profile.folders import user_folder
@@ -134,7 +135,7 @@ def _recorded_path(file: str) -> str | None:
         return None
     with open(descriptor, "rb") as opened:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != own_user():
             return None
         return os.fsdecode(opened.read(_LONGEST_PATH))
 
@@ -152,7 +153,7 @@ def _hash(key: str, data: bytes) -> str:
 
 def _is_our_folder(folder: str) -> bool:
     status = os.stat(folder)
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return status.st_uid == own_user() and not status.st_mode & 0o022
 
 
 def _unwritable(folder: str, error: OSError) -> GpuconfError:

@@ -142,7 +142,7 @@ def _open_all(
     paths: Sequence[str], environ: Mapping[str, str]
 ) -> dict[str, tuple[str | None, int | None]]:
     """The loader's error or None, and the version, for each path, from a child process."""
-    if not paths:
+    if not paths or sys.platform == "win32":  # no framework opens such libraries there
         return {}
     command = [sys.executable, "-I", "-S", "-c", _OPEN, json.dumps(paths)]
     try:
