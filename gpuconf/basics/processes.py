@@ -103,12 +103,16 @@ def user_of(pid: int, proc: str = _PROC) -> int | None:
 
 def own_user() -> int:
     """Return this process's user; on Windows 0, which os.stat reports for every file there."""
-    return 0 if sys.platform == "win32" else os.getuid()
+    if sys.platform == "win32":
+        return 0
+    return os.getuid()
 
 
 def user_name(uid: int) -> str:
     """Return the name of that user, or the number if it has none."""
-    import pwd  # not on Windows
+    if sys.platform == "win32":
+        return str(uid)
+    import pwd
 
     try:
         return pwd.getpwuid(uid).pw_name

@@ -62,9 +62,9 @@ class StateNote(NamedTuple):
 
 def this_process() -> Writer:
     """Describe this process as a writer."""
-    is_windows = sys.platform == "win32"
-    host = os.environ.get("COMPUTERNAME", "") if is_windows else os.uname().nodename
-    return Writer(host, text_in(_BOOT_ID).strip(), os.getpid())
+    if sys.platform == "win32":
+        return Writer(os.environ.get("COMPUTERNAME", ""), "", os.getpid())
+    return Writer(os.uname().nodename, text_in(_BOOT_ID).strip(), os.getpid())
 
 
 def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> StateNote | None:

@@ -34,7 +34,7 @@ COMMANDS = {
     "demo": "train on a crowded GPU: it fails, but works with one extra line",
 }
 # The others lock files or start processes in ways that Windows lacks.
-WORK_ON_WINDOWS = ("plan", "profiles", "init", "doctor", "explain", "docs", "completion")
+WORK_ON_WINDOWS = ("plan", "ps", "profiles", "init", "doctor", "explain", "docs", "completion")
 _PICTURES = (".png", ".svg")
 # Error messages from argparse.
 _SOMETHING_IS_MISSING = ("the following arguments are required", "one of the arguments")

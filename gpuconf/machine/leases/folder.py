@@ -90,7 +90,7 @@ def find_folder(
     Creates it if needed, unless ``may_make`` is False.
     """
     if sys.platform == "win32":
-        raise NoLedgerError("reservations do not work on Windows", is_missing=True)
+        raise NoLedgerError("reservations do not work on Windows")
     named = environ.get(VARIABLE)
     if named:
         _make([named] if may_make and os.path.isabs(named) else [])
