@@ -85,10 +85,12 @@ def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
     """Return the limit that ``profile`` set, which refused the memory; None without a limit."""
     if plan.limit_bytes is None or gpu.free_bytes is None:
         return None
+    more = "`gpuconf plan` shows which rule sets the limit"
+    if _own_bytes(gpu, os.getpid()) is None:
+        more = "`gpuconf ps` estimates who uses the rest, which the driver does not report"
     return (
         f"the limit of this process on {label(gpu)} is {sized(plan.limit_bytes)} (profile "
-        f"{profile}); {sized(gpu.free_bytes)} of the GPU's memory is free. `gpuconf plan` shows "
-        "which rule sets the limit"
+        f"{profile}); {sized(gpu.free_bytes)} of the GPU's memory is free. {more}"
     )
 
 

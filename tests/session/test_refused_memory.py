@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import gpuconf
+from gpuconf.machine.cards.inventory import Gpu, GpuProcess
+from gpuconf.planner import GpuPlan
+from gpuconf.session.refused_memory import limit_of
 from tests.programs.on_card import RunOnCard
 
 GROWS = (
@@ -101,3 +105,18 @@ def test_of_two_gpus_the_one_that_refused_is_named(
     done = run_on_card(program, str(path))
     (found,) = [line for line in done.log.splitlines() if line.startswith("gpuconf: ")]
     assert found.startswith(f"gpuconf: {line}"), found
+
+
+@pytest.mark.parametrize(
+    ("processes", "command"),
+    [((GpuProcess(os.getpid(), 1),), "plan"), (None, "ps"), ((GpuProcess(2**30, None),), "ps")],
+)
+def test_the_limit_is_not_blamed_if_the_use_is_unknown(
+    processes: tuple[GpuProcess, ...] | None, command: str
+) -> None:
+    """As in WSL2 and in containers, where the GPU may be full and the limit not reached."""
+    gpu = Gpu(0, uuid="GPU-1", total_bytes=8 << 30, free_bytes=5 << 20, processes=processes)
+    line = limit_of(GpuPlan(gpu, limit_bytes=4 << 30), gpu, "mine")
+    assert line is not None
+    assert "is 4096 MiB (profile mine); 5 MiB of the GPU's memory is free. " in line
+    assert f"`gpuconf {command}` " in line
