@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -142,14 +141,6 @@ class MissingDependencyError(GpuconfError, ImportError):
 
 class BackendError(GpuconfError, RuntimeError):
     """A framework rejected a setting, or accepted it and did something else."""
-
-
-def refuse_on_windows(what: str) -> None:
-    """Raise GpuconfError on Windows, where ``what`` cannot work."""
-    if sys.platform == "win32":
-        raise GpuconfError(
-            f"{what} does not work on Windows", hint="run it in WSL2, which `wsl --install` sets up"
-        )
 
 
 def without_frames(error: GpuconfError) -> GpuconfError:
