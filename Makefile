@@ -15,6 +15,11 @@ SELDOM := /(tests|pip|mypyc?|setuptools|sphinx|docutils|debugpy|fontTools|narwha
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
+# What works on Windows; the rest locks files and starts processes in ways that it lacks.
+ON_WINDOWS := auto.py errors.py basics session planner profile backends machine/cards \
+  machine/schedulers machine/policy.py batching images callbacks commands/explain commands/cli \
+  support/failures support/reporting support/command_line.py
+
 .PHONY: help demo test quick nightly card lint wheel pythons dist workflows generated notebooks transcripts pictures site bench matrix legacy slurm clusters containers models estimates batches gpu clean
 
 help:
@@ -97,6 +102,8 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin gpuconf
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --follow-imports silent \
+	  $(addprefix gpuconf/,$(ON_WINDOWS))
 	$(SCHEMA)github-workflows .github/workflows/*.yml
 	$(SCHEMA)github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
 	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml

@@ -24,6 +24,7 @@ from benchmarks.leasing.racer import CONTEXT_MIB
 from benchmarks.machine import machine
 from gpuconf.basics.units import GIB, MIB, sized
 from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.simcard.card import PROCESSES
 
 SPEC = CardSpec(total_bytes=8 * GIB, used_bytes=GIB, context_bytes=CONTEXT_MIB * MIB)
 PARTS = ("race", "instant", "without", "cycles")
@@ -57,11 +58,11 @@ def rounds_of(options: argparse.Namespace) -> list[Round]:
     return asked
 
 
-def run_round(asked: Round) -> dict[str, Any]:
+def run_round(asked: Round, spec: CardSpec) -> dict[str, Any]:
     """Run one round on its own GPU."""
     more = ["--gates", *map(str, asked.gates), "--seed", str(asked.seed)]
     more += ["--killed", str(asked.killed), "--leases" if asked.with_leases else "--no-leases"]
-    with simulated_card(SPEC) as card:
+    with simulated_card(spec) as card:
         return run_module("benchmarks.leasing.race", more, card.environment(os.environ))
 
 
@@ -144,6 +145,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--starts", type=int, default=400, help="of each round; default: 400")
     parser.add_argument("--cycles", type=int, default=10_000, help="default: 10000")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", choices=PROCESSES, default="exact", help="what NVML reports")
     return parser.parse_args(arguments)
 
 
@@ -153,7 +155,7 @@ def main() -> int:
     print(machine("pyyaml", "nvidia-ml-py"), flush=True)
     is_good, columns = True, {}
     for asked in rounds_of(options):
-        found = run_round(asked)
+        found = run_round(asked, SPEC._replace(processes=options.processes))
         columns[asked.title] = column(asked, found)
         if asked.with_leases:
             is_good &= keeps_its_promise(found)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from gpuconf.basics.terminal import for_ipython, is_debugging, is_in_ipython
+from gpuconf.basics.terminal import is_debugging, to_paste
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -29,7 +28,7 @@ class GpuconfError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = for_ipython(hint) if hint and is_in_ipython() else hint
+        self.hint = hint and to_paste(hint)
         self.command = command
 
     def __str__(self) -> str:
@@ -143,14 +142,6 @@ class MissingDependencyError(GpuconfError, ImportError):
 
 class BackendError(GpuconfError, RuntimeError):
     """A framework rejected a setting, or accepted it and did something else."""
-
-
-def refuse_on_windows(what: str) -> None:
-    """Raise GpuconfError on Windows, where ``what`` cannot work."""
-    if sys.platform == "win32":
-        raise GpuconfError(
-            f"{what} does not work on Windows", hint="run it in WSL2, which `wsl --install` sets up"
-        )
 
 
 def without_frames(error: GpuconfError) -> GpuconfError:

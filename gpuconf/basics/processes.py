@@ -101,9 +101,18 @@ def user_of(pid: int, proc: str = _PROC) -> int | None:
         return None
 
 
+def own_user() -> int:
+    """Return this process's user; on Windows 0, which os.stat reports for every file there."""
+    if sys.platform == "win32":
+        return 0
+    return os.getuid()
+
+
 def user_name(uid: int) -> str:
-    """Return the name of the user with this ID, or the ID itself if it has no name."""
-    import pwd  # not on Windows
+    """Return the name of that user, or the number if it has none."""
+    if sys.platform == "win32":
+        return str(uid)
+    import pwd
 
     try:
         return pwd.getpwuid(uid).pw_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.basics.terminal import for_ipython, is_in_ipython
+from gpuconf.basics.terminal import to_paste
 
 
 class Setting(NamedTuple):
@@ -31,7 +31,7 @@ class Setting(NamedTuple):
     def __str__(self) -> str:
         if self.why_not is not None:
             seen = "nothing" if self.effective is None else self.effective
-            why = for_ipython(self.why_not) if is_in_ipython() else self.why_not
+            why = to_paste(self.why_not)
             return f"{self.name}: requested {self.requested}, got {seen}: {why}"
         if self.effective is None:
             return f"{self.name}: requested {self.requested}, not yet in effect"

@@ -16,6 +16,7 @@ unset.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -60,7 +61,9 @@ class StateNote(NamedTuple):
 
 
 def this_process() -> Writer:
-    """Describe this process as the writer of a note."""
+    """Describe this process as a writer."""
+    if sys.platform == "win32":
+        return Writer(os.environ.get("COMPUTERNAME", ""), "", os.getpid())
     return Writer(os.uname().nodename, text_in(_BOOT_ID).strip(), os.getpid())
 
 

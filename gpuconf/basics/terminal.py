@@ -39,8 +39,7 @@ def say(text: str) -> None:
     try:
         stream = sys.stderr
         if stream is not None:
-            shown = for_ipython(text) if is_in_ipython() else text
-            _write(stream, f"gpuconf: {printable(shown, keep=_LAYOUT)}\n")
+            _write(stream, f"gpuconf: {printable(to_paste(text), keep=_LAYOUT)}\n")
     except Exception:
         return
 
@@ -115,6 +114,26 @@ def for_ipython(text: str) -> str:
         return comment + line + ("\n" if found["next"] else "")
 
     return _SHELL.sub(line_of, text)
+
+
+def for_powershell(text: str) -> str:
+    """Return ``text`` with ``export`` and ``unset`` as PowerShell has them."""
+
+    def line_of(found: re.Match[str]) -> str:
+        if found["name"]:
+            line = f'$env:{found["name"]} = "{found["value"].strip(chr(39))}"'
+        else:
+            line = "; ".join(f"Remove-Item Env:{name}" for name in found["names"].split())
+        return "   ".join(filter(None, (line, found["comment"]))) + (found["next"] or "")
+
+    return _SHELL.sub(line_of, text)
+
+
+def to_paste(text: str) -> str:
+    """Return ``text`` with commands as this process's user types them."""
+    if is_in_ipython():
+        return for_ipython(text)
+    return for_powershell(text) if sys.platform == "win32" else text
 
 
 def is_debugging(environ: Mapping[str, str] = os.environ) -> bool:

@@ -9,8 +9,11 @@ itself.
 """
 
 import errno
-import fcntl
 import os
+import sys
+
+if sys.platform != "win32":
+    import fcntl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

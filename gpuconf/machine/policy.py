@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuconf.basics.processes import user_name, user_of
+from gpuconf.basics.processes import own_user, user_name, user_of
 from gpuconf.basics.units import Amount
 from gpuconf.errors import ProfileError
 from gpuconf.machine.cards.inventory import Cap, Gpu, GpuQuota, Inventory
@@ -62,7 +63,9 @@ class Policy(NamedTuple):
 
 def current_user() -> User:
     """Return the user of this process."""
-    import grp  # not on Windows
+    if sys.platform == "win32":  # no policy is read there
+        return User("", ())
+    import grp
 
     def name_of(number: int) -> str:
         try:
@@ -71,7 +74,7 @@ def current_user() -> User:
             return str(number)
 
     groups = tuple(map(name_of, {os.getgid(), *os.getgroups()}))
-    return User(user_name(os.getuid()), groups)
+    return User(user_name(own_user()), groups)
 
 
 def read_policy(user: User, path: str = POLICY_PATH, *, owner: int = 0) -> Policy | None:
@@ -172,6 +175,6 @@ def _others_bytes(gpu: Gpu) -> int | None:
     sizes += [
         each.used_bytes or 0
         for each in gpu.unleased
-        if each.pid != os.getpid() and each.kind == "compute" and user_of(each.pid) == os.getuid()
+        if each.pid != os.getpid() and each.kind == "compute" and user_of(each.pid) == own_user()
     ]
     return sum(sizes) if sizes else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from gpuconf.basics.processes import own_user
+
 _ROOT = 0
 
 
@@ -26,9 +28,14 @@ def user_folder(environ: Mapping[str, str], variable: str, otherwise: str) -> st
     """Return ``gpuconf`` in the XDG folder that ``variable`` names, or else in ``~/otherwise``."""
     folder = environ.get(variable, "")
     if not os.path.isabs(folder):  # the XDG specification says to ignore a relative one
-        home = environ.get("HOME", "")
+        home = _home(environ)
         folder = os.path.join(home, otherwise) if os.path.isabs(home) else ""
     return os.path.join(folder, "gpuconf") if folder else None
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    """Return the home folder, which Windows names in another variable."""
+    return environ.get("HOME") or environ.get("USERPROFILE", "")
 
 
 def _working_directory() -> str | None:
@@ -49,10 +56,10 @@ def _upwards(start: str, environ: Mapping[str, str]) -> list[str]:
     start_owner = owner_of(folders[0])
     for i, folder in enumerate(folders):
         owner = owner_of(os.path.join(folder, ".git"), follow_links=False)
-        if may_bound_search(owner, start_owner=start_owner, user=os.getuid()):
+        if may_bound_search(owner, start_owner=start_owner, user=own_user()):
             return folders[: i + 1]
     # The home folder may be a link: os.getcwd() returns the real path, $HOME the link.
-    home = os.path.realpath(environ.get("HOME") or "/")
+    home = os.path.realpath(_home(environ) or "/")
     for i, folder in enumerate(folders[1:-1], start=1):
         if os.path.realpath(folder) == home:
             return folders[:i]
@@ -77,7 +84,7 @@ def foreign_owner(path: str) -> int | None:
     if os.path.basename(folders[0]) == ".gpuconf":
         folders.append(os.path.dirname(folders[0]))
     owners = [owner_of(path, follow_links=False), owner_of(path), *map(owner_of, folders)]
-    return next((uid for uid in owners if uid not in (None, _ROOT, os.getuid())), None)
+    return next((uid for uid in owners if uid not in (None, _ROOT, own_user())), None)
 
 
 def may_bound_search(owner: int | None, *, start_owner: int | None, user: int) -> bool:

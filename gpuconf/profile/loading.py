@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpuconf.errors import ProfileError, ProfileNotFoundError, refuse_on_windows
+from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import search
 from gpuconf.profile.model import Profile
 
@@ -55,7 +55,6 @@ def load_profile(
 
     Raises ProfileNotFoundError, or ProfileError for the first broken rule.
     """
-    refuse_on_windows("loading a profile")
     found = _find(name_or_path, environ, directory, script_folder)
     profile, problems = _read(found, environ, overrides)
     if problems or profile is None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from gpuconf.basics.processes import own_user
 from gpuconf.errors import GpuconfError, ProfileError
 from gpuconf.profile.files import read_bytes
 from gpuconf.profile.folders import user_folder
@@ -129,6 +131,8 @@ def _records(environ: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _recorded_path(file: str) -> str | None:
     """Return the path in a record; None unless it exists and this user wrote it."""
+    if sys.platform == "win32":  # where no file is trusted
+        return None
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -153,7 +157,7 @@ def _hash(key: str, data: bytes) -> str:
 
 def _is_our_folder(folder: str) -> bool:
     status = os.stat(folder)
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return status.st_uid == own_user() and not status.st_mode & 0o022
 
 
 def _unwritable(folder: str, error: OSError) -> GpuconfError:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from gpuconf.basics import environment
 from gpuconf.basics.callsite import main_script_folder
-from gpuconf.basics.processes import is_worker
 from gpuconf.basics.state_note import STATE_VARIABLE, encode
 from gpuconf.basics.terminal import say
 from gpuconf.errors import BackendError, with_short_tracebacks
@@ -50,12 +49,11 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     ``$GPUCONF_PROFILE`` to ``shared-desktop``.  Keyword arguments are profile keys and override the
     profile: ``memory={"memory_limit": "4GiB"}``, ``gpus=[0]``.
 
-    Settings that need no measurements take effect now. The plan is made when a framework is
-    imported, and takes effect when the framework creates its devices. A second call with the same
-    arguments changes nothing, so a notebook cell can be rerun. A call that results in a different
-    profile applies that profile, unless TensorFlow has already created its devices. In a program
-    started by `gpuconf run`, the run's plan applies whatever the arguments. On Windows nothing is
-    applied, and a line on stderr says so.
+    Settings that need no measurements take effect now.  The plan is made when a framework is
+    imported, and binds when the framework creates its devices.  A second call with the same
+    arguments changes nothing, so a notebook cell can be rerun.  A call that results in another
+    profile applies that profile, unless TensorFlow has already created its devices.  In a program
+    started by `gpuconf run`, the run's plan applies whatever the arguments.
 
     Raises ProfileError for a bad profile, UsageError for a bad gpuconf variable, and TooLateError
     once TensorFlow has created its devices.  If a framework is already imported, it also raises
@@ -63,10 +61,6 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     """
     global _off  # noqa: PLW0603  # one process has one set of devices
     disabled = environment.switched_off(os.environ)
-    if disabled is None and sys.platform == "win32":
-        disabled = "there is no limit on Windows"
-        if _off is None and not is_worker():
-            say("GPU memory is not limited on Windows; to limit it, run the script in WSL2")
     if disabled is not None:
         _off = _off or Activation(disabled=disabled)
         return _binding.activation or _off
@@ -128,8 +122,7 @@ def install_session() -> object:
     """
     made = _binding.activation or configure()
     if made.disabled is not None:
-        hint = None if sys.platform == "win32" else "unset GPUCONF_DISABLE"
-        raise BackendError(f"gpuconf is off ({made.disabled})", hint=hint)
+        raise BackendError(f"gpuconf is off ({made.disabled})", hint="unset GPUCONF_DISABLE")
     return frameworks.install_session(_binding)
 
 

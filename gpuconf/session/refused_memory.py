@@ -19,6 +19,7 @@ from gpuconf.planner.plan import label
 
 # RESOURCE_EXHAUSTED is also for host memory, full disks, open files, and a kernel's shared memory.
 _REFUSAL = re.compile(r"alloc|\boom\b|out of memory", re.IGNORECASE)
+_GPU = re.compile(r"\bGPU[: ](\d+)\b")  # in TensorFlow's and PyTorch's errors
 _OF_THE_HOST = re.compile(r"allocator (?:cpu|mklcpu)|host_bfc|\bon \S*device:CPU|Cannot allocate")
 
 
@@ -32,7 +33,8 @@ def _tell(plan: Plan, error: BaseException) -> None:
         return
     try:
         found = {gpu.uuid: gpu for gpu in read_with_leases().gpus}
-        pairs = [(each, found[each.gpu.uuid]) for each in plan.gpus if each.gpu.uuid in found]
+        gpus = _named_in(str(error), plan)
+        pairs = [(each, found[each.gpu.uuid]) for each in gpus if each.gpu.uuid in found]
         lines = [who_uses(*pair, os.getpid()) for pair in pairs]
         if pairs and not any(lines):
             most_used = max(pairs, key=lambda pair: _own_bytes(pair[1], os.getpid()) or 0)
@@ -41,6 +43,14 @@ def _tell(plan: Plan, error: BaseException) -> None:
             say(line)
     except Exception as trouble:  # the program is already failing
         debug(f"could not read which processes use the GPU: {trouble!r}")
+
+
+def _named_in(text: str, plan: Plan) -> tuple[GpuPlan, ...]:
+    """Return the GPU that an error names by its index in the framework; all if unknown."""
+    named = _GPU.search(text)
+    if named is None or any(each.logical_devices_bytes for each in plan.gpus):
+        return plan.gpus
+    return plan.gpus[int(named[1]) :][:1] or plan.gpus
 
 
 def who_uses(plan: GpuPlan, gpu: Gpu, pid: int) -> str | None:
@@ -76,10 +86,12 @@ def limit_of(plan: GpuPlan, gpu: Gpu, profile: str) -> str | None:
     """Return the limit set by ``profile`` that refused the memory; None if there is no limit."""
     if plan.limit_bytes is None or gpu.free_bytes is None:
         return None
+    more = "`gpuconf plan` shows which rule sets the limit"
+    if _own_bytes(gpu, os.getpid()) is None:
+        more = "`gpuconf ps` estimates who uses the rest, which the driver does not report"
     return (
         f"the limit of this process on {label(gpu)} is {sized(plan.limit_bytes)} (profile "
-        f"{profile}); {sized(gpu.free_bytes)} of the GPU's memory is free. `gpuconf plan` shows "
-        "which rule sets the limit"
+        f"{profile}); {sized(gpu.free_bytes)} of the GPU's memory is free. {more}"
     )
 
 

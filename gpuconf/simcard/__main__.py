@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from gpuconf.support.command_line import CommandParser, card_size_argument, size
 
 _PROGRAM = "python -m gpuconf.simcard"
 _COMMANDS = ("run", "env", "show", "build")
+_FINDS_NO_CARD = re.compile(r"1\.|2\.(?:\d|1[0-4])\.")  # versions of TensorFlow
 
 _DESCRIPTION = """\
 Run programs on a SIMULATED GPU. The GPU memory code of TensorFlow, PyTorch and
@@ -139,9 +141,10 @@ def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
     try:
         return build_bridge(tensorflow, progress=_progress)
     except GpuconfError as error:
-        error.hint = (
-            f"{error.hint}; or use --no-bridge, which simulates memory but computes no values"
-        )
+        if not _FINDS_NO_CARD.match(tensorflow.version):
+            error.hint = (
+                f"{error.hint}; or use --no-bridge, which simulates memory but computes no values"
+            )
         raise
 
 

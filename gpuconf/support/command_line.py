@@ -33,8 +33,8 @@ COMMANDS = {
     "completion": "print the setup that lets your shell complete gpuconf's commands",
     "demo": "train on a crowded GPU: it fails, but works with one extra line",
 }
-# The others read files under /proc, lock files or start processes in ways that Windows lacks.
-WORK_ON_WINDOWS = ("explain", "docs", "completion")
+# The others lock files or start processes in ways that Windows lacks.
+WORK_ON_WINDOWS = ("plan", "ps", "profiles", "init", "doctor", "explain", "docs", "completion")
 _PICTURES = (".png", ".svg")
 # Error messages from argparse.
 _SOMETHING_IS_MISSING = ("the following arguments are required", "one of the arguments")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpuconf.basics.terminal import debug, for_ipython, printable, say, wants_color
+from gpuconf.basics.terminal import debug, for_ipython, for_powershell, printable, say, wants_color
 
 
 class Stream(io.StringIO):
@@ -74,6 +74,19 @@ def test_color(
 def test_hints_for_a_cell(shell: str, cell: str) -> None:
     """%env takes the rest of its line as the value, and cannot unset; the loader's path stays."""
     assert for_ipython(shell) == cell
+
+
+@pytest.mark.parametrize(
+    ("shell", "powershell"),
+    [
+        ("export A=1, or: unset A", '$env:A = "1", or: Remove-Item Env:A'),
+        ("unset A; export B_2='x y'", 'Remove-Item Env:A; $env:B_2 = "x y"'),
+        ("export A=0,1   # so that", '$env:A = "0,1"   # so that'),
+    ],
+)
+def test_hints_for_powershell(shell: str, powershell: str) -> None:
+    """Which a terminal on Windows starts; it has neither export nor unset."""
+    assert for_powershell(shell) == powershell
 
 
 class Raising(io.StringIO):

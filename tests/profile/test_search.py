@@ -42,6 +42,7 @@ def test_the_users_folder_without_xdg(tmp_path: Path) -> None:
     project.mkdir()
     home = str(tmp_path / "home")
     assert described("mine", project, HOME=home) == "user"
+    assert described("mine", project, USERPROFILE=home) == "user"  # on Windows
     assert described("mine", project, HOME=home, XDG_CONFIG_HOME="") == "user"
     assert described("mine", project, HOME=home, XDG_CONFIG_HOME="relative") == "user"
     with pytest.raises(ProfileNotFoundError):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import gpuconf
+from gpuconf.machine.cards.inventory import Gpu, GpuProcess
+from gpuconf.planner import GpuPlan
+from gpuconf.session.refused_memory import limit_of
 from tests.programs.on_card import RunOnCard
 
 GROWS = (
@@ -78,3 +82,41 @@ def test_a_full_gpu_is_not_blamed_on_the_limit(
     (line,) = [line for line in done.log.splitlines() if line.startswith("gpuconf: ")]
     assert "MiB free; used or reserved by pid " in line
     assert line.endswith(", and its limit is 5120 MiB")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("GPU:0", "the limit of this process on GPU 0 (Simulated GeForce (gpuconf)) is 5120 MiB"),
+        ("GPU:1", "GPU 1 (Simulated GeForce (gpuconf)) has "),
+    ],
+)
+def test_of_two_gpus_the_one_that_refused_is_named(
+    run_on_card: RunOnCard, tmp_path: Path, place: str, line: str
+) -> None:
+    """Another process fills GPU 1, which explains nothing about GPU 0, whose limit is reached."""
+    path = tmp_path / "grows.yaml"
+    path.write_text("memory: {memory_limit: 5GiB, allow_growth: true}\n")
+    program = BEHIND_ANOTHER.replace("kept = ", "with tf.device('GPU:1'): kept = ")
+    mib = 5200 if place == "GPU:0" else 3600
+    last = f"with tf.device('{place}'): tf.raw_ops.Empty(shape=[{mib}, 1024, 256]"
+    program = program.replace("tf.raw_ops.Empty(shape=[3600, 1024, 256]", last)
+    done = run_on_card(program, str(path))
+    (found,) = [line for line in done.log.splitlines() if line.startswith("gpuconf: ")]
+    assert found.startswith(f"gpuconf: {line}"), found
+
+
+@pytest.mark.parametrize(
+    ("processes", "command"),
+    [((GpuProcess(os.getpid(), 1),), "plan"), (None, "ps"), ((GpuProcess(2**30, None),), "ps")],
+)
+def test_the_limit_is_not_blamed_if_the_use_is_unknown(
+    processes: tuple[GpuProcess, ...] | None, command: str
+) -> None:
+    """As in WSL2 and in containers, where the GPU may be full and the limit not reached."""
+    gpu = Gpu(0, uuid="GPU-1", total_bytes=8 << 30, free_bytes=5 << 20, processes=processes)
+    line = limit_of(GpuPlan(gpu, limit_bytes=4 << 30), gpu, "mine")
+    assert line is not None
+    assert "is 4096 MiB (profile mine); 5 MiB of the GPU's memory is free. " in line
+    assert f"`gpuconf {command}` " in line

@@ -196,3 +196,20 @@ with tf.device("CPU"):
     without = _call("run", "--no-bridge", "--", sys.executable, "-c", code)
     assert without.returncode != 0
     assert "MatMul" in without.stderr or "launched the GPU kernel" in without.stderr
+
+
+@pytest.mark.parametrize(("version", "is_offered"), [("2.14.1", False), ("2.99.0", True)])
+def test_no_bridge_is_a_way_out_for_newer_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, is_offered: bool
+) -> None:
+    """TensorFlow 2.14.1 was seen to find no GPU with it: its libraries have other names."""
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "__init__.py").touch()
+    about = tmp_path / f"tensorflow-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Name: tensorflow\nVersion: {version}\n")
+    (about / "top_level.txt").write_text("tensorflow\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = _call("run", "--", sys.executable, "-c", "")
+    assert f"has {version}" in done.stderr
+    assert ("--no-bridge" in done.stderr) is is_offered

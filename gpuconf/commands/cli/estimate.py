@@ -132,8 +132,10 @@ def _found(
     """
     from gpuconf.commands.estimate.loading import import_tensorflow, load_model, stay_off_the_gpu
     from gpuconf.commands.estimate.scripts.running import is_script, run_script
+    from gpuconf.simcard.compiling import check_platform
 
     target = options.target
+    check_platform()  # before a framework is imported
     stay_off_the_gpu()
     if not is_script(target):
         output.progress_for_people(f"building {target}")

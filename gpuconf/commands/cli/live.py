@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -67,6 +68,9 @@ def _picture(lines: Sequence[Line], console: Console) -> Text:
 @contextmanager
 def _put_away(console: Console) -> Iterator[None]:
     """Restore the terminal while Ctrl-Z suspends this process."""
+    if sys.platform == "win32":  # which has no such signal
+        yield
+        return
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         console.set_alt_screen(False)

@@ -17,7 +17,7 @@ from typing import Any
 
 from gpuconf import __version__
 from gpuconf.commands.cli.output import Output, drop_unwritten
-from gpuconf.errors import GpuconfError, refuse_on_windows
+from gpuconf.errors import GpuconfError
 from gpuconf.support.command_line import COMMANDS, WORK_ON_WINDOWS, CommandParser, describe
 
 _DESCRIPTION = "Keep deep-learning jobs within a GPU memory limit."
@@ -141,8 +141,9 @@ class _Parser(CommandParser):
         """Import the command's module, once, and let it add its arguments."""
         module, self.module = self.module, None
         if module is not None:
-            if module.rpartition(".")[2] not in WORK_ON_WINDOWS:
-                refuse_on_windows(f"`{self.prog}`")
+            if sys.platform == "win32" and module.rpartition(".")[2] not in WORK_ON_WINDOWS:
+                hint = "run it in WSL2, which `wsl --install` sets up"
+                raise GpuconfError(f"`{self.prog}` does not work on Windows", hint=hint)
             importlib.import_module(module).add_arguments(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

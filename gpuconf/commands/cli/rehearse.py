@@ -27,6 +27,7 @@ from gpuconf.simcard import (
     support_for_command,
     xla_for_command,
 )
+from gpuconf.simcard.compiling import check_platform
 from gpuconf.support.children.signals import ended_in_order
 from gpuconf.support.children.starting import find_command
 from gpuconf.support.command_line import (
@@ -111,6 +112,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     spec = target_card(options.card, options.used, options.context, count=options.count)
     code = NO_VERDICT
     try:
+        check_platform()  # before a framework is looked for
         if options.plot is not None:
             check_picture(options.plot)
         notebook = notebook_in(words, os.environ)

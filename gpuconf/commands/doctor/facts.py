@@ -61,12 +61,18 @@ class System(NamedTuple):
     has_modprobe: bool = False
     container: str | None = None
     is_wsl: bool = False
+    is_windows: bool = False
     has_dxg: bool = False
     has_wsl_library: bool = False
     xids: tuple[Xid, ...] | None = None
     available_bytes: int | None = None
     shm_bytes: int | None = None
     shm_free_bytes: int | None = None
+
+    @property
+    def spills(self) -> str | None:
+        """The system if its driver uses host memory when a GPU's memory runs out."""
+        return "WSL2" if self.is_wsl else "Windows" if self.is_windows else None
 
 
 class Package(NamedTuple):

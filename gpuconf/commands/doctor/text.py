@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gpuconf.basics.terminal import for_ipython
+from gpuconf.basics.terminal import for_ipython, to_paste
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.report import BAR_PARTS, CardReport, MemoryBar, Report
 from gpuconf.planner.plan import FRAMEWORKS
@@ -68,7 +68,8 @@ def finding_lines(finding: Finding, shape: TextLayout) -> Iterator[Line]:
             yield Line(" " * _INDENT + detail, "dim", _INDENT)
     label = "fix: "
     fix = finding.fix or ""
-    for text in (for_ipython(fix) if shape.ipython else fix).splitlines():  # never wrapped: pasted
+    fix = for_ipython(fix) if shape.ipython else to_paste(fix)
+    for text in fix.splitlines():  # never wrapped: pasted
         yield line_of((f"{' ' * _INDENT}{label}", "dim"), (text, "cyan"))
         label = " " * len(label)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 
 
 def has_started() -> bool:
@@ -35,6 +36,8 @@ def _started_driver() -> tuple[ctypes.CDLL, int] | None:
 
     cuDeviceGetCount initializes nothing: before cuInit it fails with CUDA_ERROR_NOT_INITIALIZED.
     """
+    if sys.platform == "win32":  # a DLL is found there in another way
+        return None
     try:
         cuda = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:

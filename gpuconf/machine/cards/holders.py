@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -90,6 +91,8 @@ def _read(
     listed: GpuProcess, proc: str, *, boot: float | None, is_doubtful: bool
 ) -> Process | None:
     pid = listed.pid
+    if sys.platform == "win32":  # where no /proc describes it
+        return None
     stat, uid = stat_of(pid, proc), user_of(pid, proc)
     if stat is None or (is_doubtful and listed.name and not _same(listed.name, pid, stat, proc)):
         return None

@@ -37,8 +37,10 @@ PROBLEMS = {
     9: NvmlProblem("not_loaded", "the NVIDIA driver is installed but not loaded"),
     12: NvmlProblem(
         "no_library",
-        "no NVIDIA driver found (cannot load libnvidia-ml.so.1); a container needs --gpus all and "
-        "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+        "no NVIDIA driver found (cannot load nvml.dll)"
+        if sys.platform == "win32"
+        else "no NVIDIA driver found (cannot load libnvidia-ml.so.1); a container needs --gpus all "
+        "and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     ),
     13: NvmlProblem("too_old", "the NVIDIA driver is too old for the installed nvidia-ml-py"),
     15: NvmlProblem(

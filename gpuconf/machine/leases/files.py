@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import struct
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
@@ -16,6 +16,9 @@ from gpuconf.injected.places import FIRST as FIRST_PLACE
 from gpuconf.injected.places import has_place
 from gpuconf.machine.leases.folder import NoLedgerError
 from gpuconf.machine.leases.lease import Lease
+
+if sys.platform != "win32":
+    import fcntl
 
 # struct flock of 64-bit Linux.  macOS has another, and no NVIDIA GPU, so nothing is leased there.
 _FLOCK = "hhqqi4x"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
@@ -89,6 +90,8 @@ def find_folder(
 
     Creates it if needed, unless ``may_make`` is False.
     """
+    if sys.platform == "win32":
+        raise NoLedgerError("reservations do not work on Windows")
     named = environ.get(VARIABLE)
     if named:
         _make([named] if may_make and os.path.isabs(named) else [])

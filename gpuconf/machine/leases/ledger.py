@@ -6,9 +6,9 @@ see it.  Its POSIX lock shows that the holder is alive.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -33,6 +33,9 @@ from gpuconf.machine.leases.lease import (
     this_process,
 )
 from gpuconf.machine.leases.mutex import Mutex
+
+if sys.platform != "win32":
+    import fcntl
 
 MOST_FILES = 10_000  # per GPU
 _MOST_CARDS = 1000

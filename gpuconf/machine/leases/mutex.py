@@ -6,15 +6,18 @@ read-only mount.  A wait in the kernel would be unbounded, and a holder may hang
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from gpuconf.basics.terminal import say
 from gpuconf.machine.leases.folder import NoLedgerError
+
+if sys.platform != "win32":
+    import fcntl
 
 FILE = "mutex"
 LONGEST_WAIT_S = 60.0

@@ -96,7 +96,7 @@ def with_leases(
         # A driver that lists nobody, though memory is in use, says nothing about the holders.
         listed = None if gpu.used_bytes and not gpu.processes else gpu.processes
         described = describe_leases(leases.granted, listed, here, reader)
-        described = _with_growth(described, leases.granted, gpu.used_bytes)
+        described = _with_growth(described, leases.granted, _in_use(gpu))
         return gpu._replace(leases=described, ahead=ahead)
 
     return inventory.mapped(complete)
@@ -138,11 +138,18 @@ def note_of_use(most: Mapping[Gpu, int | None]) -> dict[str, str]:
     """
     note = {}
     for gpu, most_bytes in most.items():
-        if gpu.used_bytes is not None and gpu.uuid is not None:
-            others = gpu.used_bytes - sum(each.used_bytes or 0 for each in gpu.leases)
+        if (in_use := _in_use(gpu)) is not None and gpu.uuid is not None:
+            others = in_use - sum(each.used_bytes or 0 for each in gpu.leases)
             note[f"{_OTHERS}{folder_of(gpu.uuid)}"] = str(max(0, others))
             note[f"{_MOST}{folder_of(gpu.uuid)}"] = str(most_bytes)
     return note
+
+
+def _in_use(gpu: Gpu) -> int | None:
+    """Return what is in use of the GPU's memory; of one that it shares, also by the host."""
+    if gpu.is_unified and gpu.total_bytes is not None and gpu.free_bytes is not None:
+        return gpu.total_bytes - gpu.free_bytes
+    return gpu.used_bytes
 
 
 def _with_growth(

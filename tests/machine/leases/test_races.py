@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.simcard.card import PROCESSES
 from tests.programs.processes import run
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("processes", PROCESSES[1:])
+def test_a_race_whatever_the_driver_says_of_processes(processes: str, tmp_path: Path) -> None:
+    """As under WSL2, in a container and in a vGPU guest."""
+    options = ["--parts", "race", "--starts", "24", "--processes", processes]
+    done = run([sys.executable, "-m", "benchmarks.leases", *options], tmp_path, timeout_s=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| allocations refused | 0 | 0 |" in done.stdout
 
 
 @pytest.mark.slow

@@ -349,6 +349,21 @@ def test_growth_beyond_a_lease_is_not_taken_for_anothers(tmp_path: Path) -> None
     assert gpu.promised_bytes == 4582 * MIB
 
 
+def test_growth_of_memory_shared_with_the_host(tmp_path: Path) -> None:
+    """A GB10 reports no memory, and in a container no use of its processes: the host's counts."""
+    shared = GPU._replace(is_unified=True, used_bytes=None, processes=(uses(2**22 + 2, None),))
+    idle = shared._replace(free_bytes=7000 * MIB)
+    folder = tmp_path / UUID
+    folder.mkdir()
+    (others,) = (int(note_of_use({idle: 0})[f"others.{UUID}"]) // MIB,)
+    assert others == 1000
+    (gpu,) = with_leases(
+        Inventory((shared,)), {UUID: CardLeases((note(folder, 1, 3000, others),))}, READER
+    ).gpus
+    assert [each.used_bytes for each in gpu.leases] == [2000 * MIB]
+    assert gpu.promised_bytes == 1000 * MIB
+
+
 def test_a_small_lease_may_have_grown_far(tmp_path: Path) -> None:
     """No way to have grown leaves more of the leases unused, so nobody's reserve is given away."""
     folder = tmp_path / UUID

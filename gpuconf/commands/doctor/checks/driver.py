@@ -55,7 +55,8 @@ def _machine(facts: Facts) -> str:
     kinds = {
         "macOS": "Mac" in other,
         "WSL2": system.is_wsl,
-        "Linux": not system.is_wsl and "Mac" not in other,
+        "Windows": system.is_windows,
+        "Linux": not system.spills and "Mac" not in other,
         f"a {system.container} container": system.container is not None,
         "GPU and host share memory": "Jetson" in other or any(gpu.is_unified for gpu in gpus),
         "a vGPU": any(map(_VGPU.search, names)),
@@ -102,6 +103,8 @@ def _does_not_answer(facts: Facts, problem: str) -> Finding:
 
 def _install(facts: Facts) -> str:
     """The install command for this distribution, or the closest known one."""
+    if facts.system.is_windows:
+        return "nvidia-smi   # then install the driver from https://www.nvidia.com/drivers"
     known = (_INSTALL[name] for name in facts.system.distributions if name in _INSTALL)
     return next(known, f"{_INSTALL['ubuntu']}   # elsewhere: {_GUIDE}")
 
@@ -187,11 +190,11 @@ def _container(facts: Facts) -> Finding:
 
 def _wsl(facts: Facts) -> Finding:
     system = facts.system
-    if not system.is_wsl:
+    if not system.spills:
         return skip("this is not WSL")
     if facts.has_gpu:
         return ok(
-            "WSL2 with Windows' own driver",
+            "WSL2 with Windows' own driver" if system.is_wsl else "Windows with NVIDIA's driver",
             "memory per process is not reported there",
             "a program that needs more memory than the GPU has gets slow host memory instead",
         )

@@ -36,6 +36,8 @@ def _of_ledger(judge: Callable[[LedgerFacts, Facts], Finding]) -> Callable[[Fact
     def judged(facts: Facts) -> Finding:
         if not facts.expects_gpu:
             return skip(NO_GPU)
+        if facts.system.is_windows:
+            return skip("reservations do not work on Windows")
         if facts.ledger is None:
             return skip("the ledger of leases is unknown")
         found = judge(facts.ledger, facts)

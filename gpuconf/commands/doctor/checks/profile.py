@@ -104,9 +104,10 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
         for gpu in plan.gpus
     ]
     sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.sums]
-    if facts.system.is_wsl and any(gpu.limit_bytes is None for gpu in plan.gpus):
+    spills = facts.system.spills
+    if spills and any(gpu.limit_bytes is None for gpu in plan.gpus):
         return warn(
-            f"a program may use: {', '.join(shares)}; under WSL2 running out is not an error",
+            f"a program may use: {', '.join(shares)}; under {spills} running out is not an error",
             "a program that needs more memory than the GPU has gets slow host memory instead",
             *sums,
             *plan.notes,

@@ -43,6 +43,7 @@ def read_system(*, root: str, environ: Mapping[str, str], platform: str = sys.pl
         has_modprobe=os.path.exists(under(root, "/usr/bin/nvidia-modprobe")),
         container=_container(root, environ),
         is_wsl="microsoft" in kernel.lower(),
+        is_windows=platform == "win32",
         has_dxg=os.path.exists(under(root, "/dev/dxg")),
         has_wsl_library=os.path.exists(under(root, "/usr/lib/wsl/lib/libcuda.so.1")),
         xids=read_xids(root),
@@ -139,7 +140,7 @@ def _shared_memory(root: str) -> tuple[int | None, int | None]:
     """The size and the free bytes of /dev/shm."""
     try:
         found = os.statvfs(under(root, "/dev/shm"))
-    except OSError:
+    except (AttributeError, OSError):  # Windows has no statvfs
         return None, None
     return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 

@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import PurePath
 
+from gpuconf.basics.processes import own_user
 from gpuconf.commands.doctor.finding import Finding
 
 OLD_STACK = "it is written for TensorFlow 1"
@@ -53,7 +54,7 @@ def why_not_edited(path: str) -> str | None:
         owner = os.stat(path).st_uid
     except OSError:
         return None
-    return reason(installed, owner=owner, user=os.geteuid(), is_writable=os.access(path, os.W_OK))
+    return reason(installed, owner=owner, user=own_user(), is_writable=os.access(path, os.W_OK))
 
 
 def reason(installed: str | None, *, owner: int, user: int, is_writable: bool) -> str | None:
