@@ -109,7 +109,7 @@ def own_user() -> int:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of that user, or the number if it has none."""
+    """Return the name of the user with this ID, or the ID itself if it has no name."""
     if sys.platform == "win32":
         return str(uid)
     import pwd

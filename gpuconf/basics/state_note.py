@@ -61,7 +61,7 @@ class StateNote(NamedTuple):
 
 
 def this_process() -> Writer:
-    """Describe this process as a writer."""
+    """Describe this process as the writer of a note."""
     if sys.platform == "win32":
         return Writer(os.environ.get("COMPUTERNAME", ""), "", os.getpid())
     return Writer(os.uname().nodename, text_in(_BOOT_ID).strip(), os.getpid())

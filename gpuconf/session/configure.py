@@ -49,10 +49,10 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     ``$GPUCONF_PROFILE`` to ``shared-desktop``.  Keyword arguments are profile keys and override the
     profile: ``memory={"memory_limit": "4GiB"}``, ``gpus=[0]``.
 
-    Settings that need no measurements take effect now.  The plan is made when a framework is
-    imported, and binds when the framework creates its devices.  A second call with the same
-    arguments changes nothing, so a notebook cell can be rerun.  A call that results in another
-    profile applies that profile, unless TensorFlow has already created its devices.  In a program
+    Settings that need no measurements take effect now. The plan is made when a framework is
+    imported, and takes effect when the framework creates its devices. A second call with the same
+    arguments changes nothing, so a notebook cell can be rerun. A call that results in a different
+    profile applies that profile, unless TensorFlow has already created its devices. In a program
     started by `gpuconf run`, the run's plan applies whatever the arguments.
 
     Raises ProfileError for a bad profile, UsageError for a bad gpuconf variable, and TooLateError

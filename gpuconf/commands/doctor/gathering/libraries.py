@@ -141,7 +141,7 @@ def cudnn_version(number: int | None) -> str | None:
 def _open_all(
     paths: Sequence[str], environ: Mapping[str, str]
 ) -> dict[str, tuple[str | None, int | None]]:
-    """The loader's error or None, and the version, for each path, from a child process."""
+    """For each path, the loader's error (or None) and the version, from a child process."""
     if not paths or sys.platform == "win32":  # no framework opens such libraries there
         return {}
     command = [sys.executable, "-I", "-S", "-c", _OPEN, json.dumps(paths)]

@@ -30,7 +30,7 @@ _MEANINGS = {
     "SIGXCPU": ("a limit of processor time", "ulimit -t"),
 }
 _CRASH = (
-    "a crash in the framework, a CUDA library or the driver; having two versions of CUDA can cause this",
+    "a crash in the framework, a CUDA library or the driver; a mix of CUDA versions can cause this",
     "unset LD_LIBRARY_PATH; pip check; {by_hand}",
 )
 
