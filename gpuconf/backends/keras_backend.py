@@ -14,7 +14,7 @@ imported_by_program = False
 def elsewhere() -> str | None:
     """Return the backend if the program uses Keras 3, such as ``jax``; None for TensorFlow.
 
-    Alongside such a Keras, TensorFlow only reads data and saves files; if it saw a GPU, it would
+    With such a backend, TensorFlow only reads data and saves files; if it saw a GPU, it would
     take memory from the framework that does the training. TensorFlow also imports Keras for its own
     use, whatever backend is configured, so a program that does not use Keras runs on TensorFlow.
     """

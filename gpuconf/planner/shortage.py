@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconf.errors import ShortageError
-from gpuconf.machine.cards.inventory import Gpu
-from gpuconf.planner.other_leases import held_by, is_leased, without_gpuconf
+from gpuconf.machine.cards.inventory import Cap, Gpu
+from gpuconf.planner.other_leases import free_for_lease, held_by, is_leased, without_gpuconf
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.scheduler_share import larger_share
 from gpuconf.planner.selection import rules_for
@@ -61,9 +61,15 @@ def shortage_error(
         )
     waits = policy.action == "wait" and plan.can_ever_fit
     problem = f"not enough GPU memory for profile {profile.name} on {label(plan.gpu)}"
+    allowance = _used_up_allowance(plan, rules)
     if plan.is_behind:
         problem = f"other programs are already waiting for {label(plan.gpu)}"
+    elif allowance is not None:
+        problem = (
+            f"{allowance.name} leaves too little for profile {profile.name} on {label(plan.gpu)}"
+        )
     least = plan.least_free_bytes if plan.can_ever_fit else 0
+    queues = allowance is None  # otherwise it would block programs of users who may have the memory
     return ShortageError(
         f"{problem}: {plan.shortage}{sums}{held}",
         hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, rules, restart),
@@ -71,8 +77,18 @@ def shortage_error(
         wait_s=policy.wait_s if waits else None,
         held_by=users,
         restart=restart,
-        wanted={gpu.uuid: least for gpu in choosable if gpu.uuid},
+        wanted={gpu.uuid: least for gpu in choosable if gpu.uuid and queues},
     )
+
+
+def _used_up_allowance(plan: GpuPlan, rules: GpuRules) -> Cap | None:
+    """Return an administrator's cap that leaves too little, although the GPU has enough memory."""
+    gpu, free = plan.gpu, free_for_lease(plan.gpu, rules.memory)
+    for cap in gpu.caps:
+        left = cap.limit_bytes - max(cap.used_bytes - gpu.own_bytes, 0)
+        if cap.is_policy and free is not None and left < plan.least_free_bytes <= free:
+            return cap
+    return None
 
 
 def _shortage_hint(plan: GpuPlan, profile: Profile, rules: GpuRules, restart: str) -> str:

@@ -16,6 +16,7 @@ _ROOT = os.path.dirname(os.path.dirname(gpuconf.__file__))
 datas = [(os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs"))]
 _TABLES = (
     _FAILURES,
+    os.path.join(_FAILURES, "facts"),
     os.path.join(_FAILURES, "rules"),
     os.path.join(_FAILURES, "proposals", "changes"),
     os.path.join("gpuconf", "commands", "doctor"),

@@ -82,7 +82,13 @@ def plan_with_lease(
     """
 
     def make(read: Callable[[], Inventory] | None = None) -> Plan:
-        made = plan_within(profile, chosen, environ=environ, read=read)
+        try:
+            made = plan_within(profile, chosen, environ=environ, read=read)
+        except ShortageError as error:
+            if bound is not None:  # its framework can use no other GPU, so it queues for no other
+                of_bound = {each.gpu.uuid for each in bound.gpus}
+                error.wanted = {k: size for k, size in error.wanted.items() if k in of_bound}
+            raise
         return bound if bound is not None and is_within(bound, made) else made
 
     return leases.plan(make, profile=profile.name) if wants_leases(profile) else wait_for_plan(make)

@@ -169,3 +169,19 @@ def test_no_gpu_left_is_a_shortage(tmp_path: Path) -> None:
     assert make_plan(on_cpu, found, environ={}).hides_gpus
     two = figures(tmp_path, "everyone: {gpus: 2}", card(0), busy(1))
     assert [each.gpu.uuid for each in make_plan(listed, two, environ={}).gpus] == [uuid(0)]
+
+
+def test_a_user_without_allowance_does_not_block_the_queue(tmp_path: Path) -> None:
+    """The program waits for the user's own programs, and nobody waits behind it."""
+    waits = OnShortage("wait", 60)
+    memory = MemoryRules(context=amount(640), at_least=amount(1024), on_shortage=waits)
+    profile = WHOLE._replace(memory=memory)
+    text = "everyone: {memory: 4GiB}"
+    full = card()._replace(leases=(OURS._replace(most_bytes=4096 * MIB),))
+    with pytest.raises(ShortageError, match=r"policy.yaml .* leaves too little for") as error:
+        make_plan(profile, figures(tmp_path, text, full), environ={})
+    assert (error.value.wait_s, error.value.wanted) == (60, {})
+    others = card()._replace(leases=(THEIRS._replace(lease_bytes=11000 * MIB),))
+    with pytest.raises(ShortageError, match="not enough GPU memory") as error:
+        make_plan(profile, figures(tmp_path, text, others), environ={})
+    assert set(error.value.wanted) == {uuid(0)}

@@ -10,10 +10,11 @@ from gpuconf.basics.units import MIB
 from gpuconf.errors import ShortageError
 from gpuconf.machine.cards.inventory import Inventory
 from gpuconf.planner import Plan
-from gpuconf.profile.model import Profile
-from gpuconf.session.plans import plan_within
+from gpuconf.profile.model import GpuSelection, Profile
+from gpuconf.session.leasing import Make, OwnLeases
+from gpuconf.session.plans import plan_with_lease, plan_within
 from gpuconf.session.waiting import wait_for_plan
-from tests.planner.cards import asking, card, machine
+from tests.planner.cards import asking, card, lease, machine, plan, uuid
 
 
 class Machine:
@@ -98,3 +99,22 @@ def test_a_pause_of_the_callers() -> None:
 
     assert machine.wait(asking(4096, "wait", 600.0), pause).gpus
     assert left == [600, 597]
+
+
+class NoQueue(OwnLeases):
+    """Makes a plan on two GPUs that other programs have reserved."""
+
+    def plan(self, make: Make, *, profile: str) -> Plan:  # noqa: ARG002
+        full = (card(index)._replace(leases=(lease(9000),)) for index in range(2))
+        gpus = machine(*full)
+        return make(lambda: gpus)
+
+
+def test_a_program_queues_for_the_gpus_that_its_framework_has_listed() -> None:
+    """It cannot use another, whatever the profile picks; until then it queues for all."""
+    profile = asking(1024, "wait", 60)._replace(gpus=GpuSelection("pick", count=1))
+    bound = plan(profile, card(1))
+    for given, wanted in ((None, {uuid(0), uuid(1)}), (bound, {uuid(1)})):
+        with pytest.raises(ShortageError) as caught:
+            plan_with_lease(profile, {}, NoQueue(), bound=given, environ={})
+        assert set(caught.value.wanted) == wanted

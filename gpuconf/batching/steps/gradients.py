@@ -145,7 +145,7 @@ def _scaled_down(optimizer: Any, gradients: Any) -> Any:
 
 
 def _wide(value: Any) -> Any:
-    """In float32 at least: a sum over hundreds of samples overflows float16."""
+    """In float32 or wider: a sum over hundreds of samples overflows float16."""
     import tensorflow as tf
 
     return tf.cast(value, tf.float32) if value.dtype.size < 4 else value

@@ -130,7 +130,7 @@ def _without_gradient(output: Any) -> Any:
 
 
 def _added(sums: list[Any] | None, values: list[Any], weight: Any) -> list[Any]:
-    """In float32 at least: a sum over hundreds of samples overflows float16."""
+    """In float32 or wider: a sum over hundreds of samples overflows float16."""
     import jax.numpy as jnp
 
     wide = [each.astype(jnp.promote_types(each.dtype, jnp.float32)) * weight for each in values]

@@ -199,7 +199,7 @@ def _is_tensor(leaf: Any) -> bool:
 
 
 def _wide(value: Any) -> Any:
-    """In float32 at least: a sum over hundreds of samples overflows float16."""
+    """In float32 or wider: a sum over hundreds of samples overflows float16."""
     return value.float() if value.element_size() < 4 else value
 
 

@@ -60,8 +60,8 @@ def why_lines(left_bytes: int, second: ScriptRun, arithmetic: Sequence[str]) -> 
     Without gpuconf, ``left_bytes`` were left for the ``second`` program.
     """
     return [
-        "TensorFlow's default is to take all that is free, from the first tensor on. Of the "
-        f"{sized(left_bytes)} left, the second process got {limits_of(second)}: its "
+        "By default, TensorFlow takes all free memory as soon as it creates the first tensor. Of "
+        f"the {sized(left_bytes)} left, the second process got {limits_of(second)}: its "
         "CUDA context and TensorFlow's reserve are subtracted. And a fraction is a fraction of "
         "the GPU's total, no matter what others use.",
         f"The profile {PROFILE} gives each process its own part, never more than is free at "

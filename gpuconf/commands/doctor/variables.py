@@ -81,7 +81,7 @@ def _judged_options(
 
 
 def meant_option(name: str, known: Collection[str]) -> str:
-    """The option that ``name`` misspells, or ``name`` if none is similar, as in a newer torch."""
+    """The option that ``name`` misspells, or ``name`` if none is similar."""
     from difflib import get_close_matches  # slow import, and misspellings are rare
 
     close = get_close_matches(name, known, n=1, cutoff=_ALIKE)

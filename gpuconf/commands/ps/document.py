@@ -101,7 +101,7 @@ class CardHoldings(NamedTuple):
     processes: tuple[Holding, ...] = ()
     """This user's processes on it, or all users' with --all-users."""
     others: tuple[UserHoldings, ...] = ()
-    """A total for each other user; empty with --all-users."""
+    """A total for each of the other users; empty with --all-users."""
     busy_percent: Percent | None = None
     """The fraction of the last second in which a process computed on it; None if not reported."""
 

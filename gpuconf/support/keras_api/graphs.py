@@ -89,7 +89,7 @@ def function_graph(graph: Any, name: str) -> Any:
     while graph is not None:
         if not hasattr(graph, "_get_function"):
             raise BackendError(
-                "this version of TensorFlow keeps functions in a way unknown to gpuconf", hint=_HINT
+                "gpuconf does not know how this version of TensorFlow stores functions", hint=_HINT
             )
         function = graph._get_function(name)
         if function is not None:
@@ -106,7 +106,7 @@ def define_functions(definition: Any) -> None:
     try:
         from tensorflow.python.eager import context
     except ImportError as error:
-        why = f"this version of TensorFlow keeps functions in a way unknown to gpuconf: {error}"
+        why = f"gpuconf does not know how this version of TensorFlow stores functions: {error}"
         raise BackendError(why, hint=_HINT) from error
     for function in definition.library.function:
         context.context().add_function_def(function)

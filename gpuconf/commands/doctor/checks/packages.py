@@ -319,7 +319,9 @@ CHECKS = (
     Check("packages.frameworks", "the checked Python has a framework", _frameworks),
     Check("packages.tensorflow", "the installed TensorFlow is built for the GPU", _tensorflow),
     Check(
-        "packages.tensorflow_copies", "only one TensorFlow is installed, a maintained one", _copies
+        "packages.tensorflow_copies",
+        "only one TensorFlow package is installed, and it is maintained",
+        _copies,
     ),
     Check("packages.requirements", "the frameworks' versions are compatible", _requirements),
     Check("packages.cuda_packages", "NVIDIA's pip packages match the frameworks", _cuda_packages),

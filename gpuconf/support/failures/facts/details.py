@@ -95,7 +95,7 @@ class Details(TypedDict, total=False):
     still_free: str
     """What was free on the GPU when that limit refused memory."""
     gpuconf_hint: str
-    """The hint of gpuconf's own shortage error."""
+    """The hint in gpuconf's own shortage error."""
     fft: str
     """cuFFT, if it is the library that ran out of memory."""
     outdated_library: str
