@@ -26,6 +26,7 @@ _ENDED_WELL = re.compile(
     r"finished (?:training|evaluation)|training (?:is )?(?:finished|completed?|done)\b",
     re.IGNORECASE,
 )
+_SPLIT = re.compile(r"^gpuconf: .{1,400}samples do not fit; continuing with \d")
 _MADE_GPU = re.compile(r"Creat(?:ed|ing) (?:TensorFlow )?device .{0,80}(?:device:GPU|/gpu):\d")
 # Headers of messages that begin on a later line, and the lines between.
 _SAYS_NOTHING = re.compile(
@@ -90,7 +91,7 @@ class OutcomeWatcher:
         "exited with", "exit status", "sigabrt", "sigsegv", "check failed", "killed", "dead kernel",
         "restarting", "access violation", "training complete", "training completed",
         "training done", "training is", "trial complete", "created device",
-        "created tensorflow device", "creating tensorflow device",
+        "created tensorflow device", "creating tensorflow device", "continuing with",
         "traceback most recent call last", "f tensorflow", "f external", "f c", "f d", "f t",
     )  # fmt: skip
     parts: Sequence[str] = ("error", "exception", "interrupt")
@@ -111,6 +112,8 @@ class OutcomeWatcher:
             self._steps.append(line.number)
         if _ENDED_WELL.search(text):
             self._steps += [line.number] * 2
+        if _SPLIT.search(text):  # the line repeats the error, so what continues is below it
+            self._steps += [line.number + 1] * 2
         self.has_traceback = self.has_traceback or "Traceback (most recent" in text
         self.has_gpu = self.has_gpu or _MADE_GPU.search(text) is not None
         found = _EXCEPTION.match(text) or (None if ".cc:" in text else _R_ERROR.match(text))
