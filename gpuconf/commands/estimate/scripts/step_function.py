@@ -19,6 +19,11 @@ from gpuconf.support.keras_api.graphs import as_on_a_gpu
 from gpuconf.support.keras_api.training import is_jit_function
 from gpuconf.support.keras_api.variables import optimizer_variables
 
+_WITHOUT_DATA = (
+    "it is called without data, so batch 1 is one call, whatever batch it uses itself; "
+    "`gpuconf rehearse` also runs the script's other steps"
+)
+
 
 @dataclass(frozen=True)
 class StepFunction:
@@ -41,7 +46,7 @@ class StepFunction:
         tensors = [each for each in self._leaves() if _is_tensor(each)]
         specs = [Spec(tuple(each.shape), each.dtype.name) for each in tensors]
         name = getattr(self.function.python_function, "__name__", "the step")
-        what = f"batch {self.batch_size} of {shown(specs)}" if specs else "no batch"
+        what = f"batch {self.batch_size} of {shown(specs)}" if specs else _WITHOUT_DATA
         return Training(
             self, self.batch_size, notes=(f"from {name}(), a tf.function, at {place}: {what}",)
         )
