@@ -6,8 +6,10 @@ us in parts of at most six samples, from the same weights and seeds.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from typing import Any
 
 import numpy as np
@@ -277,6 +279,27 @@ def check_losses_of_outputs_count_samples() -> None:
     for found in (ours, _evaluated_in_parts(case.model, {**data, "batch_size": BATCH})):
         for name, value in once.items():
             assert found[name] == pytest.approx(value, rel=2e-6), name
+
+
+def contrastive(_wanted: Any, found: Any) -> Any:
+    """Compares each sample with all others of its batch."""
+    return keras.losses.sparse_categorical_crossentropy(
+        tf.range(tf.shape(found)[0]), found @ tf.transpose(found), from_logits=True
+    )
+
+
+def check_an_own_loss_in_parts_is_mentioned() -> None:
+    """Once, and only if a batch is split; Keras's losses need no assumption."""
+    rows = ((contrastive, 6, 1), (contrastive, None, 0), (crossentropy(), 6, 0))
+    for loss, parts, times in rows:
+        model = keras.Sequential([keras.Input((6,)), layers.Dense(3)])
+        model.compile("sgd", loss)
+        said = io.StringIO()
+        with redirect_stderr(said):
+            batching.fit(
+                model, X[:BATCH], Y[:BATCH], BATCH, verbose=0, epochs=2, card_batch_size=parts
+            )
+        assert said.getvalue().count("contrastive is assumed to compute each") == times
 
 
 def check_moving_statistics_move_once_a_batch() -> None:

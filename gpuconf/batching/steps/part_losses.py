@@ -65,6 +65,19 @@ def reductions(loss: Any) -> set[str]:
     return {str(getattr(loss, "reduction", "sum_over_batch_size") or "none")}
 
 
+def own_loss(model: Any) -> str | None:
+    """Return the name of a loss in ``compile(loss=...)`` that is not Keras's own; None if all are.
+
+    It cannot be checked whether it compares samples with each other, as contrastive losses do.
+    """
+    keras = family_on_any_backend(model).keras.__name__.partition(".")[0]
+    for each in nests.leaves(model.loss):
+        made_by = each if hasattr(each, "__name__") else type(each)
+        if callable(each) and made_by.__module__.partition(".")[0] != keras:
+            return str(made_by.__name__)
+    return None
+
+
 def why_indivisible(model: Any) -> str | None:
     """Why the batch's loss cannot be computed from its parts' losses; None if it can."""
     found = reductions(model.loss)

@@ -116,11 +116,16 @@ class TrainStep:
         return self._engine.gradients.summed(logs, is_sum=part_losses.is_sum(self._model))
 
     def _say_once(self) -> None:
-        """Print once how a custom compute_loss is assumed to be reduced: it cannot be inspected."""
+        """Print once what is assumed about the user's own losses, which cannot be inspected."""
         if not self._has_said and has_own_step(self._model, "compute_loss"):
             say(
                 "fit: the model's own compute_loss is assumed to be a mean over the samples; "
                 "any other loss would be wrong in parts"
+            )
+        elif not self._has_said and (name := part_losses.own_loss(self._model)) is not None:
+            say(
+                f"fit: {name} is assumed to compute each sample's loss independently; a loss that "
+                "compares samples (contrastive) would be wrong in parts"
             )
         self._has_said = True
 
