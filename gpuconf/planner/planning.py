@@ -59,9 +59,17 @@ def make_plan(
         inherited = Inherited(chosen_by_parent, seen)
         if not inherited.within(visible.devices):
             return _hidden_by_parent(profile, visible, inherited)
+    profile = _with_the_users_growth(profile, environ)
     made = _plan_visible(profile, visible, inherited, value, inventory.quota)
     unshared = () if inventory.unshared is None else (inventory.unshared,)
     return made._replace(notes=(*made.notes, *unshared, *inventory.notes))
+
+
+def _with_the_users_growth(profile: Profile, environ: Mapping[str, str]) -> Profile:
+    """Reserve the whole limit if the user's own variable makes TensorFlow allocate all of it."""
+    if environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() != "false":
+        return profile
+    return profile._replace(memory=profile.memory._replace(reserve=None))
 
 
 def _plan_visible(

@@ -195,6 +195,19 @@ def test_a_plan_that_hides_all_gpus_holds_where_none_is_to_be_had() -> None:
     assert not is_within(roomy, hidden)
 
 
+def test_without_growth_the_whole_limit_is_reserved() -> None:
+    """If the user's own variable switches it off, TensorFlow allocates all at the start."""
+    memory = MemoryRules(
+        memory_limit=amount(4096), context=amount(512), allow_growth=True, reserve=amount(1024)
+    )
+    profile = Profile("grows", memory=memory)
+    for value, leased_mib in ((None, 1024), ("true", 1024), ("false", 4096)):
+        environ = {} if value is None else {"TF_FORCE_GPU_ALLOW_GROWTH": value}
+        (made,) = make_plan(profile, machine(card()), environ=environ).gpus
+        assert made.lease_bytes == (leased_mib + 512) * MIB
+        assert bool(made.preallocated_bytes) == (value != "false")
+
+
 # --- those that wait ----------------------------------------------------------------------------
 
 
