@@ -131,6 +131,8 @@ def _import_ahead(setup: Setup) -> None:
         configure(**setup.settings)
         for name in setup.imports:
             import_module(name)
+        sys.stdout.flush()
+        sys.stderr.flush()
     except BaseException:
         os._exit(1)
     for number, descriptor in enumerate(kept, start=1):
