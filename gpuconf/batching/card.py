@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from gpuconf.backends.jax.lateness import has_gpu_backend
+from gpuconf.backends.jax.early_init import has_gpu_backend
 from gpuconf.basics.units import MIB
 from gpuconf.callbacks.counters import Use, counter_for
 from gpuconf.support.keras_api.devices import gpu_limits, is_computing

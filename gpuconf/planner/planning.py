@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from gpuconf.errors import ProfileError
 from gpuconf.machine.cards.inventory import GpuQuota, Inventory
 from gpuconf.machine.cards.visible_devices import VisibleDevices
-from gpuconf.planner.figureless import plan_without_figures
 from gpuconf.planner.frameworks import with_framework_limits
 from gpuconf.planner.limits import plan_gpu, with_lease
 from gpuconf.planner.other_leases import lease_notes
@@ -19,6 +18,7 @@ from gpuconf.planner.scheduler_share import share_notes
 from gpuconf.planner.selection import Inherited, rules_for, select, unmatched_rules
 from gpuconf.planner.shortage import settle_shortages
 from gpuconf.planner.visibility import fastest_first, see, settle_order, variables_to_write
+from gpuconf.planner.without_nvml import plan_without_figures
 from gpuconf.profile.model import Profile
 
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping as PlainMapping
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
-from gpuconf.profile import combinations, powers, reading, search
+from gpuconf.profile import combinations, permissions, search, validation
 from gpuconf.profile.document import decode, parse
 from gpuconf.profile.files import read_bytes
 from gpuconf.profile.model import Profile
 from gpuconf.profile.nodes import Mapping, Scalar, merged
-from gpuconf.profile.powers import Link
+from gpuconf.profile.permissions import Link
 from gpuconf.profile.problems import problem
 
 LONGEST_CHAIN = 10
@@ -36,13 +36,15 @@ def build(
         from gpuconf.profile.overrides import checked_nodes
 
         root = merged(root, checked_nodes(overrides))
-    values, problems = reading.read(root)
+    values, problems = validation.read(root)
     values.pop("extends", None)
     per_gpu = values.pop("per_gpu", ())
-    rules = tuple((gpu, reading.read_gpu_rules(root, own)) for gpu, own in per_gpu)
+    rules = tuple((gpu, validation.read_gpu_rules(root, own)) for gpu, own in per_gpu)
     profile = Profile(location.name, location.path, per_gpu=rules, **values)
     problems = problems or combinations.check(profile, root)
-    return profile._replace(origin=location.origin, notes=powers.notes(links, environ)), problems
+    return profile._replace(
+        origin=location.origin, notes=permissions.notes(links, environ)
+    ), problems
 
 
 def read_links(
@@ -59,9 +61,9 @@ def read_links(
     while following is not None:
         try:
             links.append(_read_link(following, links))
-            values, problems = reading.read(links[-1].root)
+            values, problems = validation.read(links[-1].root)
             if not problems and environ is not None:
-                problems = powers.refusals(links, environ)
+                problems = permissions.refusals(links, environ)
             if problems:
                 return links, problems
             following = _parent(values.get("extends"), links, searched)
@@ -88,9 +90,9 @@ def _read_link(location: search.Location, before: list[Link]) -> Link:
     """Read the file at ``location`` without checking its keys; its level is the chain's lowest."""
     path = location.path
     data = read_bytes(path)
-    level = powers.level_of(location)
+    level = permissions.level_of(location)
     if before:
-        level = powers.lower(level, before[-1].level)
+        level = permissions.lower(level, before[-1].level)
     return Link(location, data, parse(decode(data, path), path), level)
 
 

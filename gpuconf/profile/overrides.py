@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as PlainMapping
 
 from gpuconf.basics.units import Amount
-from gpuconf.profile import reading
+from gpuconf.profile import validation
 from gpuconf.profile.nodes import Entry, Mapping, Mark, Node, Scalar, Sequence
 from gpuconf.profile.problems import problem, quoted
 
@@ -16,7 +16,7 @@ _DEEPEST = 10
 def checked_nodes(overrides: PlainMapping[str, object]) -> Mapping:
     """Convert ``overrides`` to nodes; raise ProfileError for the first that breaks a rule."""
     changes = to_nodes(overrides)
-    _, problems = reading.read(changes)
+    _, problems = validation.read(changes)
     if problems:
         raise problems[0]
     return changes

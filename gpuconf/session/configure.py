@@ -66,7 +66,7 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
         return _binding.activation or _off
 
     if os.environ.get("GPUCONF_NVML_TIMEOUT"):
-        from gpuconf.machine.cards.patience import read_timeout_s
+        from gpuconf.machine.cards.nvml_timeout import read_timeout_s
 
         read_timeout_s(os.environ)  # report a bad value here, not at a framework's import
 

@@ -74,7 +74,7 @@ def refuse_if_too_late(binding: Binding) -> None:
         from gpuconf.backends.tensorflow import runtime
 
         runtime.refuse_if_too_late()
-    jax = sys.modules.get("gpuconf.backends.jax.lateness")
+    jax = sys.modules.get("gpuconf.backends.jax.early_init")
     if binding.is_bound and jax is not None and jax.has_gpu_backend():
         raise TooLateError(
             "too late: JAX has initialized its GPU client, and its limit can no longer be changed",

@@ -18,7 +18,7 @@ from gpuconf.machine.cards import Inventory, read_inventory
 from gpuconf.machine.leases.folder import VARIABLE, LedgerFolder, NoLedgerError, find_folder
 from gpuconf.machine.leases.lease import folder_of, next_ticket
 from gpuconf.machine.leases.ledger import Ledger
-from gpuconf.machine.leases.view import note_of_use, read_ledger, read_with_leases, with_leases
+from gpuconf.machine.leases.reading import note_of_use, read_ledger, read_with_leases, with_leases
 from gpuconf.planner import Plan
 from gpuconf.session.waiting import wait_for_plan
 

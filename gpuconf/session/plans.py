@@ -16,7 +16,7 @@ from gpuconf.machine.cards import Inventory, read_inventory
 from gpuconf.machine.schedulers import assigned_share, assignment_of, with_share
 from gpuconf.planner import Plan, is_within, wants_leases
 from gpuconf.planner.plan import hidden_plan
-from gpuconf.planner.remedies import remedy_for
+from gpuconf.planner.shortage_alternatives import remedy_for
 from gpuconf.profile import Profile
 from gpuconf.session.waiting import wait_for_plan
 
@@ -108,7 +108,7 @@ def reader_for(profile: Profile) -> Callable[[], Inventory]:
 
     if not wants_leases(profile) and not os.path.lexists(POLICY_PATH):
         return read_inventory
-    from gpuconf.machine.leases.view import read_with_leases
+    from gpuconf.machine.leases.reading import read_with_leases
 
     return read_with_leases
 

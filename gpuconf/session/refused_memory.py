@@ -12,7 +12,7 @@ import re
 from gpuconf.basics.terminal import debug, say, tell_below_traceback
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards import Gpu
-from gpuconf.machine.leases.view import read_with_leases
+from gpuconf.machine.leases.reading import read_with_leases
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.other_leases import held_by
 from gpuconf.planner.plan import label

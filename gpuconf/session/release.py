@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from gpuconf.backends.jax.lateness import has_gpu_backend
-from gpuconf.backends.tensorflow.lateness import devices_exist
+from gpuconf.backends.jax.early_init import has_gpu_backend
+from gpuconf.backends.tensorflow.early_init import devices_exist
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards import read_inventory
 from gpuconf.planner import label

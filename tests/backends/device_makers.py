@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 from tensorflow.python.client import device_lib
 
-from gpuconf.backends.tensorflow.lateness import EAGER_MAKERS, devices_exist
+from gpuconf.backends.tensorflow.early_init import EAGER_MAKERS, devices_exist
 
 CALLS = {
     "constant": lambda: tf.constant(1.0),

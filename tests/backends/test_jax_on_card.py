@@ -187,7 +187,7 @@ def test_jax_without_a_gpu_leases_nothing(run_on_card: RunOnCard) -> None:
         _BEGIN
         + """
 jax.devices()
-from gpuconf.machine.leases.view import read_with_leases
+from gpuconf.machine.leases.reading import read_with_leases
 platform = jax.default_backend()
 if os.fork() == 0:  # a process is not shown leases of its own
     report(leases=[len(gpu.leases) for gpu in read_with_leases().gpus], platform=platform)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.backends.tensorflow.lateness import EAGER_MAKERS, SILENT_MAKERS
+from gpuconf.backends.tensorflow.early_init import EAGER_MAKERS, SILENT_MAKERS
 from gpuconf.simcard import CardSpec, simulated_card
 from tests.programs import warm
 from tests.programs.processes import run

@@ -10,7 +10,7 @@ import pytest
 from gpuconf.basics.state_note import STATE_VARIABLE, StateNote, encode, this_process
 from gpuconf.errors import ProfileError
 from gpuconf.profile import Profile, load_profile, refused_if_found, trust
-from gpuconf.profile.powers import harmless_variables
+from gpuconf.profile.permissions import harmless_variables
 from tests.profile.other_users import giving_away
 
 # Each of them makes some program load code, run a command, write a file or contact a server.

@@ -17,13 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuconf.backends.interface import PlanSource
+from gpuconf.backends.jax.early_init import has_gpu_backend, too_late
 from gpuconf.backends.jax.environment import (
     is_within,
     share_of_plan,
     voided_cap,
     why_no_cap,
 )
-from gpuconf.backends.jax.lateness import has_gpu_backend, too_late
 from gpuconf.backends.jax.reserve import take_reserve
 from gpuconf.backends.wrapping import ENTRANCES, call_through, is_watched
 from gpuconf.basics.callsite import user_call_site

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconf.backends import keras_session
 from gpuconf.backends.interface import PlanSource
-from gpuconf.backends.tensorflow import lateness
+from gpuconf.backends.tensorflow import early_init
 from gpuconf.backends.tensorflow.guards import Guards
 from gpuconf.errors import TooLateError
 
@@ -28,9 +28,9 @@ def refuse_if_too_late() -> None:
             hint="restart with the profile you want: `GPUCONF_PROFILE=NAME python ...`, or restart "
             "the kernel",
         )
-    evidence = lateness.devices_exist()
+    evidence = early_init.devices_exist()
     if evidence is not None:
-        from gpuconf.backends.suspects import too_late
+        from gpuconf.backends.find_init_line import too_late
 
         raise too_late(_WHAT, evidence.makers, f": {evidence.how}. {_NO_EFFECT}")
 
@@ -92,7 +92,7 @@ def reconsider() -> None:
 
     This can wait until TensorFlow has listed its GPUs.
     """
-    if _guards is not None and _guards.is_configured and lateness.devices_exist() is None:
+    if _guards is not None and _guards.is_configured and early_init.devices_exist() is None:
         _guards.hide_beside_keras()
 
 

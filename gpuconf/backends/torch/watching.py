@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from gpuconf.backends.interface import PlanSource
-from gpuconf.backends.torch import caps, lateness
+from gpuconf.backends.torch import caps, early_init
 from gpuconf.backends.torch.free_memory import report_within
 from gpuconf.backends.torch.reserve import take_reserve
 from gpuconf.backends.wrapping import ENTRANCES, call_before, is_watched
@@ -77,6 +77,6 @@ def _put(torch: Any, plan: Plan, source: PlanSource) -> None:
 
 
 def _put_late(torch: Any, plan: Plan, source: PlanSource) -> None:
-    lateness.refuse_if_too_late(torch, plan)
+    early_init.refuse_if_too_late(torch, plan)
     caps.put(torch, plan, source.record)
     take_reserve(torch, plan, source)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.batching.steps.forward import Computed, Gradients, computed, logged
-from gpuconf.batching.steps.kept import make_variables
 from gpuconf.batching.steps.part_losses import saying_why
+from gpuconf.batching.steps.step_cache import make_variables
 from gpuconf.support.keras_api.stepping import compiled
 
 

@@ -7,8 +7,8 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 from gpuconf.batching.steps.forward import Gradients, computed, logged
-from gpuconf.batching.steps.kept import kept
 from gpuconf.batching.steps.part_losses import saying_why
+from gpuconf.batching.steps.step_cache import kept
 from gpuconf.support.keras_api import nests
 
 Values = dict[str, list[Any]]

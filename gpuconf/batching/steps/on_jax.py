@@ -21,8 +21,8 @@ from gpuconf.batching.steps.jax_gradients import (
     finished,
     on_device,
 )
-from gpuconf.batching.steps.kept import kept
 from gpuconf.batching.steps.part_losses import saying_why
+from gpuconf.batching.steps.step_cache import kept
 from gpuconf.support.keras_api import nests
 from gpuconf.support.keras_api.families import family_on_any_backend
 from gpuconf.support.keras_api.layers import layers_of

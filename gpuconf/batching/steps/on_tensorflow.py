@@ -9,9 +9,9 @@ from typing import Any
 from gpuconf.basics.terminal import say
 from gpuconf.batching.steps.forward import Gradients, evaluated_part
 from gpuconf.batching.steps.gradients import GradientParts
-from gpuconf.batching.steps.kept import kept, make_optimizer_variables, make_variables
 from gpuconf.batching.steps.part_losses import saying_why
 from gpuconf.batching.steps.state import Reader, UndoableState, learnt_state, small_state
+from gpuconf.batching.steps.step_cache import kept, make_optimizer_variables, make_variables
 from gpuconf.batching.steps.update import GuardedUpdate, update_function
 from gpuconf.support.keras_api.families import family_of
 from gpuconf.support.keras_api.jit import is_compiled

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from gpuconf.batching.steps.kept import kept
+from gpuconf.batching.steps.step_cache import kept
 from gpuconf.support.keras_api.variables import component, optimizer_variables
 
 # From about this number on, one call of a function that reads all variables is faster than separate

@@ -15,8 +15,8 @@ from gpuconf.basics.units import sized
 from gpuconf.batching.card import current_card, free_cached
 from gpuconf.batching.failures import attempt, explain_beside, let_go
 from gpuconf.batching.steps.forward import Gradients
-from gpuconf.batching.steps.kept import kept
 from gpuconf.batching.steps.state import HeldValues, ReadsVariables
+from gpuconf.batching.steps.step_cache import kept
 from gpuconf.support.keras_api.families import family_of
 from gpuconf.support.keras_api.variables import size_bytes
 

@@ -18,7 +18,7 @@ from gpuconf.commands.cli.estimate_options import (
 )
 from gpuconf.commands.cli.main import exit_code_of
 from gpuconf.commands.cli.output import Output, drawn
-from gpuconf.commands.cli.users_prints import stdout_to_stderr
+from gpuconf.commands.cli.redirect_output import stdout_to_stderr
 from gpuconf.errors import GpuconfError
 from gpuconf.support.command_line import (
     CommandParser,

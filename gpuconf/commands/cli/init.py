@@ -16,7 +16,7 @@ from gpuconf.commands.cli.output import Output
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.machine.cards.system_memory import IDLE_BYTES
-from gpuconf.machine.leases.view import read_with_leases
+from gpuconf.machine.leases.reading import read_with_leases
 from gpuconf.profile import find_profile, load_profile
 from gpuconf.profile.chain import read_links
 from gpuconf.profile.search import places

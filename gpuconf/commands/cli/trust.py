@@ -16,7 +16,7 @@ from gpuconf.commands.cli.documents import (
 from gpuconf.commands.cli.output import Output
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.profile import chain, find_profile, trust
-from gpuconf.profile.powers import Link, refused_variables, shell_word
+from gpuconf.profile.permissions import Link, refused_variables, shell_word
 from gpuconf.profile.search import Location, locate_path, places
 from gpuconf.support.reporting.lines import Table
 from gpuconf.support.reporting.problems import problem_of

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 from gpuconf.basics.units import sized
 from gpuconf.commands.doctor.facts import Facts
-from gpuconf.commands.doctor.measured import MeasuredHolder
+from gpuconf.commands.doctor.probe_results import MeasuredHolder
 from gpuconf.commands.doctor.report import CardReport, MemoryBar
 from gpuconf.machine.cards import CardLease, Gpu, GpuProcess
 from gpuconf.machine.cards.health import CardHealth

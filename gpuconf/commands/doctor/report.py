@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple, get_args
 from gpuconf.basics.display import shown_in_notebooks
 from gpuconf.basics.json_shape import Bytes, Count, FieldRule, json_shape
 from gpuconf.commands.doctor.finding import Finding, Status
-from gpuconf.commands.doctor.measured import LiveProbe, MeasuredHolder, MeasuredRun
+from gpuconf.commands.doctor.probe_results import LiveProbe, MeasuredHolder, MeasuredRun
 
 BAR_PARTS = ("others", "yours", "allowed", "left")
 

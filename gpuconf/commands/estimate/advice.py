@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
+from gpuconf.commands.estimate.estimate_request import Subject
 from gpuconf.commands.estimate.keras_models.data import inputs_of
 from gpuconf.commands.estimate.largest_batch import Limit
 from gpuconf.commands.estimate.memory_estimate import Advice, MemoryEstimate
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import Step
-from gpuconf.commands.estimate.subject import Subject
 from gpuconf.commands.estimate.tensorflow.abstract_variables import abstract_variables
 from gpuconf.commands.estimate.traced_steps import TracedSteps
 from gpuconf.errors import GpuconfError, UsageError

@@ -12,8 +12,9 @@ from gpuconf.basics.arguments import memory_size, whole_number
 from gpuconf.basics.units import sized
 from gpuconf.commands.estimate.account import layer_rows, timeline
 from gpuconf.commands.estimate.advice import advice_for
-from gpuconf.commands.estimate.collecting import no_collecting
 from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
+from gpuconf.commands.estimate.estimate_request import Subject, check_backend
+from gpuconf.commands.estimate.gc_pause import no_collecting
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.commands.estimate.largest_batch import Limit, largest_batch
 from gpuconf.commands.estimate.memory_estimate import MemoryEstimate, Peak
@@ -21,7 +22,6 @@ from gpuconf.commands.estimate.phases import phases_of
 from gpuconf.commands.estimate.runner.runner import KernelAbortedError, StepRunner, TooLargeError
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import WORKSPACE, Step, StepMemory
-from gpuconf.commands.estimate.subject import Subject, check_backend
 from gpuconf.commands.estimate.traced_steps import Progress, TracedSteps
 from gpuconf.errors import UsageError
 from gpuconf.support.keras_api.families import family_on_any_backend

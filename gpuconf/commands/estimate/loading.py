@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpuconf.commands.estimate.collecting import made_to_stay
+from gpuconf.commands.estimate.estimate_request import check_backend
+from gpuconf.commands.estimate.gc_pause import made_to_stay
 from gpuconf.commands.estimate.jax.compiling import check_compiler
 from gpuconf.commands.estimate.runner.environment import hide_gpus
-from gpuconf.commands.estimate.subject import check_backend
 from gpuconf.commands.estimate.targets.restoring import RestoredModel, restore
 from gpuconf.commands.estimate.targets.saved_models import FROM_CODE, read_saved_model
 from gpuconf.commands.estimate.targets.user_code import model_from_code

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpuconf.commands.estimate.estimate_request import Subject
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import Step
-from gpuconf.commands.estimate.subject import Subject
 
 Progress = Callable[[str], None]
 

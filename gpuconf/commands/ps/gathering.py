@@ -28,7 +28,7 @@ from gpuconf.machine.leases.folder import (
 )
 from gpuconf.machine.leases.lease import Lease, Owner, folder_of, this_process
 from gpuconf.machine.leases.ledger import Ledger
-from gpuconf.machine.leases.view import (
+from gpuconf.machine.leases.reading import (
     CardLeases,
     describe_leases,
     note_of,
@@ -43,7 +43,7 @@ _NO_LEDGER_YET = "no program here has reserved memory yet"
 def read_holdings() -> Holdings:
     """Return all users' holdings from the ledger, then NVML, then /proc.
 
-    The order matters: see `gpuconf.machine.leases.view`.  The ledger's mutex is not taken.
+    The order matters: see `gpuconf.machine.leases.reading`.  The ledger's mutex is not taken.
     """
     state, found = _read_ledger()
     reader = this_process()

@@ -20,8 +20,8 @@ from gpuconf.basics.processes import initial_environment_of, program_of
 from gpuconf.basics.terminal import say
 from gpuconf.commands.run import watcher
 from gpuconf.commands.run.planning import decision, plan_run, set_environment
-from gpuconf.commands.run.reach import refuse_unreachable
 from gpuconf.commands.run.request import Request
+from gpuconf.commands.run.unsupported_commands import refuse_unreachable
 from gpuconf.errors import UsageError
 from gpuconf.injected import with_site
 from gpuconf.machine.leases.files import descriptors_of, is_locked

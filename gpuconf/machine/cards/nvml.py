@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from gpuconf.basics.terminal import printable
 from gpuconf.basics.units import MIB
 from gpuconf.machine import host_memory
-from gpuconf.machine.cards import patience
+from gpuconf.machine.cards import nvml_timeout
 from gpuconf.machine.cards.dmem import with_dmem
 from gpuconf.machine.cards.inventory import Gpu, GpuProcess, Inventory, NvmlProblem
 
@@ -100,16 +100,16 @@ def ask(
     The wait is limited, because a driver that is resetting a GPU, or whose GPU has fallen off the
     bus, may never answer.  A message is printed if the query takes a long time.
     """
-    timeout_s = patience.read_timeout_s(environ)
+    timeout_s = nvml_timeout.read_timeout_s(environ)
     # Import here: a thread that imports while its caller is inside an import may deadlock.
     binding = _import_binding() if nvml is None else _checked(nvml)
     if isinstance(binding, NvmlProblem):
         return unanswered(binding)
     try:
-        return patience.wait_for(
+        return nvml_timeout.wait_for(
             lambda: _ask_between(binding, question, unanswered), timeout_s=timeout_s
         )
-    except patience.NoAnswerError as error:
+    except nvml_timeout.NoAnswerError as error:
         return unanswered(NvmlProblem("no_answer", str(error)))
 
 

@@ -10,7 +10,7 @@ from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.live import LiveReport
 from gpuconf.commands.doctor.live.frameworks import TENSORFLOW
 from gpuconf.commands.doctor.live.record import ChildRun, LiveRecord
-from gpuconf.commands.doctor.measured import (
+from gpuconf.commands.doctor.probe_results import (
     CardMemory,
     LiveStep,
     MeasuredHolder,

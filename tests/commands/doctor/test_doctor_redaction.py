@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.commands.doctor.finding import Finding
-from gpuconf.commands.doctor.measured import MeasuredHolder
+from gpuconf.commands.doctor.probe_results import MeasuredHolder
 from gpuconf.commands.doctor.redaction import Redactor, redactor_for
 from gpuconf.commands.doctor.report import CardReport, ProfileInForce, Report
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuconf.basics.units import GIB, KIB, MIB
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.live import TENSORFLOW
-from gpuconf.commands.doctor.measured import LiveStep, MeasuredHolder, MeasuredRun, ProbedCard
+from gpuconf.commands.doctor.probe_results import LiveStep, MeasuredHolder, MeasuredRun, ProbedCard
 from gpuconf.commands.doctor.report import CardReport, MemoryBar, ProfileInForce, Report
 from gpuconf.commands.doctor.text import TextLayout, lines_of
 from tests import golden

@@ -11,7 +11,7 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.doctor.live.failed_step import FailedStep
 from gpuconf.commands.doctor.live.findings import findings_of
 from gpuconf.commands.doctor.live.reasons import reason_of, reason_of_unseen
-from gpuconf.commands.doctor.measured import StepError
+from gpuconf.commands.doctor.probe_results import StepError
 from tests.commands.doctor.live_records import card, failed, passed, record, run
 from tests.commands.doctor.shell_fixes import can_be_pasted
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpuconf.basics.json_values import plain
 from gpuconf.commands.doctor.live.record import LiveRecord, read_record
 from gpuconf.commands.doctor.live.recorder import Recorder, StepFailed
-from gpuconf.commands.doctor.measured import CardMemory, MeasuredHolder, ProbedCard, StepError
+from gpuconf.commands.doctor.probe_results import CardMemory, MeasuredHolder, ProbedCard, StepError
 from gpuconf.errors import ShortageError
 
 _MEMORY = {"used_bytes": 5, "free_bytes": 6, "own_bytes": None, "current_bytes": 1, "peak_bytes": 2}

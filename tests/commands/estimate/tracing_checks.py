@@ -11,6 +11,7 @@ import pytest
 from keras import layers
 
 from gpuconf.commands.estimate.compile_target import CompileTarget
+from gpuconf.commands.estimate.estimate_request import Subject
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
@@ -22,7 +23,6 @@ from gpuconf.commands.estimate.step import (
     UPDATE,
     Step,
 )
-from gpuconf.commands.estimate.subject import Subject
 from gpuconf.support.keras_api.families import family_of
 
 BATCH = 8

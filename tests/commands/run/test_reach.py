@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuconf.commands.run.reach import _ELSEWHERE, refuse_unreachable
+from gpuconf.commands.run.unsupported_commands import _ELSEWHERE, refuse_unreachable
 from gpuconf.errors import UsageError
 
 LINES = yaml.safe_load(Path(__file__).with_name("reach.yaml").read_text(encoding="utf-8"))

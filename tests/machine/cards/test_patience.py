@@ -10,7 +10,7 @@ import time
 import pytest
 
 from gpuconf.errors import UsageError
-from gpuconf.machine.cards import patience
+from gpuconf.machine.cards import nvml_timeout
 from tests.machine.cards import standin
 from tests.programs.processes import Nvml, Start, interruptible, run_with
 
@@ -29,7 +29,7 @@ _ANSWER = f"{_READ}print(inventory.problem, len(inventory.gpus))"
 
 
 def _environ(machine: standin.Machine, nvml: Nvml, timeout_s: str) -> dict[str, str]:
-    return {**os.environ, **nvml(machine), patience.VARIABLE: timeout_s}
+    return {**os.environ, **nvml(machine), nvml_timeout.VARIABLE: timeout_s}
 
 
 def _run(
@@ -129,15 +129,15 @@ print(inventory.problem, inventory.problem_code, health)
 )
 def test_the_variable_is_a_number_of_seconds(text: str, seconds: float) -> None:
     """Empty is unset, as everywhere."""
-    assert patience.read_timeout_s({patience.VARIABLE: text}) == seconds
-    assert patience.read_timeout_s({}) == 10
+    assert nvml_timeout.read_timeout_s({nvml_timeout.VARIABLE: text}) == seconds
+    assert nvml_timeout.read_timeout_s({}) == 10
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", "0", "nan", "inf", "-inf", "10s", "1e999", "99999"])
 def test_another_value_is_refused(text: str) -> None:
     """The error shows the value, the rule and what to write."""
     with pytest.raises(UsageError) as caught:
-        patience.read_timeout_s({patience.VARIABLE: text})
+        nvml_timeout.read_timeout_s({nvml_timeout.VARIABLE: text})
     assert repr(text) in caught.value.message
     assert "number of seconds" in caught.value.message
     assert "export GPUCONF_NVML_TIMEOUT=" in str(caught.value.hint)
@@ -154,4 +154,4 @@ def test_a_refused_value_is_an_error_of_the_read(nvml: Nvml) -> None:
 def test_what_the_question_raises_comes_through() -> None:
     """The thread hides no error of ours."""
     with pytest.raises(ZeroDivisionError):
-        patience.wait_for(lambda: 1 // 0, timeout_s=5)
+        nvml_timeout.wait_for(lambda: 1 // 0, timeout_s=5)

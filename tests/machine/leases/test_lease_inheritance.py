@@ -16,7 +16,7 @@ from gpuconf.machine.leases.files import is_locked, read_note, users_of
 from gpuconf.machine.leases.folder import LedgerFolder
 from gpuconf.machine.leases.lease import next_ticket, this_process
 from gpuconf.machine.leases.ledger import Ledger
-from gpuconf.machine.leases.view import describe_leases
+from gpuconf.machine.leases.reading import describe_leases
 from tests.machine.leases.ledgers import (
     CARD,
     IN_NAMESPACE,

@@ -26,7 +26,7 @@ from gpuconf.machine.leases.lease import (
     this_process,
 )
 from gpuconf.machine.leases.ledger import Ledger
-from gpuconf.machine.leases.view import (
+from gpuconf.machine.leases.reading import (
     CardLeases,
     describe_leases,
     note_of_use,

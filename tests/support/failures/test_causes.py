@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuconf.backends.jax.lateness import too_late
+from gpuconf.backends.jax.early_init import too_late
 from gpuconf.commands.explain import explain
 from gpuconf.errors import ShortageError
 from gpuconf.planner.planning import make_plan

@@ -11,7 +11,7 @@ import yaml
 from gpuconf.commands.doctor.live.failed_step import FailedStep
 from gpuconf.commands.doctor.live.reasons import reason_of
 from gpuconf.commands.doctor.live.record import LiveRecord
-from gpuconf.commands.doctor.measured import StepError
+from gpuconf.commands.doctor.probe_results import StepError
 from gpuconf.commands.explain import explain
 from gpuconf.support.failures.failure import failure_of
 

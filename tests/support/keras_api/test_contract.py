@@ -30,7 +30,7 @@ ROOMS = ("batching/", "callbacks/", "commands/estimate/", "images/", "commands/r
 NOT_THEIRS = {"_replace", "_asdict", "_fields", "_exit", "_getframe", "ImportHooks", "_lazy_init"}
 # Names in users' scripts, which the doctor looks for; it never imports them.
 IN_SCRIPTS = {
-    "commands/doctor/source/makers.py",
+    "commands/doctor/source/device_init_calls.py",
     "commands/doctor/source/sessions.py",
     "commands/demo/report.py",
 }

@@ -10,9 +10,9 @@ from gpuconf.commands.doctor.checks import (
     health,
     host,
     leases,
-    leftovers,
     packages,
     profile,
+    stale_processes,
     variables,
 )
 from gpuconf.commands.doctor.checks.check import Check
@@ -23,7 +23,7 @@ CHECKS: tuple[Check, ...] = (
     *driver.CHECKS,
     *cards.CHECKS,
     *health.CHECKS,
-    *leftovers.CHECKS,
+    *stale_processes.CHECKS,
     *leases.CHECKS,
     *packages.CHECKS,
     *builds.CHECKS,

@@ -17,7 +17,7 @@ from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.machine.cards.health import CardHealth, read_inventory_and_health
 from gpuconf.machine.cards.holders import read_processes
 from gpuconf.machine.leases.lease import this_process
-from gpuconf.machine.leases.view import CardLeases, with_leases
+from gpuconf.machine.leases.reading import CardLeases, with_leases
 from gpuconf.machine.policy import POLICY_PATH, current_user, read_policy
 from gpuconf.machine.schedulers import assigned_share
 from gpuconf.planner import wants_leases
@@ -72,7 +72,7 @@ def gather(
     """
     attempt = _Attempts()
     baseline = environment.before_gpuconf(environ)
-    # Read before NVML; gpuconf.machine.leases.view explains why.
+    # Read before NVML; gpuconf.machine.leases.reading explains why.
     no_leases: dict[str, CardLeases] = {}
     leases = attempt("leases", lambda: read_leases(root=root, environ=baseline), no_leases)
     nothing: tuple[Inventory, dict[int, CardHealth]] = (Inventory(), {})

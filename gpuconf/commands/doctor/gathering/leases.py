@@ -26,7 +26,7 @@ from gpuconf.machine.leases.folder import (
 )
 from gpuconf.machine.leases.ledger import Ledger
 from gpuconf.machine.leases.mutex import FILE as MUTEX
-from gpuconf.machine.leases.view import CardLeases, read_ledger
+from gpuconf.machine.leases.reading import CardLeases, read_ledger
 
 # The names that `folder_of` makes from UUIDs of GPUs and MIG instances; other folders may exist.
 _CARD = re.compile(r"(GPU|MIG)[A-Za-z0-9_-]+")

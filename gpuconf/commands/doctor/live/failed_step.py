@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from gpuconf.commands.doctor.live.record import LiveRecord
-from gpuconf.commands.doctor.measured import ProbedCard, StepError
+from gpuconf.commands.doctor.probe_results import ProbedCard, StepError
 from gpuconf.support.failures import headline, read, read_error
 from gpuconf.support.failures.causes import NOT_GPU
 

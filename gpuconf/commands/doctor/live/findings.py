@@ -17,7 +17,7 @@ from gpuconf.commands.doctor.live.frameworks import JAX, TORCH
 from gpuconf.commands.doctor.live.outcome import CardOutcome, Trouble, outcomes, start_trouble
 from gpuconf.commands.doctor.live.reasons import reason_of_unseen
 from gpuconf.commands.doctor.live.record import ChildRun, LiveRecord, Skip
-from gpuconf.commands.doctor.measured import CardMemory, LiveStep, ProbedCard
+from gpuconf.commands.doctor.probe_results import CardMemory, LiveStep, ProbedCard
 
 _ALLOCATING = {
     "start": "starts under the profile, and lists the GPUs that it should",

@@ -8,7 +8,7 @@ from gpuconf.basics.units import MIB, exact_size, parse_size, sized
 from gpuconf.commands.doctor import PROBE_TIMEOUT_S
 from gpuconf.commands.doctor.live.frameworks import TENSORFLOW
 from gpuconf.commands.doctor.live.record import LiveRecord
-from gpuconf.commands.doctor.measured import ProbedCard
+from gpuconf.commands.doctor.probe_results import ProbedCard
 
 AGAIN = "gpuconf doctor --probe"
 SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it continues"

@@ -13,7 +13,7 @@ from gpuconf.commands.doctor.live import fixes
 from gpuconf.commands.doctor.live.failed_step import FailedStep, Reason, last_words
 from gpuconf.commands.doctor.live.reasons import reason_of, reason_of_unseen
 from gpuconf.commands.doctor.live.record import ChildRun, LiveRecord
-from gpuconf.commands.doctor.measured import LiveStep, ProbedCard
+from gpuconf.commands.doctor.probe_results import LiveStep, ProbedCard
 from gpuconf.support.children.signals import signal_name
 
 _MEANINGS = {

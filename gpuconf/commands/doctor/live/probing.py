@@ -15,7 +15,7 @@ from gpuconf.commands.doctor.live.findings import findings_of
 from gpuconf.commands.doctor.live.frameworks import TENSORFLOW, ProbedFramework
 from gpuconf.commands.doctor.live.outcome import places_to_try_alone
 from gpuconf.commands.doctor.live.record import ChildRun, read_record
-from gpuconf.commands.doctor.measured import LiveStep, MeasuredRun
+from gpuconf.commands.doctor.probe_results import LiveStep, MeasuredRun
 from gpuconf.support.children.run import run_recorded
 
 # A framework on a slow disk does not even start in less time.

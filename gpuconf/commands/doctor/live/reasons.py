@@ -12,7 +12,7 @@ from gpuconf.commands.doctor.live import fixes
 from gpuconf.commands.doctor.live.failed_step import FailedStep, Reason, first_line, last_words
 from gpuconf.commands.doctor.live.frameworks import TENSORFLOW
 from gpuconf.commands.doctor.live.record import LiveRecord
-from gpuconf.commands.doctor.measured import ProbedCard, StepError
+from gpuconf.commands.doctor.probe_results import ProbedCard, StepError
 from gpuconf.support.failures import Reading, read, read_error
 from gpuconf.support.failures.causes import CAUSES, NOT_GPU, OF_GPU_MEMORY
 from gpuconf.support.failures.facts.card import LoggedCard, LoggedProcess

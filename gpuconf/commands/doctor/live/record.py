@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.basics.json_values import UnreadableError, decoded, json_objects
 from gpuconf.commands.doctor.live.frameworks import TENSORFLOW, ProbedFramework
-from gpuconf.commands.doctor.measured import LiveStep, ProbedCard
+from gpuconf.commands.doctor.probe_results import LiveStep, ProbedCard
 
 
 class Skip(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpuconf.commands.doctor.source import makers
+from gpuconf.commands.doctor.source import device_init_calls
 from gpuconf.commands.doctor.source.environment import settings_at
 from gpuconf.commands.doctor.source.script import (
     SETS_GROWTH,
@@ -40,7 +40,7 @@ def _tensorflow_beside_jax(script: Script, names: set[str]) -> Iterator[ScriptPr
     reads = [
         call
         for call, name in script.calls()
-        if name in makers.TENSORFLOW
+        if name in device_init_calls.TENSORFLOW
         or name.startswith(("tensorflow.data.", "tensorflow_datasets."))
     ]
     is_program = "__main__" in _texts(script) or any(not script.function_of(each) for each in reads)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuconf.commands.doctor.source import makers
+from gpuconf.commands.doctor.source import device_init_calls
 from gpuconf.commands.doctor.source.flow import CodeEvent, CodePath
 from gpuconf.commands.doctor.source.script import Script, ScriptProblem, first_in, imported_modules
 
@@ -23,17 +23,27 @@ _READ_AT_IMPORT = {
 }
 # Read when the first device is created; those with "listing", when GPUs are first listed.
 _READ_AT_FIRST_USE: dict[str, tuple[frozenset[str], ...]] = {
-    "CUDA_VISIBLE_DEVICES": (makers.TENSORFLOW_LISTS, makers.TENSORFLOW, makers.JAX, makers.TORCH),
-    "CUDA_DEVICE_ORDER": (makers.TENSORFLOW_LISTS, makers.TENSORFLOW, makers.JAX, makers.TORCH),
-    "TF_FORCE_GPU_ALLOW_GROWTH": (makers.TENSORFLOW,),
-    "TF_GPU_ALLOCATOR": (makers.TENSORFLOW,),
-    "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": (makers.TENSORFLOW,),
-    "XLA_CLIENT_MEM_FRACTION": (makers.JAX,),
-    "XLA_PYTHON_CLIENT_MEM_FRACTION": (makers.JAX,),
-    "XLA_PYTHON_CLIENT_PREALLOCATE": (makers.JAX,),
-    "XLA_PYTHON_CLIENT_ALLOCATOR": (makers.JAX,),
-    "PYTORCH_CUDA_ALLOC_CONF": (makers.TORCH_STARTS,),
-    "PYTORCH_ALLOC_CONF": (makers.TORCH_STARTS,),
+    "CUDA_VISIBLE_DEVICES": (
+        device_init_calls.TENSORFLOW_LISTS,
+        device_init_calls.TENSORFLOW,
+        device_init_calls.JAX,
+        device_init_calls.TORCH,
+    ),
+    "CUDA_DEVICE_ORDER": (
+        device_init_calls.TENSORFLOW_LISTS,
+        device_init_calls.TENSORFLOW,
+        device_init_calls.JAX,
+        device_init_calls.TORCH,
+    ),
+    "TF_FORCE_GPU_ALLOW_GROWTH": (device_init_calls.TENSORFLOW,),
+    "TF_GPU_ALLOCATOR": (device_init_calls.TENSORFLOW,),
+    "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": (device_init_calls.TENSORFLOW,),
+    "XLA_CLIENT_MEM_FRACTION": (device_init_calls.JAX,),
+    "XLA_PYTHON_CLIENT_MEM_FRACTION": (device_init_calls.JAX,),
+    "XLA_PYTHON_CLIENT_PREALLOCATE": (device_init_calls.JAX,),
+    "XLA_PYTHON_CLIENT_ALLOCATOR": (device_init_calls.JAX,),
+    "PYTORCH_CUDA_ALLOC_CONF": (device_init_calls.TORCH_STARTS,),
+    "PYTORCH_ALLOC_CONF": (device_init_calls.TORCH_STARTS,),
 }
 _FORMER = {"TF_CPP_MIN_VLOG_LEVEL": "TF_CPP_MIN_LOG_LEVEL"}
 
@@ -112,7 +122,7 @@ def _read_before(
         package = packages[0] if packages[0] == "torch" else _package(step.node, packages)
         return step, f"{package} reads it when it is imported"
     for names in _READ_AT_FIRST_USE.get(variable, ()):
-        made = [step for step in steps if makers.is_maker(script, step.node, names)]
+        made = [step for step in steps if device_init_calls.is_maker(script, step.node, names)]
         if (step := first_in(line, index, made)) is not None:
             return step, "it is read once, before this line"
     return None

@@ -17,9 +17,17 @@ from gpuconf.commands.doctor.source import (
     environment,
     growth,
     images,
+    invalid_values,
     order,
-    refused,
     version_1,
+)
+from gpuconf.commands.doctor.source.run_unmodified import (
+    OLD_STACK,
+    PYTHON_2,
+    in_one_line,
+    is_of_python_2,
+    unedited,
+    why_not_edited,
 )
 from gpuconf.commands.doctor.source.script import Script, ScriptProblem
 from gpuconf.commands.doctor.source.text import (
@@ -28,14 +36,6 @@ from gpuconf.commands.doctor.source.text import (
     parse,
     read_text,
     source_of,
-)
-from gpuconf.commands.doctor.source.unedited import (
-    OLD_STACK,
-    PYTHON_2,
-    in_one_line,
-    is_of_python_2,
-    unedited,
-    why_not_edited,
 )
 
 SOURCE_CHECKS: dict[str, str] = {
@@ -57,7 +57,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.auto_missing": order.missing_auto,
     "source.auto_late": order.late_auto,
     "source.env_late": environment.late_variables,
-    "source.refused_value": refused.refused_values,
+    "source.refused_value": invalid_values.refused_values,
     "source.growth_one_gpu": growth.one_gpu_only,
     "source.devices_early": order.early_devices,
     "source.v1": version_1.version_1,

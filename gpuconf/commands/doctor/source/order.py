@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpuconf.commands.doctor.source import makers
+from gpuconf.commands.doctor.source import device_init_calls
 from gpuconf.commands.doctor.source.flow import CodeEvent, CodePath
+from gpuconf.commands.doctor.source.run_unmodified import in_one_line
 from gpuconf.commands.doctor.source.script import (
     SETS_GROWTH,
     SETS_LIMIT,
@@ -17,14 +18,17 @@ from gpuconf.commands.doctor.source.script import (
     imported_modules,
     imports_tensorflow,
 )
-from gpuconf.commands.doctor.source.unedited import in_one_line
 
 _SETTINGS = {
     SETS_GROWTH: "set_memory_growth",
     SETS_LIMIT: "set_logical_device_configuration",
     SETS_VISIBLE: "set_visible_devices",
 }
-_MAKERS = {"TensorFlow": makers.TENSORFLOW, "PyTorch": makers.TORCH_STARTS, "JAX": makers.JAX}
+_MAKERS = {
+    "TensorFlow": device_init_calls.TENSORFLOW,
+    "PyTorch": device_init_calls.TORCH_STARTS,
+    "JAX": device_init_calls.JAX,
+}
 # The behavior of gpuconf/backends/torch if PyTorch has already started CUDA.
 _CAPPED_LATE = (
     "PyTorch is limited only from here on; if it already uses other GPUs or more than the "
@@ -107,9 +111,11 @@ def _imported_before(line: CodePath, index: int) -> CodeEvent | None:
 
 
 def _made_before(
-    script: Script, line: CodePath, index: int, names: frozenset[str] = makers.TENSORFLOW
+    script: Script, line: CodePath, index: int, names: frozenset[str] = device_init_calls.TENSORFLOW
 ) -> CodeEvent | None:
-    found = [step for step in line.steps[:index] if makers.is_maker(script, step.node, names)]
+    found = [
+        step for step in line.steps[:index] if device_init_calls.is_maker(script, step.node, names)
+    ]
     return first_in(line, index, found)
 
 
@@ -130,7 +136,7 @@ def early_devices(script: Script) -> Iterator[ScriptProblem]:
 
 def _too_late(script: Script, node: ast.AST, maker: ast.AST, setting: str) -> ScriptProblem:
     made_by = script.names.of(maker.func) if isinstance(maker, ast.Call) else ""
-    is_silent = made_by in makers.TENSORFLOW_SILENT
+    is_silent = made_by in device_init_calls.TENSORFLOW_SILENT
     outcome = "is ignored silently" if is_silent else "raises RuntimeError"
     where = f"{script.place(maker)} ({_short(maker)})"
     return ScriptProblem(

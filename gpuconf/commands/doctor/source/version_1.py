@@ -12,9 +12,9 @@ import ast
 from collections.abc import Iterator
 
 from gpuconf.commands.doctor.source.environment import settings_at
-from gpuconf.commands.doctor.source.guarded import is_guarded
+from gpuconf.commands.doctor.source.run_unmodified import in_one_line
 from gpuconf.commands.doctor.source.script import Script, ScriptProblem, imported_modules
-from gpuconf.commands.doctor.source.unedited import in_one_line
+from gpuconf.commands.doctor.source.version_checks import is_guarded
 
 # Names that tf lacks; a trailing dot means everything below.  tf.compat.v1 has these,
 SESSION_NAMES = ("ConfigProto", "GPUOptions", "InteractiveSession", "Session")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.basics.json_values import decoded, plain
 from gpuconf.basics.units import MIB
-from gpuconf.commands.estimate.collecting import made_to_stay
+from gpuconf.commands.estimate.gc_pause import made_to_stay
 from gpuconf.commands.estimate.runner.exporting import GRAPH, ExportedStep, Tensor, read_step
 from gpuconf.commands.estimate.step import OPTIMIZER_STATE, WEIGHTS
 from gpuconf.support.children.family import adopting_orphans

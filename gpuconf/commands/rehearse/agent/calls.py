@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from gpuconf.commands.rehearse.agent.batches import BatchWatcher
 from gpuconf.commands.rehearse.agent.guards import Guards
 from gpuconf.commands.rehearse.agent.names import Names
-from gpuconf.commands.rehearse.agent.own_code import own_place
 from gpuconf.commands.rehearse.agent.phases import CALL, TRAIN, VALIDATE, Phase, Phases
 from gpuconf.commands.rehearse.agent.steps import Steps
+from gpuconf.commands.rehearse.agent.user_code import own_place
 from gpuconf.support.keras_api import batches, nests, training
 from gpuconf.support.keras_api.hooks import KerasHooks
 from gpuconf.support.keras_api.patching import wrap

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
-from gpuconf.commands.rehearse.agent import own_code
+from gpuconf.commands.rehearse.agent import user_code
 from gpuconf.commands.rehearse.agent.ending import Ending
 from gpuconf.commands.rehearse.agent.files import WHY_NO_PROGRAM, Files
 from gpuconf.commands.rehearse.agent.loops import LoopTransformer
@@ -52,7 +52,7 @@ class Cells:
         self._memory = memory
         self._ending = ending
         self._root = root
-        self._names = own_code.CELLS  # by IPython's invented file name: "cell 3"
+        self._names = user_code.CELLS  # by IPython's invented file name: "cell 3"
         self._now: dict[str, Any] = {}
         self._may_fail = False
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn
 
-from gpuconf.commands.rehearse.agent import own_code
+from gpuconf.commands.rehearse.agent import user_code
 from gpuconf.commands.rehearse.agent.memory import MemoryTape
 from gpuconf.commands.rehearse.agent.phases import Phases
 from gpuconf.commands.rehearse.agent.record import AgentRecord
@@ -74,7 +74,7 @@ class Ending:
         because a shell script around this program would continue with its next line; the rehearsal
         kills all of them together.
         """
-        where = own_code.own_place()
+        where = user_code.own_place()
         if self._phases.is_whole:
             what = what or f"everything after {where or 'the steps'}"
             why = why or "a training run that cannot be cut short in its own loop"
@@ -145,8 +145,8 @@ class Ending:
 def _where(trace: TracebackType | None) -> str | None:
     """The innermost line of user code; if there is none, the line where the error surfaced."""
     frames = traceback.extract_tb(trace)
-    own = [frame for frame in frames if own_code.is_own(frame.filename)] or frames[:1]
-    return own_code.place_of(own[-1].filename, own[-1].lineno or 0) if own else None
+    own = [frame for frame in frames if user_code.is_own(frame.filename)] or frames[:1]
+    return user_code.place_of(own[-1].filename, own[-1].lineno or 0) if own else None
 
 
 def _flush() -> None:

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuconf.commands.rehearse.agent.loops import AGAIN, TURNS
-from gpuconf.commands.rehearse.agent.own_code import own_stack, place_of
 from gpuconf.commands.rehearse.agent.phases import Phases
 from gpuconf.commands.rehearse.agent.steps import Steps
+from gpuconf.commands.rehearse.agent.user_code import own_stack, place_of
 from gpuconf.support.keras_api.batches import is_dataset, is_sequence
 
 _MOST_TURNS = 12  # with a new optimizer in each: folds, models of a search

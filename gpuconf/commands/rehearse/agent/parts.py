@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpuconf.commands.rehearse.agent import own_code
+from gpuconf.commands.rehearse.agent import user_code
 from gpuconf.commands.rehearse.agent.batches import BatchWatcher
 from gpuconf.commands.rehearse.agent.calls import Calls
 from gpuconf.commands.rehearse.agent.ending import Ending
@@ -83,5 +83,5 @@ def _for_all(record: AgentRecord, orders: dict[str, Any]) -> Parts:
     calls.batches = batches
     guards.install()
     files.watch()
-    own_code.watch_imports()
+    user_code.watch_imports()
     return Parts(memory, phases, ending, steps, batches, calls, guards, files)

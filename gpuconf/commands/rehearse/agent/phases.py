@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.commands.rehearse.agent.memory import MemoryTape, bytes_in_use
-from gpuconf.commands.rehearse.agent.own_code import own_place
 from gpuconf.commands.rehearse.agent.record import AgentRecord
+from gpuconf.commands.rehearse.agent.user_code import own_place
 
 Phase = dict[str, Any]
 BUILD, TRAIN, RUN, CALL, VALIDATE = "build", "train", "run", "call", "validate"

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from gpuconf.commands.rehearse.agent.own_code import own_place
 from gpuconf.commands.rehearse.agent.phases import CALL, Phases
 from gpuconf.commands.rehearse.agent.record import AgentRecord
 from gpuconf.commands.rehearse.agent.steps import Steps
+from gpuconf.commands.rehearse.agent.user_code import own_place
 from gpuconf.support.keras_api import sessions
 from gpuconf.support.keras_api.patching import wrap
 from gpuconf.support.keras_api.sessions import SessionRun

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from gpuconf.commands.rehearse.agent.memory import MemoryTape
 from gpuconf.commands.rehearse.agent.names import Names, noted
-from gpuconf.commands.rehearse.agent.own_code import own_frame, own_place
 from gpuconf.commands.rehearse.agent.phases import CALL, TRAIN, Phases
 from gpuconf.commands.rehearse.agent.record import AgentRecord
+from gpuconf.commands.rehearse.agent.user_code import own_frame, own_place
 from gpuconf.support.keras_api import training
 from gpuconf.support.keras_api.patching import wrap
 from gpuconf.support.keras_api.training import is_eager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.doctor.finding import Finding
-from gpuconf.commands.doctor.measured import MeasuredHolder
+from gpuconf.commands.doctor.probe_results import MeasuredHolder
 from gpuconf.commands.doctor.report import CardReport, MemoryBar, ProfileInForce, Report
 
 SCRIPT = "<script>console.error('run');fetch('http://127.0.0.1:9/')</script>"

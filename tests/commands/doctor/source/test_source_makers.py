@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconf.backends.jax import lateness as jax
-from gpuconf.backends.tensorflow import lateness as tensorflow
-from gpuconf.backends.torch import lateness as torch
-from gpuconf.commands.doctor.source import makers
+from gpuconf.backends.jax import early_init as jax
+from gpuconf.backends.tensorflow import early_init as tensorflow
+from gpuconf.backends.torch import early_init as torch
+from gpuconf.commands.doctor.source import device_init_calls
 
 
 @pytest.mark.parametrize(
     ("full_names", "last_names"),
     [
-        (makers.TENSORFLOW_EAGER, tensorflow.EAGER_MAKERS),
-        (makers.TENSORFLOW_SILENT, tensorflow.SILENT_MAKERS),
-        (makers.JAX, jax.MAKERS),
-        (makers.TORCH_STARTS, torch.MAKERS),
+        (device_init_calls.TENSORFLOW_EAGER, tensorflow.EAGER_MAKERS),
+        (device_init_calls.TENSORFLOW_SILENT, tensorflow.SILENT_MAKERS),
+        (device_init_calls.JAX, jax.MAKERS),
+        (device_init_calls.TORCH_STARTS, torch.MAKERS),
     ],
     ids=["eager", "silent", "jax", "torch"],
 )

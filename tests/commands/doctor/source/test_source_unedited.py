@@ -10,7 +10,7 @@ import pytest
 from gpuconf import load_profile
 from gpuconf.commands.doctor.finding import Finding
 from gpuconf.commands.doctor.source import check_script, findings_in
-from gpuconf.commands.doctor.source.unedited import reason
+from gpuconf.commands.doctor.source.run_unmodified import reason
 
 OF_2018 = """
 import tensorflow as tf

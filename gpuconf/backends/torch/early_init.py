@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.backends.suspects import too_late
+from gpuconf.backends.find_init_line import too_late
 from gpuconf.backends.torch.caps import limits_of
 from gpuconf.basics.units import sized
 from gpuconf.planner import Plan

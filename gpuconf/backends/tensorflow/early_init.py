@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from gpuconf.backends.jax import lateness as jax
+from gpuconf.backends.jax import early_init as jax
 from gpuconf.machine.cards import cuda_driver
 
 

@@ -26,7 +26,7 @@ def has_gpu_backend() -> bool:
 
 def too_late() -> TooLateError:
     """Build the error for a client created before gpuconf was imported, with the likely line."""
-    from gpuconf.backends import suspects
+    from gpuconf.backends import find_init_line
 
     what = "too late: JAX initialized its GPU client"
-    return suspects.too_late(what, MAKERS, ". Its limit can no longer be changed")
+    return find_init_line.too_late(what, MAKERS, ". Its limit can no longer be changed")

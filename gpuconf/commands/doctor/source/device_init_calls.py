@@ -1,8 +1,8 @@
 """Calls that create a framework's devices, by full name.
 
 Each of TensorFlow's calls was run alone in a new process (see
-gpuconf/backends/tensorflow/lateness.py, which lists them by last name); importing, listing GPUs and
-``Dense()`` create no devices.
+gpuconf/backends/tensorflow/early_init.py, which lists them by last name); importing, listing GPUs,
+and ``Dense()`` create no devices.
 """
 
 from __future__ import annotations
