@@ -7,7 +7,7 @@ import pytest
 import gpuconf.ray
 from gpuconf.basics.units import GIB, MIB, Amount
 from gpuconf.errors import UsageError
-from gpuconf.machine.cards.inventory import Gpu, Share
+from gpuconf.machine.cards.inventory import Gpu, GpuShare
 from gpuconf.planner.scheduler_share import part_for, share_term
 from gpuconf.profile.model import GpuRules, MemoryRules
 from gpuconf.ray import GpuPart, options_for
@@ -27,15 +27,15 @@ def test_a_part_is_the_smallest_that_gives_the_size(outside_mib: int, size_mib: 
 
     In the last row, floats compute a byte less than the fraction says.
     """
-    gpu = Gpu(0, total_bytes=8 * GIB, share=Share("Ray", 1.0, outside_bytes=outside_mib * MIB))
+    gpu = Gpu(0, total_bytes=8 * GIB, share=GpuShare("Ray", 1.0, outside_bytes=outside_mib * MIB))
     rules = GpuRules(MemoryRules(keep_free=Amount(512 * MIB), context=Amount(640 * MIB)))
     part = part_for(size_mib * MIB, gpu, rules)
     assert part is not None
     assert part == round(part, 4)
     limits = [
-        share_term(gpu._replace(share=Share("Ray", each, outside_bytes=outside_mib * MIB)), rules)[
-            0
-        ]
+        share_term(
+            gpu._replace(share=GpuShare("Ray", each, outside_bytes=outside_mib * MIB)), rules
+        )[0]
         for each in (part, part - 0.0001)
     ]
     enough, less = (limit or 0 for limit in limits)

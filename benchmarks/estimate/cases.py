@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
-from benchmarks.models.registry import ESTIMATED, UNSEEN, Half, Model, half_of
+from benchmarks.models.registry import ESTIMATED, UNSEEN, Model, ScenarioRuns, half_of
 
 Policy = Literal["float32", "mixed_float16"]
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -61,7 +61,7 @@ def _two_cases(number: int, model: Model) -> tuple[Case, Case]:
     return trained, other._replace(policy="mixed_float16")
 
 
-def unseen_cases(half: Half) -> list[Case]:
+def unseen_cases(half: ScenarioRuns) -> list[Case]:
     """The cases of the models of a half.  Policies and optimizers rotate over all models."""
     return [
         Case(name, (*_COMMON, *_MORE)[number % 5], batch, policy, is_training=is_training)

@@ -66,7 +66,7 @@ def one_life(folder: LedgerFolder, seed: int) -> None:
             else:
                 ledger.take({_CARD: size}, _NOTE, ticket, waiting=True)
         time.sleep(chance.uniform(0, 0.002))
-        ledger.release_but([])
+        ledger.release_except([])
 
 
 def _begin(folder: LedgerFolder, seed: int) -> int:

@@ -12,7 +12,7 @@ import yaml
 
 from benchmarks.models.data import Batches, draw, pad
 
-Half = Literal["learn", "held"]
+ScenarioRuns = Literal["learn", "held"]
 SEED = 20
 
 
@@ -95,6 +95,6 @@ def is_application(model: Model) -> bool:
     return not model.builder
 
 
-def half_of(name: str) -> Half:
+def half_of(name: str) -> ScenarioRuns:
     """The half of an unseen model, determined only by a hash of its name."""
     return "held" if hashlib.sha256(name.encode()).digest()[0] % 2 else "learn"

@@ -20,7 +20,7 @@ from gpuconf.basics.units import MIB, sized
 from gpuconf.commands.cli.demo import SPEC
 from gpuconf.commands.demo.report import end_lines, limits_of
 from gpuconf.commands.demo.runner import FIRST_LINE, Runner, ScriptRun
-from gpuconf.commands.demo.story import PROFILE, TRAIN, Half, learned, run_half
+from gpuconf.commands.demo.story import PROFILE, TRAIN, ScenarioRuns, learned, run_scenario
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.profile import load_profile
 from gpuconf.session.plans import plan_within
@@ -49,7 +49,7 @@ class Part(NamedTuple):
     color: str
 
 
-def halves() -> tuple[Half, Half]:
+def halves() -> tuple[ScenarioRuns, ScenarioRuns]:
     """Both halves of the demo, run on its simulated GPU."""
     bridge = bridge_for_command([sys.executable])
     programs = Path(gpuconf.commands.demo.__file__).with_name("programs")
@@ -58,13 +58,13 @@ def halves() -> tuple[Half, Half]:
         environ = card.environment(clean, bridge=bridge)
         runner = Runner(sys.executable, environ, programs=(programs,), timeout_s=600)
         try:
-            before = run_half(runner, card.free_bytes, print, profile=None)
-            return before, run_half(runner, card.free_bytes, print, profile=PROFILE)
+            before = run_scenario(runner, card.free_bytes, print, profile=None)
+            return before, run_scenario(runner, card.free_bytes, print, profile=PROFILE)
         finally:
             runner.close()
 
 
-def picture(before: Half, after: Half) -> str:
+def picture(before: ScenarioRuns, after: ScenarioRuns) -> str:
     """The bars, each with what became of the two trainings, as an SVG."""
     heading = (
         f"{TRAIN} twice on a GPU of {sized(SPEC.total_bytes)} whose desktop uses "
@@ -84,7 +84,7 @@ def picture(before: Half, after: Half) -> str:
         return for_both(path.read_text(encoding="utf-8"), ABOUT)
 
 
-def _before(half: Half) -> list[Part]:
+def _before(half: ScenarioRuns) -> list[Part]:
     """All that the first training took, and what it left."""
     assert half.free_bytes is not None
     assert half.left_bytes is not None
@@ -150,7 +150,7 @@ def _bar(axes: Axes, place: int, name: str, parts: Sequence[Part]) -> None:
     axes.text(0, place - _HEIGHT / 2 - 0.05, name, va="bottom", fontsize=10.5, color=INK)
 
 
-def _ends(half: Half) -> tuple[str, bool]:
+def _ends(half: ScenarioRuns) -> tuple[str, bool]:
     """What became of the two trainings, in words, and whether both learned."""
     first, second = half.first, half.second
     if not (learned(first) and learned(second)):

@@ -65,14 +65,14 @@ def _visibility(profile: Profile, plan: Plan | None, *, has_amd_gpu: bool) -> li
     ]
 
 
-def voided_caps(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
+def unenforced_limits(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
     """Return a Setting with the reason for each limit that is not a hard cap in ``environ``."""
     if plan is None or plan.hides_gpus or not plan.limits_memory:
         return []
     found = {
-        "tensorflow": (tensorflow.ALLOCATOR, tensorflow.voided_cap(environ)),
-        "jax": (jax.ALLOCATOR, jax.voided_cap(environ)),
-        "torch": (torch.UNCACHED, torch.voided_cap(environ)),
+        "tensorflow": (tensorflow.ALLOCATOR, tensorflow.unenforced_limit(environ)),
+        "jax": (jax.ALLOCATOR, jax.unenforced_limit(environ)),
+        "torch": (torch.UNCACHED, torch.unenforced_limit(environ)),
     }
     return [
         Setting(f"memory limit of {name} as a cap", "yes", "no", why, variable)

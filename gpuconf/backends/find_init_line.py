@@ -37,12 +37,14 @@ def too_late(
     what: str, makers: frozenset[str], then: str, *, argument: str | None = None
 ) -> TooLateError:
     """Build an error saying ``what`` was done before gpuconf was imported, with the likely line."""
-    likely = likely_line(makers, argument=argument)
+    likely = line_that_initialized_gpus(makers, argument=argument)
     where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
     return TooLateError(f"{what} {where}{then}", hint=FIRST_LINE)
 
 
-def likely_line(makers: frozenset[str], *, argument: str | None = None) -> str | None:
+def line_that_initialized_gpus(
+    makers: frozenset[str], *, argument: str | None = None
+) -> str | None:
     """Return ``file:line (source)`` of the first call to a name in ``makers``; None if there is
     none.
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from gpuconf.backends.tensorflow.devices import Record
-from gpuconf.backends.tensorflow.session_config import hold_to_plan
+from gpuconf.backends.tensorflow.session_config import limit_to_plan
 from gpuconf.basics.setting import Setting
 from gpuconf.errors import BackendError, TooLateError
 from gpuconf.planner import Plan
@@ -45,7 +45,7 @@ def install(plan: Plan, tf: Any, record: Record) -> Any:
             "keras-v1-session: `GPUCONF_PROFILE=keras-v1-session python train.py`",
         )
     backend = session_backend(tf)
-    config, _ = hold_to_plan(tf.compat.v1.ConfigProto(allow_soft_placement=True), plan)
+    config, _ = limit_to_plan(tf.compat.v1.ConfigProto(allow_soft_placement=True), plan)
     session = tf.compat.v1.Session(config=config)
     backend.set_session(session)
     options = backend.get_session()._config.gpu_options

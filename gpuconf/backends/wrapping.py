@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Entrance(NamedTuple):
+class DeviceInitFunction(NamedTuple):
     """A module that exists only in the framework itself, and the functions in it to wrap."""
 
     module: str
@@ -14,11 +14,13 @@ class Entrance(NamedTuple):
 
 
 ENTRANCES = {
-    "tensorflow": Entrance("tensorflow.python.eager.context"),  # guards.py wraps its functions
+    "tensorflow": DeviceInitFunction(
+        "tensorflow.python.eager.context"
+    ),  # guards.py wraps its functions
     # torch's C++ code looks up this name in the module, and so do most of torch's own files.
-    "torch": Entrance("torch.cuda", ("_lazy_init",)),
+    "torch": DeviceInitFunction("torch.cuda", ("_lazy_init",)),
     # The last function before XLA's variables are read; in older JAX, the one before it.
-    "jax": Entrance("jax._src.xla_bridge", ("discover_pjrt_plugins", "backends")),
+    "jax": DeviceInitFunction("jax._src.xla_bridge", ("discover_pjrt_plugins", "backends")),
 }
 
 
@@ -27,17 +29,17 @@ def is_watched(owner: object, name: str) -> bool:
     return hasattr(getattr(owner, name), "of_gpuconf")
 
 
-def call_before(owner: object, name: str, before: Callable[[], None]) -> None:
+def run_before(owner: object, name: str, before: Callable[[], None]) -> None:
     """Wrap the function ``name`` of ``owner`` so that ``before`` runs ahead of each call."""
 
     def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before()
         return original(*args, **kwargs)
 
-    call_through(owner, name, around)
+    wrap_call(owner, name, around)
 
 
-def call_through(owner: object, name: str, around: Callable[..., Any]) -> None:
+def wrap_call(owner: object, name: str, around: Callable[..., Any]) -> None:
     """Wrap the function ``name`` of ``owner``; ``around`` receives it and its arguments."""
     import functools  # only loaded when a framework is imported
 

@@ -130,11 +130,11 @@ def settle(
             kept = False
         if not kept:
             changes[wish.name] = wish.value
-        settings.append(_fate(wish, theirs, kept=kept))
+        settings.append(_outcome(wish, theirs, kept=kept))
     return changes, settings
 
 
-def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
+def _outcome(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
     if not kept and theirs is not None and wish.gives_way:
         return Setting(wish.name, theirs, wish.value, wish.gives_way)
     if not kept:

@@ -83,7 +83,7 @@ def is_ending(pid: int) -> bool:
     return stat is not None and stat.address_space == 0
 
 
-def lineage_of(pid: int) -> Iterator[int]:
+def process_and_ancestors(pid: int) -> Iterator[int]:
     """Yield ``pid``, its parent, and so on; at most 64 processes."""
     for _ in range(_MOST_GENERATIONS):
         yield pid

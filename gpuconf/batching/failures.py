@@ -94,12 +94,12 @@ def attempt(work: Callable[[], Any]) -> tuple[Any, OutOfMemory | None]:
         return None, failure
 
 
-def gave_away(error: BaseException) -> bool:
+def lost_donated_argument(error: BaseException) -> bool:
     """Whether JAX lacks an argument that was donated to an earlier call."""
     return any(words in str(error) for words in _DONATED)
 
 
-def explain_beside(error: BaseException, why: str) -> None:
+def explain_on_stderr(error: BaseException, why: str) -> None:
     """Print to stderr why the exception is raised after all, and its diagnosis."""
     with suppress(AttributeError):
         setattr(error, _EXPLAINED, True)
@@ -124,13 +124,13 @@ def explained(what: str, work: Callable[[], Any]) -> Any:
         failure = failure_of(error)
         if failure is not None and not getattr(error, _EXPLAINED, False):
             where = "the GPU's memory" if failure.is_of_the_card else "the host's RAM"
-            explain_beside(
+            explain_on_stderr(
                 error, f"{what}: no room in {where}, and a smaller batch does not help there"
             )
         raise
 
 
-def let_go(error: BaseException) -> None:
+def clear_traceback(error: BaseException) -> None:
     """Clear the traceback: its frames keep alive the tensors that occupy the memory."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Protocol, TypeVar
 
-from gpuconf.batching.failures import OutOfMemory, attempt, explain_beside, gave_away
+from gpuconf.batching.failures import OutOfMemory, attempt, explain_on_stderr, lost_donated_argument
 from gpuconf.batching.size import CardBatch
 
 Result = TypeVar("Result")
@@ -58,9 +58,9 @@ def in_parts(
         try:
             result, failure = attempt(partial(run, start, end))
         except Exception as error:
-            if refused is None or not gave_away(error):
+            if refused is None or not lost_donated_argument(error):
                 raise
-            explain_beside(refused.error, f"{card_batch.what}: {_DONATED}")
+            explain_on_stderr(refused.error, f"{card_batch.what}: {_DONATED}")
             raise refused.error from error
         if failure is None:
             card_batch.succeeded(end - start)

@@ -13,7 +13,7 @@ from gpuconf.basics.arguments import whole_number
 from gpuconf.basics.terminal import say
 from gpuconf.basics.units import MIB
 from gpuconf.batching.card import ComputeDevice, free_cached
-from gpuconf.batching.failures import OutOfMemory, explain_beside, let_go
+from gpuconf.batching.failures import OutOfMemory, clear_traceback, explain_on_stderr
 
 MOST_RETRIES = 10
 
@@ -134,11 +134,11 @@ class CardBatch:
             f"{self.what}: {failure.summary}; {size} samples do not fit; "
             f"continuing with {self.size}"
         )
-        let_go(failure.error)
+        clear_traceback(failure.error)
         free_cached()
 
     def _give_up(self, failure: OutOfMemory, why: str) -> None:
-        explain_beside(failure.error, f"{self.what}: {why}")
+        explain_on_stderr(failure.error, f"{self.what}: {why}")
         raise failure.error
 
 

@@ -28,7 +28,7 @@ _SHRINKABLE = ("JPEG", "MPO")
 _BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG")
 
 
-class Lanes:
+class DecodeLimits:
     """Size limits: up to ``decoding_bytes`` alongside other images, up to ``alone_bytes`` alone."""
 
     def __init__(self, decoding_bytes: int, alone_bytes: int) -> None:
@@ -48,7 +48,9 @@ class Lanes:
         return self._alone if size_bytes > self._decoding_bytes else nullcontext()
 
 
-def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any], Any]) -> Any:
+def read_picture(
+    path: bytes, picture: Picture, lanes: DecodeLimits, fit: Callable[[Any], Any]
+) -> Any:
     """Read a file as an upright Pillow image in the channels' mode; return the result of ``fit``.
 
     A large JPEG is reduced by 2, 4 or 8 if it stays at least as large as the final size. Raises
@@ -179,7 +181,7 @@ def examine(path: bytes, picture: Picture, alone_bytes: int) -> ImageError:
     """
     name = os.fsdecode(path)
     try:
-        read_picture(path, picture, Lanes(alone_bytes, alone_bytes), lambda image: image)
+        read_picture(path, picture, DecodeLimits(alone_bytes, alone_bytes), lambda image: image)
     except ImageError as error:
         return error
     except MissingDependencyError:

@@ -17,7 +17,7 @@ from gpuconf.errors import GpuconfError
 from gpuconf.images.failures import ImageError
 from gpuconf.images.memory_plan import MemoryPlan, decoding_bytes
 from gpuconf.images.options import Picture
-from gpuconf.images.pillow_reading import Lanes, read_orientation, read_picture
+from gpuconf.images.pillow_reading import DecodeLimits, read_orientation, read_picture
 from gpuconf.images.resizing import JPEG, RATIOS, decode_jpeg, reduction, resize, turn
 
 # A PNG's first chunk: sides, bit depth 8 or 16, type 0 greyscale or 2 RGB; no palette and no alpha.
@@ -38,7 +38,7 @@ class SlowDecoder:
 
     def __init__(self, picture: Picture, plan: MemoryPlan) -> None:
         self._picture = picture
-        self._lanes = Lanes(plan.decoding_bytes, plan.alone_bytes)
+        self._lanes = DecodeLimits(plan.decoding_bytes, plan.alone_bytes)
         self.out_of_memory: set[bytes] = set()
 
     def decode(self, path: bytes) -> Any:

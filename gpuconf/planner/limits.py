@@ -41,7 +41,7 @@ def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
     )
     plan = _with_at_least(plan, rules)
     plan = _with_logical_devices(plan, rules) if rules.virtual_devices else plan
-    return with_lease(_behind_others(plan, rules), rules)
+    return with_lease(_apply_queue(plan, rules), rules)
 
 
 def _limit(gpu: Gpu, rules: GpuRules) -> tuple[int | None, list[str]]:
@@ -228,7 +228,7 @@ def _devices_fit_when_idle(gpu: Gpu, rules: GpuRules) -> bool:
     return sum(sizes) <= best and min(sizes) > 0
 
 
-def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
+def _apply_queue(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     """First come, first served: a later program takes nothing that an earlier one waits for."""
     ahead = plan.gpu.ahead
     if not ahead or not is_leased(plan.gpu, rules.memory):

@@ -18,7 +18,7 @@ from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.profile.model import GpuRules
 
 _STEPS = 10_000  # Ray's smallest part of a resource is one of so many
-# The scheduler's name in a Share -> how to ask it for {part} of a GPU.
+# The scheduler's name in a GpuShare -> how to ask it for {part} of a GPU.
 _ASKING = {each.name: each.asking for each in SCHEDULERS.values()}
 
 

@@ -15,7 +15,7 @@ _PROFILES = ("shared-desktop", "notebook", "half-card", "small-laptop")
 _LEAST = Amount(size_bytes=256 * MIB)  # below that, TensorFlow has no room for a first step
 
 
-def remedy_for(
+def suggest_alternative(
     profile: Profile, make: Callable[[Profile], Plan], environ: Mapping[str, str] = os.environ
 ) -> str | None:
     """Describe an alternative to ``profile`` that ``make`` can plan; None if there is none."""

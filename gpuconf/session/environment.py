@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
-from gpuconf.backends import environment_changes, voided_caps
+from gpuconf.backends import environment_changes, unenforced_limits
 from gpuconf.backends.jax.environment import NEW_FRACTION
 from gpuconf.backends.keras_backend import forces_growth
 from gpuconf.basics import environment, state_note
@@ -175,7 +175,7 @@ def environment_for(
         has_cupy=plan is not None and is_installed("cupy"),
     )
     changes, settings = environment.settle(wishes, baseline)
-    return changes, [*settings, *voided_caps(plan, {**baseline, **changes})]
+    return changes, [*settings, *unenforced_limits(plan, {**baseline, **changes})]
 
 
 def is_installed(package: str) -> bool:

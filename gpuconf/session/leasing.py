@@ -80,7 +80,7 @@ class OwnLeases:
     def release(self) -> None:
         """Release all of them."""
         if self._ledger is not None:
-            self._ledger.release_but([])
+            self._ledger.release_except([])
 
     def after_fork(self) -> None:
         """Reset the state in a forked child, which holds no lease: the parent keeps its own."""
@@ -91,7 +91,7 @@ class OwnLeases:
         """Whether the ledger's folder was removed; if so, drop the leases held in it."""
         if self._ledger is None or os.path.isdir(self._ledger.folder.path):
             return False
-        self._ledger.release_but([])
+        self._ledger.release_except([])
         return True
 
     def _planned_in_turn(self, make: Make, note: Mapping[str, str]) -> Plan:
@@ -124,7 +124,7 @@ class OwnLeases:
             return wait_for_plan(attempt, pause=pause, clock=self._clock)
         except BaseException:
             ledger.mutex.let_go()
-            ledger.release_but(before)
+            ledger.release_except(before)
             raise
 
     def _ledger_to_use(self) -> Ledger:

@@ -16,7 +16,7 @@ from gpuconf.machine.cards import Inventory, read_inventory
 from gpuconf.machine.schedulers import assigned_share, assignment_of, with_share
 from gpuconf.planner import Plan, is_within, wants_leases
 from gpuconf.planner.plan import hidden_plan
-from gpuconf.planner.shortage_alternatives import remedy_for
+from gpuconf.planner.shortage_alternatives import suggest_alternative
 from gpuconf.profile import Profile
 from gpuconf.session.waiting import wait_for_plan
 
@@ -63,7 +63,7 @@ def plan_within(
         return make(profile)
     except ShortageError as error:
         if error.wait_s is None:  # otherwise the program waits for the profile's own amount
-            ways = [remedy_for(profile, make, environ), error.hint]
+            ways = [suggest_alternative(profile, make, environ), error.hint]
             error.hint = "\n        or ".join(filter(None, ways))
         raise
 

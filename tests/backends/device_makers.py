@@ -1,4 +1,4 @@
-"""Run each call alone in a forked process and print what it left; see test_lateness.py."""
+"""Run each call alone in a forked process and print what it left; see test_early_init.py."""
 
 from __future__ import annotations
 

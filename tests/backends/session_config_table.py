@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from gpuconf.backends.tensorflow.session_config import hold_to_plan
+from gpuconf.backends.tensorflow.session_config import limit_to_plan
 from gpuconf.basics.units import MIB
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.planner import GpuPlan, Plan
@@ -94,13 +94,13 @@ def main() -> None:
     """Check every row, then the plan that hides the GPUs."""
     for why, planned, asked, expected, told in ROWS:
         before = asked.SerializeToString()
-        held, changes = hold_to_plan(asked, planned)
+        held, changes = limit_to_plan(asked, planned)
         assert outcome(held) == expected, (why, outcome(held), expected)
         assert len(changes) == told, (why, changes)
         assert held.gpu_options.allow_growth, why
         assert asked.SerializeToString() == before, f"{why}: the script's own proto was changed"
         print("holds:", why)
-    held, _ = hold_to_plan(
+    held, _ = limit_to_plan(
         config(0.9), make_plan(PROFILE._replace(gpus=GpuSelection("none")), Inventory(), environ={})
     )
     assert held.device_count["GPU"] == 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.backends.jax.environment import limit_wishes, voided_cap, why_no_cap, wishes
+from gpuconf.backends.jax.environment import limit_wishes, unenforced_limit, why_no_cap, wishes
 from gpuconf.basics.environment import Change, settle
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.machine.cards.inventory import Gpu
@@ -126,11 +126,11 @@ def test_the_allocator() -> None:
     profile = planned(None).profile._replace(jax=JaxRules(allocator="platform"))
     (wish,) = wishes(profile, None)
     assert (wish.name, wish.value) == (ALLOCATOR, "platform")
-    assert "without a limit" in (voided_cap({ALLOCATOR: "Platform"}) or "")
-    assert "is not enforced" in (voided_cap({ALLOCATOR: "cuda_async"}) or "")
-    assert "all of the GPU" in (voided_cap({"TF_FORCE_UNIFIED_MEMORY": "1"}) or "")
-    assert voided_cap({ALLOCATOR: "default"}) is None
-    assert voided_cap({}) is None
+    assert "without a limit" in (unenforced_limit({ALLOCATOR: "Platform"}) or "")
+    assert "is not enforced" in (unenforced_limit({ALLOCATOR: "cuda_async"}) or "")
+    assert "all of the GPU" in (unenforced_limit({"TF_FORCE_UNIFIED_MEMORY": "1"}) or "")
+    assert unenforced_limit({ALLOCATOR: "default"}) is None
+    assert unenforced_limit({}) is None
     why = why_no_cap("platform", setting="the client option allocator")
     assert (why or "").startswith("with the client option allocator=platform, ")
 
@@ -142,9 +142,9 @@ def test_the_allocator() -> None:
 def test_a_policy_that_grows_beyond_the_fraction(policy: str, end: str | None) -> None:
     """XLA's flag overrides the fraction, so the limit is no cap unless the policy ends below it."""
     flags = f"--xla_gpu_autotune_level=0 --xla_gpu_memory_fraction_policy={policy}"
-    why = voided_cap({"XLA_FLAGS": flags, OLD: "0.5"})
+    why = unenforced_limit({"XLA_FLAGS": flags, OLD: "0.5"})
     assert (why and why.split()[-4]) == end
-    assert voided_cap({"XLA_FLAGS": "--xla_gpu_autotune_level=0", OLD: "0.5"}) is None
+    assert unenforced_limit({"XLA_FLAGS": "--xla_gpu_autotune_level=0", OLD: "0.5"}) is None
 
 
 XLA_GRANULE = 2 * MIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from gpuconf.backends.wrapping import call_before, is_watched
+from gpuconf.backends.wrapping import is_watched, run_before
 
 
 def test_a_function_knows_that_it_is_wrapped() -> None:
@@ -15,6 +15,6 @@ def test_a_function_knows_that_it_is_wrapped() -> None:
 
     owner, calls = SimpleNamespace(start=start), list[str]()
     assert not is_watched(owner, "start")
-    call_before(owner, "start", lambda: calls.append("before"))
+    run_before(owner, "start", lambda: calls.append("before"))
     assert is_watched(owner, "start")
     assert (owner.start.__name__, owner.start("now")) == ("start", "['before'] now")

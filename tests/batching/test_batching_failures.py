@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
-from gpuconf.batching.failures import explain_beside, failure_of, let_go
+from gpuconf.batching.failures import clear_traceback, explain_on_stderr, failure_of
 from gpuconf.commands.explain import explain
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
@@ -72,7 +72,7 @@ def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]
     words = "OOM when allocating tensor with shape[10000,28,28,32] and type float on /device:GPU:0"
     error = RuntimeError(f"{words} by allocator GPU_0_bfc")
     assert "gpuconf.evaluate(model, x, y)" in str(explain(error))
-    explain_beside(error, "evaluate: not even one sample fits")
+    explain_on_stderr(error, "evaluate: not even one sample fits")
     shown = capsys.readouterr().err
     assert "evaluate: not even one sample fits" in shown
     assert "mixed_float16" in shown
@@ -96,7 +96,7 @@ def test_other_cures_are_proposed(
     model.evaluate.side_effect = (MemoryError if "allocate" in words else RuntimeError)(words)
     with pytest.raises((MemoryError, RuntimeError)) as raised:
         model.evaluate("x", "y")  # its traceback shows that a model of Keras is computed
-    explain_beside(raised.value, "evaluate")
+    explain_on_stderr(raised.value, "evaluate")
     assert stays in capsys.readouterr().err
 
 
@@ -122,7 +122,7 @@ def test_letting_go_frees_what_the_traceback_holds() -> None:
     assert kept.__cause__ is not None
     kept.__cause__.__context__ = kept
     assert not held
-    let_go(kept)
+    clear_traceback(kept)
     assert held == ["freed"]
 
 

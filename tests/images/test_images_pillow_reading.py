@@ -14,21 +14,23 @@ from PIL import Image
 from gpuconf.images import ImageError
 from gpuconf.images.memory_plan import decoding_bytes
 from gpuconf.images.options import Picture
-from gpuconf.images.pillow_reading import Lanes, examine, read_orientation, read_picture
+from gpuconf.images.pillow_reading import DecodeLimits, examine, read_orientation, read_picture
 from tests.images.image_files import lacking_memory, noise, turned
 
 _PICTURE = Picture(height=48, width=48, channels=3)
 
 
-def read(path: Path, lanes: Lanes | None = None, **changes: Any) -> Any:
+def read(path: Path, lanes: DecodeLimits | None = None, **changes: Any) -> Any:
     """The picture as Pillow gives it, at its own size."""
     picture = Picture(**{**vars(_PICTURE), **changes})
-    return read_picture(os.fsencode(path), picture, lanes or Lanes(1 << 30, 1 << 30), np.asarray)
+    return read_picture(
+        os.fsencode(path), picture, lanes or DecodeLimits(1 << 30, 1 << 30), np.asarray
+    )
 
 
 def test_large_images_wait_for_each_other_and_small_ones_for_nobody() -> None:
     """One image above the workers' share at a time; others pass beside it."""
-    lanes, entered = Lanes(10, 100), []
+    lanes, entered = DecodeLimits(10, 100), []
 
     def enter(size_bytes: int) -> None:
         with lanes.enter(size_bytes, "a.jpg", "an image"):
@@ -55,9 +57,9 @@ def test_what_a_kind_of_file_takes_is_known(tmp_path: Path) -> None:
         path = tmp_path / name
         noise(300, 200).save(path, kind)
         needed = decoding_bytes(300 * 200, path.stat().st_size, per_pixel)
-        read(path, Lanes(needed, needed), **changes)
+        read(path, DecodeLimits(needed, needed), **changes)
         with pytest.raises(ImageError, match="300 × 200 pixels"):
-            read(path, Lanes(needed - 1, needed - 1), **changes)
+            read(path, DecodeLimits(needed - 1, needed - 1), **changes)
 
 
 def test_what_is_no_orientation(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.explain import explain
-from gpuconf.commands.ps.document import CardHoldings, Holding, Holdings, LeaseBar, LedgerState
+from gpuconf.commands.ps.document import GpuUsage, Holdings, LeaseBar, LedgerState, ProcessUsage
 from gpuconf.machine.cards.inventory import GpuProcess
 from gpuconf.planner import Plan
 from gpuconf.session.activation import Activation
@@ -51,8 +51,8 @@ def activated(profile: str = "shared-desktop", text: str = "5734 MiB") -> Activa
 def held(name: str = "train.py") -> Holdings:
     """A GPU with a lease on it."""
     bar = LeaseBar(GIB, 2 * GIB, 3 * GIB, 4 * GIB)
-    process = Holding(7, name, name, name, 5 * GIB, 2 * GIB, "2026-11-22T14:02:33+00:00")
-    cards = (CardHoldings("0", 0, uuid="GPU-1", name=name, bar=bar, processes=(process,)),)
+    process = ProcessUsage(7, name, name, name, 5 * GIB, 2 * GIB, "2026-11-22T14:02:33+00:00")
+    cards = (GpuUsage("0", 0, uuid="GPU-1", name=name, bar=bar, processes=(process,)),)
     return Holdings("2026-11-22T14:02:33+00:00", cards, ledger=LedgerState("/run/gpuconf"))
 
 

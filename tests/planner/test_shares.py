@@ -6,7 +6,7 @@ import pytest
 
 from gpuconf.basics.units import GIB
 from gpuconf.errors import ShortageError
-from gpuconf.machine.cards.inventory import Gpu, Inventory, Share
+from gpuconf.machine.cards.inventory import Gpu, GpuShare, Inventory
 from gpuconf.planner.planning import make_plan
 from gpuconf.profile import load_profile
 from gpuconf.profile.model import Profile
@@ -16,7 +16,7 @@ def shared(scheduler: str, part: float, outside_gib: int = 1) -> Inventory:
     """A GPU of 8 GiB of which a task has ``part``, and others hold ``outside_gib``."""
     free = (8 - outside_gib) * GIB
     card = Gpu(0, "GPU-1", "card", total_bytes=8 * GIB, free_bytes=free, processes=())
-    return Inventory((card._replace(share=Share(scheduler, part, "", outside_gib * GIB)),))
+    return Inventory((card._replace(share=GpuShare(scheduler, part, "", outside_gib * GIB)),))
 
 
 def profile() -> Profile:

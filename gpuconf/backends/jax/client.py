@@ -21,11 +21,11 @@ from gpuconf.backends.jax.early_init import has_gpu_backend, too_late
 from gpuconf.backends.jax.environment import (
     is_within,
     share_of_plan,
-    voided_cap,
+    unenforced_limit,
     why_no_cap,
 )
 from gpuconf.backends.jax.reserve import take_reserve
-from gpuconf.backends.wrapping import ENTRANCES, call_through, is_watched
+from gpuconf.backends.wrapping import ENTRANCES, is_watched, wrap_call
 from gpuconf.basics.callsite import user_call_site
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
@@ -74,10 +74,10 @@ class _Watch:
         """Wrap the functions; discovery comes last, in case an attempt is interrupted."""
         client = self._bridge.xla_client
         if hasattr(client, _OPTIONS):
-            call_through(client, _OPTIONS, self._read_options)
-        call_through(client, _MAKE_CLIENT, self._make_client)
-        call_through(self._bridge, "backends", self._make_backends)
-        call_through(self._bridge, discovery, self._discover)
+            wrap_call(client, _OPTIONS, self._read_options)
+        wrap_call(client, _MAKE_CLIENT, self._make_client)
+        wrap_call(self._bridge, "backends", self._make_backends)
+        wrap_call(self._bridge, discovery, self._discover)
 
     def _discover(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if getattr(self._bridge, "_backends", None):
@@ -119,10 +119,12 @@ class _Watch:
         held = self._held(options or {}, share_of_plan(plan))
         client = original(plugin_name, held, *args, **kwargs)
         option = str(held.get("allocator") or "")  # the variable's value, or the caller's own
-        void = voided_cap(os.environ) or why_no_cap(option, setting="the client option allocator")
+        void = unenforced_limit(os.environ) or why_no_cap(
+            option, setting="the client option allocator"
+        )
         for setting in _read_back(client, plan.gpus, void):
             self._source.record(setting)
-            if setting.why_not and (void is None or void != voided_cap(os.environ)):
+            if setting.why_not and (void is None or void != unenforced_limit(os.environ)):
                 say(str(setting))  # effects of the variables were already reported with the plan
         self._new_clients.append(lambda: take_reserve(client, plan.gpus, self._source, void))
         return client

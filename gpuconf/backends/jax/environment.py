@@ -78,7 +78,7 @@ def is_within(asked: object, share: float) -> bool:
         return False
 
 
-def voided_cap(environ: Mapping[str, str]) -> str | None:
+def unenforced_limit(environ: Mapping[str, str]) -> str | None:
     """Return why JAX's fraction is not a cap in ``environ``; None if it is."""
     if environ.get(_UNIFIED) in ("1", "true"):
         return f"with {_UNIFIED} set, JAX may use all of the GPU and also host memory"

@@ -17,7 +17,7 @@ class DeviceEvidence(NamedTuple):
 
 
 # Each was run alone in a fresh process of TF 2.21 (Keras 3 and tf_keras) and 2.15, and the eager
-# context's handle was read afterwards; tests/backends/test_lateness.py runs them again.
+# context's handle was read afterwards; tests/backends/test_early_init.py runs them again.
 EAGER_MAKERS = frozenset(
     {"constant", "Variable", "convert_to_tensor", "cast", "zeros", "ones", "fill", "eye"}
     | {"range", "one_hot", "normal", "uniform", "from_tensor_slices", "TensorArray", "device"}

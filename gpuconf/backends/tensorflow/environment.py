@@ -44,7 +44,7 @@ def _change(name: str, value: str, *, valid: tuple[str, ...] | None = None) -> C
     return Change(name, value, OWNED_VARIABLES[name], valid)
 
 
-def voided_cap(environ: Mapping[str, str]) -> str | None:
+def unenforced_limit(environ: Mapping[str, str]) -> str | None:
     """Return why no limit is a cap in ``environ``; None if limits are caps."""
     if environ.get(ALLOCATOR) == "cuda_malloc_async":
         return (

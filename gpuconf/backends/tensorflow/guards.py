@@ -25,7 +25,7 @@ from gpuconf.backends.tensorflow.created_devices import CreatedDevices
 from gpuconf.backends.tensorflow.environment import GROWTH
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
 from gpuconf.backends.tensorflow.reserve import take_reserve
-from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
+from gpuconf.backends.tensorflow.session_config import LimitedSetting, limit_to_plan
 from gpuconf.basics.callsite import user_call_site
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
@@ -284,7 +284,7 @@ class Guards:
             os.environ.setdefault(GROWTH, "true" if enable else "false")
             self.record(Setting(GROWTH, str(enable).lower(), os.environ[GROWTH]))
         elif bool(enable) != plan.allow_growth:
-            change = HeldToPlan(str(enable), str(plan.allow_growth), "sets allow_growth")
+            change = LimitedSetting(str(enable), str(plan.allow_growth), "sets allow_growth")
             self._say_changes("set_memory_growth", [change])
         return None
 
@@ -303,7 +303,7 @@ class Guards:
             return original(context, device, wanted)
         held = scaled_to(asked, limit)
         if [int(size) for size in asked] != held:
-            change = HeldToPlan(f"memory_limit {listed(asked)}", listed(held))
+            change = LimitedSetting(f"memory_limit {listed(asked)}", listed(held))
             self._say_changes("set_logical_device_configuration", [change])
         scaled = [
             logical._replace(memory_limit=size) for logical, size in zip(wanted, held, strict=True)
@@ -324,7 +324,7 @@ class Guards:
         """Limit ``config`` to the plan and report changes; unchanged with ``session: none``."""
         if self.plan is None or self.plan.profile.tensorflow.session == "none":
             return config
-        held, changes = hold_to_plan(config, self.plan, self.physical)
+        held, changes = limit_to_plan(config, self.plan, self.physical)
         self._say_changes(function, changes)
         return held
 
@@ -362,7 +362,7 @@ class Guards:
         if self.plan is not None and self.source is not None:
             self.devices.check(read_limits, options, self._planned(), self.source)
 
-    def _say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
+    def _say_changes(self, function: str, changes: list[LimitedSetting]) -> None:
         """Report and record what the script asked ``function`` for but did not get."""
         site = user_call_site()
         where = f"{function} at {site}" if site else function

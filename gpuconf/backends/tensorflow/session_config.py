@@ -12,7 +12,7 @@ from gpuconf.injected.sizes import listed, scaled_to, share_of
 from gpuconf.planner import GpuPlan, Plan
 
 
-class HeldToPlan(NamedTuple):
+class LimitedSetting(NamedTuple):
     """What a script requested and what it got, in a few words; ``why`` is the profile's reason."""
 
     asked: str
@@ -20,9 +20,9 @@ class HeldToPlan(NamedTuple):
     why: str = "allows no more"
 
 
-def hold_to_plan(
+def limit_to_plan(
     config: Any, plan: Plan, physical: Sequence[GpuPlan | None] = ()
-) -> tuple[Any, list[HeldToPlan]]:
+) -> tuple[Any, list[LimitedSetting]]:
     """Return a copy of the ConfigProto ``config`` that gives no GPU more than the plan allows.
 
     ``physical`` holds the plan for each of TensorFlow's GPUs, by default the GPUs of ``plan``. The
@@ -78,7 +78,7 @@ def _common_share(gpus: Sequence[GpuPlan]) -> float | None:
     return shares.pop() if len(shares) == 1 else None
 
 
-def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[HeldToPlan]:
+def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[LimitedSetting]:
     asked = options.per_process_gpu_memory_fraction
     if 0 < asked <= share:
         return []
@@ -87,14 +87,14 @@ def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[HeldToPlan]
         return []
     total = gpu.gpu.total_bytes or 0
     return [
-        HeldToPlan(
+        LimitedSetting(
             f"per_process_gpu_memory_fraction {asked:g} ({sized(int(asked * total), cut=True)})",
             f"{share:.4g} ({sized(gpu.limit_bytes or 0, cut=True)})",
         )
     ]
 
 
-def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[HeldToPlan]:
+def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[LimitedSetting]:
     """On each GPU, scale down the virtual devices if their sum exceeds the GPU's limit."""
     notes = []
     for virtual, gpu in zip(options.experimental.virtual_devices, gpus, strict=False):
@@ -106,7 +106,7 @@ def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[HeldToP
             continue
         virtual.memory_limit_mb[:] = held
         if asked:
-            notes.append(HeldToPlan(f"virtual devices of {listed(asked)}", listed(held)))
+            notes.append(LimitedSetting(f"virtual devices of {listed(asked)}", listed(held)))
     return notes
 
 

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpuconf.backends.torch.environment import UNCACHED, options_of, voided_cap
-from gpuconf.backends.wrapping import call_through, is_watched
+from gpuconf.backends.torch.environment import UNCACHED, options_of, unenforced_limit
+from gpuconf.backends.wrapping import is_watched, wrap_call
 from gpuconf.basics.callsite import user_call_site
 from gpuconf.basics.setting import Setting
 from gpuconf.basics.terminal import say
@@ -57,7 +57,9 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
     _hold(torch, record)
     for index, limit_bytes in limits_of(torch, plan):
         total_bytes = torch.cuda.get_device_properties(index).total_memory
-        is_reported = plan.profile.torch.report_free != "device" and voided_cap(os.environ) is None
+        is_reported = (
+            plan.profile.torch.report_free != "device" and unenforced_limit(os.environ) is None
+        )
         cap = Cap(plan.profile.name, limit_bytes, total_bytes, is_reported)
         _caps[index] = cap
         try:
@@ -257,4 +259,4 @@ def _hold(torch: Any, record: Record) -> None:
 
     for name, wrapper in ((_SET, set_fraction), (_SWITCH, switch)):
         if hasattr(torch._C, name) and not is_watched(torch._C, name):
-            call_through(torch._C, name, wrapper)
+            wrap_call(torch._C, name, wrapper)

@@ -71,7 +71,7 @@ def _merged(name: str, theirs: str, wanted: Mapping[str, tuple[str, str]]) -> li
     ]
 
 
-def voided_cap(environ: Mapping[str, str]) -> str | None:
+def unenforced_limit(environ: Mapping[str, str]) -> str | None:
     """Return why PyTorch's fraction is not a cap in ``environ``; None if it is."""
     if environ.get(UNCACHED):
         return f"with {UNCACHED} set, PyTorch allocates memory call by call, without a limit"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconf.backends.torch.reserve import free_within
-from gpuconf.backends.wrapping import call_through, is_watched
+from gpuconf.backends.wrapping import is_watched, wrap_call
 
 # The packages that export a function which reports free and total bytes, and its name.
 _REPORTING = (("cuda", "mem_get_info"), ("accelerator", "get_memory_info"))
@@ -40,7 +40,7 @@ def report_within(torch: Any, limit_of: Callable[[int], int | None]) -> None:
         exporting = getattr(torch, package, None)
         defining = getattr(exporting, "memory", None)
         if hasattr(defining, name) and not is_watched(defining, name):
-            call_through(defining, name, reported)
+            wrap_call(defining, name, reported)
             setattr(exporting, name, getattr(defining, name))
 
 

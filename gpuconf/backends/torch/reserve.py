@@ -8,7 +8,7 @@ from typing import Any
 from gpuconf.backends import reserve
 from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.torch import caps
-from gpuconf.backends.torch.environment import OPTION_VARIABLES, voided_cap
+from gpuconf.backends.torch.environment import OPTION_VARIABLES, unenforced_limit
 from gpuconf.basics.units import MIB
 from gpuconf.planner import Plan
 
@@ -54,7 +54,7 @@ def _why_not(torch: Any) -> str | None:
         return "the program uses its own allocator"
     if any("max_split_size" in os.environ.get(name, "") for name in OPTION_VARIABLES):
         return "with max_split_size, small tensors would not get any of it"
-    return voided_cap(os.environ)
+    return unenforced_limit(os.environ)
 
 
 def free_within(torch: Any, index: int, free_bytes: int, limit_bytes: int) -> int:

@@ -9,7 +9,7 @@ from gpuconf.backends.interface import PlanSource
 from gpuconf.backends.torch import caps, early_init
 from gpuconf.backends.torch.free_memory import report_within
 from gpuconf.backends.torch.reserve import take_reserve
-from gpuconf.backends.wrapping import ENTRANCES, call_before, is_watched
+from gpuconf.backends.wrapping import ENTRANCES, is_watched, run_before
 from gpuconf.basics.setting import Setting
 from gpuconf.planner import Plan
 
@@ -54,7 +54,7 @@ def _wait_for_start(torch: Any, source: PlanSource) -> None:
     source.record(Setting(_BOUND, "when torch starts CUDA"))
     cuda._lazy_call(lambda: source.bind(lambda plan: _put(torch, plan, source)))
     # Last, so that an interrupted attempt is repeated.
-    call_before(cuda, name, lambda: _before_start(cuda, source))
+    run_before(cuda, name, lambda: _before_start(cuda, source))
 
 
 def _before_start(cuda: Any, source: PlanSource) -> None:

@@ -42,7 +42,7 @@ class HostData(NamedTuple):
     is_auto: bool
     samples: int | None = None
     batches: int | None = None
-    rows: PlacedRows | None = None
+    rows: IndexedRows | None = None
 
     def reading(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Wrap a step so that it receives a batch of samples, even if Keras passes indices."""
@@ -102,10 +102,10 @@ def host_data(
         size = math.ceil((end - first) / steps)
     elif size is None:
         size = _automatic(rows, backend) if batch_size == "auto" else CAREFUL
-    places = Places(first, end - first, size)
+    places = SampleIndices(first, end - first, size)
     counts = (batch_size == "auto", places.samples, places.batches)
     if backend != "tensorflow":
-        placed = PlacedRows(nest, rows, places)
+        placed = IndexedRows(nest, rows, places)
         return HostData({"x": placed.places, "batch_size": size}, *counts, placed)
     return HostData({"x": _dataset(nest, rows, places, shuffle, repeats)}, *counts)
 
@@ -145,7 +145,7 @@ def _agreed_count(nest: Any, rows: list[SampleRows]) -> int:
 
 
 def _dataset(
-    nest: Any, rows: list[SampleRows], places: Places, shuffle: bool | str, repeats: int
+    nest: Any, rows: list[SampleRows], places: SampleIndices, shuffle: bool | str, repeats: int
 ) -> Any:
     """A ``tf.data.Dataset`` of batches, each cut on the host while the previous step runs."""
     import tensorflow as tf
@@ -215,14 +215,14 @@ def _as_tuples(nest: Any) -> Any:
     return nest
 
 
-class PlacedRows:
+class IndexedRows:
     """Samples that are read by index; Keras shuffles and batches the indices.
 
     The order is therefore the same as for arrays. JAX, which sends each batch to the GPU ahead of
     its step, sends only the indices.
     """
 
-    def __init__(self, nest: Any, rows: list[SampleRows], places: Places) -> None:
+    def __init__(self, nest: Any, rows: list[SampleRows], places: SampleIndices) -> None:
         import numpy as np
 
         self._nest, self._rows, self._size = nest, rows, places.size
@@ -242,7 +242,7 @@ class PlacedRows:
         return nests.refilled(self._nest, [each.at(places) for each in self._rows])
 
 
-class Places(NamedTuple):
+class SampleIndices(NamedTuple):
     """``samples`` indices from ``first``, in batches of ``size``; the last may be shorter."""
 
     first: int
@@ -255,7 +255,7 @@ class Places(NamedTuple):
         return math.ceil(self.samples / self.size)
 
 
-def batches_of_places(places: Places, shuffle: bool | str, repeats: int) -> Any:
+def batches_of_places(places: SampleIndices, shuffle: bool | str, repeats: int) -> Any:
     """A ``tf.data.Dataset`` of int64 indices in batches.
 
     ``shuffle`` takes the Keras 3 values: True, False, or ``"batch"``, which shuffles within each

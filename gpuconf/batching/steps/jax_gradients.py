@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gpuconf.batching.steps.forward import Gradients, computed, logged
 from gpuconf.batching.steps.part_losses import saying_why
-from gpuconf.batching.steps.step_cache import kept
+from gpuconf.batching.steps.step_cache import cached_step
 from gpuconf.support.keras_api import nests
 
 Values = dict[str, list[Any]]
@@ -86,15 +86,17 @@ class JaxGradients:
 
     @cached_property
     def _of_whole(self) -> Any:
-        return kept(self._model, "gradients", partial(self._made, is_whole=True))
+        return cached_step(self._model, "gradients", partial(self._made, is_whole=True))
 
     @cached_property
     def _of_part(self) -> Any:
-        return kept(self._model, "gradients in parts", partial(self._made, is_whole=False))
+        return cached_step(self._model, "gradients in parts", partial(self._made, is_whole=False))
 
     @cached_property
     def _add(self) -> Any:
-        return kept(self._model, "sums", lambda: self._engine.compiled(_added, donate_argnums=0))
+        return cached_step(
+            self._model, "sums", lambda: self._engine.compiled(_added, donate_argnums=0)
+        )
 
     def _made(self, *, is_whole: bool) -> Any:
         """Compile a function of the weights, all values, a batch and its share."""

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from gpuconf.basics.terminal import say
-from gpuconf.batching.failures import attempt, explain_beside, let_go
+from gpuconf.batching.failures import attempt, clear_traceback, explain_on_stderr
 from gpuconf.batching.steps.forward import Gradients, evaluated_part
 from gpuconf.batching.steps.jax_gradients import (
     OF_LOOPS,
@@ -22,7 +22,7 @@ from gpuconf.batching.steps.jax_gradients import (
     on_device,
 )
 from gpuconf.batching.steps.part_losses import saying_why
-from gpuconf.batching.steps.step_cache import kept
+from gpuconf.batching.steps.step_cache import cached_step
 from gpuconf.support.keras_api import nests
 from gpuconf.support.keras_api.families import family_on_any_backend
 from gpuconf.support.keras_api.layers import layers_of
@@ -37,7 +37,7 @@ class JaxEngine:
         self._scope = family_on_any_backend(model).keras.StatelessScope
         self.values: Values = {}
         self._written_at_end: tuple[str, ...] = ()
-        self.state = _Kept(self)
+        self.state = _ModelState(self)
         self.gradients = JaxGradients(self, model)
 
     def begin(self, kind: str, data: Any) -> None:
@@ -119,7 +119,7 @@ class JaxEngine:
     def _keras_step(self, kind: str, data: Any) -> Any:
         """Keras's step without donation, so that the state survives a failure."""
         step = getattr(self._model, f"{kind}_step")
-        run = kept(self._model, kind, lambda: self.compiled(step))
+        run = cached_step(self._model, kind, lambda: self.compiled(step))
         names = OF_LOOPS[kind]
         state = tuple(self.values[name] for name in names)
         logs, state = finished(run(state, on_device(data)))
@@ -137,7 +137,7 @@ class JaxEngine:
     def _test_part(self) -> Any:
         step = partial(evaluated_part, self._model)
         make = partial(self.compiled, self.pure(step, OF_LOOPS["test"]))
-        return kept(self._model, "test in parts", make)
+        return cached_step(self._model, "test in parts", make)
 
     def predict(self, data: Any) -> Any:
         """Run Keras's ``predict_step``, or the model's own."""
@@ -148,7 +148,7 @@ class JaxEngine:
 
     @cached_property
     def _predict(self) -> Any:
-        return kept(self._model, "predict", lambda: self.compiled(self._model.predict_step))
+        return cached_step(self._model, "predict", lambda: self.compiled(self._model.predict_step))
 
     def update(self, gradients: Gradients) -> None:
         """Run the optimizer's step; old and new values coexist unless they do not fit."""
@@ -159,11 +159,11 @@ class JaxEngine:
                 f"fit: {failure.summary}; the weight update is retried with the old values "
                 "in the host's RAM, not on the GPU"
             )
-            let_go(failure.error)
+            clear_traceback(failure.error)
             done, failure = self._updated_in_place(before, gradients.values)
         if failure is not None:
             where = "on the GPU" if failure.is_of_the_card else "in the host's RAM"
-            explain_beside(failure.error, f"fit: no room {where} for the weight update")
+            explain_on_stderr(failure.error, f"fit: no room {where} for the weight update")
             raise failure.error
         self.values |= dict(zip(("trainable", "optimizer"), map(list, done), strict=True))
 
@@ -175,13 +175,13 @@ class JaxEngine:
         step = self.compiled(self._apply, donate_argnums=(0, 1))
         done, failure = attempt(lambda: finished(step(*before, values)))
         if failure is not None:
-            let_go(failure.error)
+            clear_traceback(failure.error)
             self.values |= dict(zip(("trainable", "optimizer"), jax.device_put(held), strict=True))
         return done, failure
 
     @cached_property
     def _update(self) -> Any:
-        return kept(self._model, "update", lambda: self.compiled(self._apply))
+        return cached_step(self._model, "update", lambda: self.compiled(self._apply))
 
     def _apply(self, trainable: list[Any], optimizer: list[Any], values: list[Any]) -> Any:
         if not trainable:
@@ -224,7 +224,7 @@ class JaxEngine:
                 variable.assign(value)
 
 
-class _Kept:
+class _ModelState:
     """The values before a part; restoring them undoes it."""
 
     def __init__(self, engine: JaxEngine) -> None:

@@ -11,7 +11,7 @@ from gpuconf.batching.steps.forward import Gradients, evaluated_part
 from gpuconf.batching.steps.gradients import GradientParts
 from gpuconf.batching.steps.part_losses import saying_why
 from gpuconf.batching.steps.state import Reader, UndoableState, learnt_state, small_state
-from gpuconf.batching.steps.step_cache import kept, make_optimizer_variables, make_variables
+from gpuconf.batching.steps.step_cache import cached_step, make_optimizer_variables, make_variables
 from gpuconf.batching.steps.update import GuardedUpdate, update_function
 from gpuconf.support.keras_api.families import family_of
 from gpuconf.support.keras_api.jit import is_compiled
@@ -29,11 +29,11 @@ class TensorFlowEngine:
     def __init__(self, model: Any) -> None:
         self._model = model
         if is_compiled(model) and not family_of(model).is_keras_3:  # whose default it may be
-            kept(model, "said", partial(say, _WITHOUT_XLA))
+            cached_step(model, "said", partial(say, _WITHOUT_XLA))
         self.state = UndoableState(model, lambda: Reader(model, small_state(model)))
-        self._test = kept(model, "test", partial(compiled, model, model.test_step))
+        self._test = cached_step(model, "test", partial(compiled, model, model.test_step))
         make_of_part = partial(compiled, model, partial(evaluated_part, model))
-        self._test_part = kept(model, "test in parts", make_of_part)
+        self._test_part = cached_step(model, "test in parts", make_of_part)
 
     def begin(self, kind: str, data: Any) -> None:
         """Trace the step, which makes Keras create its variables; computes nothing."""
@@ -60,7 +60,7 @@ class TensorFlowEngine:
     def own_train(self) -> Step:
         """A graph of the model's own ``train_step``."""
         make = partial(compiled, self._model, self._model.train_step)
-        return kept(self._model, "own train", make)
+        return cached_step(self._model, "own train", make)
 
     def test(self, data: Any) -> Any:
         """Run a graph of ``test_step``."""
@@ -81,11 +81,11 @@ class TensorFlowEngine:
     @cached_property
     def gradients(self) -> GradientParts:
         """The gradients of the model's loss; traced functions stay on the model."""
-        return kept(self._model, "gradients", partial(GradientParts, self._model))
+        return cached_step(self._model, "gradients", partial(GradientParts, self._model))
 
     @cached_property
     def _predict(self) -> Any:
-        return kept(
+        return cached_step(
             self._model, "predict", partial(compiled, self._model, self._model.predict_step)
         )
 

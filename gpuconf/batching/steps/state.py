@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from gpuconf.batching.steps.step_cache import kept
+from gpuconf.batching.steps.step_cache import cached_step
 from gpuconf.support.keras_api.variables import component, optimizer_variables
 
 # From about this number on, one call of a function that reads all variables is faster than separate
@@ -152,7 +152,7 @@ def _read_of(variable: Any) -> Callable[[], Any]:
 def _compiled(model: Any, variables: list[Any]) -> Read:
     import tensorflow as tf
 
-    made: Compiled = kept(model, "reads", dict)
+    made: Compiled = cached_step(model, "reads", dict)
     sources = [_source_of(variable) for variable in variables]
     key = tuple(map(id, sources))
     if key not in made:

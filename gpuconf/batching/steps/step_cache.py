@@ -19,7 +19,7 @@ Made = TypeVar("Made")
 _ON_MODEL = "_gpuconf_steps"
 
 
-class _Kept:
+class _StepCache:
     """The kept objects, and the state that they were traced with."""
 
     def __init__(self, traced_with: list[Any]) -> None:
@@ -27,7 +27,7 @@ class _Kept:
         self.made: dict[str, Any] = {}
 
 
-def kept(model: Any, name: str, make: Callable[[], Made]) -> Made:
+def cached_step(model: Any, name: str, make: Callable[[], Made]) -> Made:
     """Return the result of ``make`` for this model, rebuilt if the traced state has changed.
 
     It is stored on the model and lives as long as the model does: it references the model, so none
@@ -37,7 +37,7 @@ def kept(model: Any, name: str, make: Callable[[], Made]) -> Made:
     there = vars(model).get(_ON_MODEL)
     if there is None or not _are_same(there.traced_with, now):
         # Bypasses setattr, with which Keras would track it.
-        there = vars(model)[_ON_MODEL] = _Kept(now)
+        there = vars(model)[_ON_MODEL] = _StepCache(now)
     if name not in there.made:
         there.made[name] = make()
     found: Made = there.made[name]

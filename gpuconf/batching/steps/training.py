@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from gpuconf.basics.terminal import say
-from gpuconf.batching.failures import OutOfMemory, attempt, explain_beside
+from gpuconf.batching.failures import OutOfMemory, attempt, explain_on_stderr
 from gpuconf.batching.first_size import size_for
 from gpuconf.batching.parts import even
 from gpuconf.batching.size import CardBatch, checked_retries
@@ -142,7 +142,7 @@ class TrainStep:
             self._state.put_back()
             if self._failure is None:
                 raise
-            explain_beside(self._failure.error, f"fit: {error.message}")
+            explain_on_stderr(self._failure.error, f"fit: {error.message}")
             raise self._failure.error from None
         except BaseException:
             self._state.put_back()
@@ -153,5 +153,5 @@ class TrainStep:
         assert failure is not None
         why = part_losses.why_indivisible(self._model) if failure.is_of_the_card else None
         if why is not None:
-            explain_beside(failure.error, f"fit: the batch cannot be processed in parts: {why}")
+            explain_on_stderr(failure.error, f"fit: the batch cannot be processed in parts: {why}")
             raise failure.error

@@ -13,10 +13,10 @@ from typing import Any
 from gpuconf.basics.terminal import say
 from gpuconf.basics.units import sized
 from gpuconf.batching.card import current_card, free_cached
-from gpuconf.batching.failures import attempt, explain_beside, let_go
+from gpuconf.batching.failures import attempt, clear_traceback, explain_on_stderr
 from gpuconf.batching.steps.forward import Gradients
 from gpuconf.batching.steps.state import HeldValues, ReadsVariables
-from gpuconf.batching.steps.step_cache import kept
+from gpuconf.batching.steps.step_cache import cached_step
 from gpuconf.support.keras_api.families import family_of
 from gpuconf.support.keras_api.variables import size_bytes
 
@@ -52,7 +52,7 @@ class GuardedUpdate:
         held.put_back()
         if self._on_host or not failure.is_of_the_card:
             where = "on the GPU" if failure.is_of_the_card else "in the host's RAM"
-            explain_beside(failure.error, f"fit: no room {where} for the weight update")
+            explain_on_stderr(failure.error, f"fit: no room {where} for the weight update")
             raise failure.error
         self._on_host = True
         size = sized(size_bytes(written))
@@ -60,7 +60,7 @@ class GuardedUpdate:
             f"fit: {failure.summary}; the weight update is undone and retried with {size} of the "
             "old values kept in the host's RAM, not on the GPU"
         )
-        let_go(failure.error)
+        clear_traceback(failure.error)
         del held
         free_cached()
         self(gradients)
@@ -75,7 +75,7 @@ def update_function(model: Any) -> Callable[..., Any]:
     if model.run_eagerly:
         return update  # type: ignore[no-any-return]
     # Not compiled by XLA, which would overwrite the saved memory.
-    made: Callable[..., Any] = kept(
+    made: Callable[..., Any] = cached_step(
         model, "update", partial(tf.function, update, reduce_retracing=True)
     )
     return made

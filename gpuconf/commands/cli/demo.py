@@ -23,7 +23,7 @@ from gpuconf.commands.demo.quick import (
     run_quick_half,
 )
 from gpuconf.commands.demo.runner import ProgramDiedError, Runner, ScriptRun
-from gpuconf.commands.demo.story import PROFILE, Progress, holds, run_half
+from gpuconf.commands.demo.story import PROFILE, Progress, holds, run_scenario
 from gpuconf.errors import MissingDependencyError
 from gpuconf.machine.cards import Gpu, Inventory
 from gpuconf.profile import load_profile
@@ -133,9 +133,9 @@ def _play(scene: _Scene, output: Output, tell: _Tell) -> int:
 
 def _tell(scene: _Scene, runner: Runner, output: Output) -> list[ScriptRun]:
     """Run the full demo; return the runs if they did not go as expected."""
-    before = run_half(runner, scene.free_bytes, output.progress, profile=None)
+    before = run_scenario(runner, scene.free_bytes, output.progress, profile=None)
     _section(output, _HALVES[0], report.before_lines(before))
-    after = run_half(runner, scene.free_bytes, output.progress, profile=PROFILE)
+    after = run_scenario(runner, scene.free_bytes, output.progress, profile=PROFILE)
     _section(output, f"The same scripts {_HALVES[1]}", report.after_lines(after, before))
     why = report.why_lines(before.left_bytes, before.second, _arithmetic(scene.gpu))
     _section(output, "Why", why)

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from gpuconf.commands.cli.output import Output, shown
 from gpuconf.errors import UsageError
-from gpuconf.support.children.signals import ended_in_order, held_back
+from gpuconf.support.children.signals import held_back, sigterm_as_exit
 from gpuconf.support.reporting.lines import Line
 
 
@@ -42,7 +42,7 @@ def watch(
     Uses the terminal's alternate screen, as `top` and `watch` do.
     """
     console = output.screen()
-    with suppress(KeyboardInterrupt), ended_in_order():
+    with suppress(KeyboardInterrupt), sigterm_as_exit():
         first = _picture(make(console.width), console)
         live = Live(first, console=console, screen=True, auto_refresh=False, redirect_stderr=False)
         try:  # not `with`, which restores nothing if a signal arrives while it enters

@@ -28,7 +28,7 @@ from gpuconf.simcard import (
     xla_for_command,
 )
 from gpuconf.simcard.compiling import check_platform
-from gpuconf.support.children.signals import ended_in_order
+from gpuconf.support.children.signals import sigterm_as_exit
 from gpuconf.support.children.starting import find_command
 from gpuconf.support.command_line import (
     card_size_argument,
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         notebook = notebook_in(words, os.environ)
         if notebook is None:
             find_command(words[0], os.environ)  # before anything is built for it
-        with ended_in_order():
+        with sigterm_as_exit():
             done = _rehearse(words, notebook, spec, options, output)
         code = done.exit_code
         picture = _drawn(done, options.plot)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuconf.basics.units import sized
 from gpuconf.commands.demo.runner import ScriptRun
-from gpuconf.commands.demo.story import NINETY, PROFILE, TRAIN, Half, learned
+from gpuconf.commands.demo.story import NINETY, PROFILE, TRAIN, ScenarioRuns, learned
 from gpuconf.support.reporting.lines import Line
 
 _COPY = re.compile(r"/\S*/with(?:out)?_(?=\w+\.py)")  # of a script, with its folder
@@ -22,7 +22,7 @@ def lines_of(texts: Iterable[str]) -> Iterator[Line]:
         yield Line(text, hang=len(text) - len(text.lstrip(" 0123456789.")))
 
 
-def before_lines(half: Half) -> list[str]:
+def before_lines(half: ScenarioRuns) -> list[str]:
     """The output of the half without gpuconf."""
     return [
         f"1. {TRAIN} {_training(half.first)} With its CUDA context it takes "
@@ -37,7 +37,7 @@ def before_lines(half: Half) -> list[str]:
     ]
 
 
-def after_lines(half: Half, before: Half) -> list[str]:
+def after_lines(half: ScenarioRuns, before: ScenarioRuns) -> list[str]:
     """The output of the half with the extra line; unchanged figures are marked."""
     together = f" Both trained at the same time for {half.both_trained_s:.0f} s."
     return [

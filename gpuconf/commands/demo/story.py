@@ -15,7 +15,7 @@ Progress = Callable[[str], None]
 FreeBytes = Callable[[], int]
 
 
-class Half(NamedTuple):
+class ScenarioRuns(NamedTuple):
     """One half: the first training run, the second alongside it, and the script that requests 90 %.
 
     ``free_bytes`` were free before the start, and ``left_bytes`` once the first run had started to
@@ -38,9 +38,9 @@ class Half(NamedTuple):
         return max(0.0, together_s)
 
 
-def run_half(
+def run_scenario(
     runner: Runner, free_bytes: FreeBytes, progress: Progress, *, profile: str | None
-) -> Half:
+) -> ScenarioRuns:
     """Run the three scripts; with ``profile``, as copies with one more line.
 
     The second training run starts once the first has begun to train, and the first uses its memory
@@ -60,7 +60,7 @@ def run_half(
     if profile is None:
         progress(f"{here}: {NINETY} starts alone")
         ninety = runner.run(NINETY)
-    return Half(ended[0], second, ninety, before, left)
+    return ScenarioRuns(ended[0], second, ninety, before, left)
 
 
 def learned(run: ScriptRun) -> bool:
@@ -68,7 +68,7 @@ def learned(run: ScriptRun) -> bool:
     return run.code == 0 and run.result is not None and run.result["accuracy"] > 0.5
 
 
-def holds(before: Half, after: Half) -> bool:
+def holds(before: ScenarioRuns, after: ScenarioRuns) -> bool:
     """Whether the runs went as described in the README."""
     trained = all(learned(run) for run in (before.first, after.first, after.second))
     return trained and before.second.code != 0 and after.ninety.code == 0

@@ -1,6 +1,6 @@
 """Values that a framework refuses or ignores, as listed in `variables.yaml`; pure.
 
-For the environment (`checks/variables.py`) and for what a script sets (`source/refused.py`).
+For the environment (`checks/variables.py`) and for what a script sets (`source/invalid_values.py`).
 """
 
 from __future__ import annotations

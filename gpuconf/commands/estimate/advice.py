@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from gpuconf.commands.estimate.estimate_request import Subject
+from gpuconf.commands.estimate.estimate_request import EstimateRequest
 from gpuconf.commands.estimate.keras_models.data import inputs_of
 from gpuconf.commands.estimate.largest_batch import Limit
 from gpuconf.commands.estimate.memory_estimate import Advice, MemoryEstimate
@@ -140,7 +140,7 @@ def _can_recompute(layer: Any) -> bool:
     )
 
 
-def _with_smaller_inputs(subject: Subject) -> Subject:
+def _with_smaller_inputs(subject: EstimateRequest) -> EstimateRequest:
     """Return a subject whose inputs have 3/4 of the side length: images, videos, sequences.
 
     The model is rebuilt without allocating memory.  Raises UsageError if it cannot be rebuilt.

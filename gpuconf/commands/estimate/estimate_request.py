@@ -44,7 +44,7 @@ def check_backend(backend: str, command: str = "") -> None:
 
 
 @dataclass(frozen=True)
-class Subject:
+class EstimateRequest:
     """A Keras model with the options of an estimate.
 
     ``input_shape``, ``data`` and ``arrays`` are those of :func:`gpuconf.estimate`. The ``runner``
@@ -138,6 +138,6 @@ class Subject:
         names = getattr(self.model, "output_names", None) or ()
         return Batch(inputs, targets_for(outputs, loss, names), is_assumed=True)
 
-    def changed(self, **changes: Any) -> Subject:
+    def changed(self, **changes: Any) -> EstimateRequest:
         """Return a copy with a different optimizer, precision or other option."""
         return dataclasses.replace(self, choice=self.choice._replace(**changes))

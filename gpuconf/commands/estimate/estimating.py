@@ -13,8 +13,8 @@ from gpuconf.basics.units import sized
 from gpuconf.commands.estimate.account import layer_rows, timeline
 from gpuconf.commands.estimate.advice import advice_for
 from gpuconf.commands.estimate.compile_target import CompileTarget, target_of
-from gpuconf.commands.estimate.estimate_request import Subject, check_backend
-from gpuconf.commands.estimate.gc_pause import no_collecting
+from gpuconf.commands.estimate.estimate_request import EstimateRequest, check_backend
+from gpuconf.commands.estimate.gc_pause import gc_paused
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.commands.estimate.largest_batch import Limit, largest_batch
 from gpuconf.commands.estimate.memory_estimate import MemoryEstimate, Peak
@@ -98,7 +98,7 @@ def estimate(
         limit, card, allow_growth, workspace_limit, jit, here, phases, advise, progress
     )
     with step_runner(how) as runner:
-        subject = Subject(model, family, choice, runner, input_shape, data, whole)
+        subject = EstimateRequest(model, family, choice, runner, input_shape, data, whole)
         return estimate_subject(subject, wanted, how)
 
 
@@ -157,9 +157,9 @@ def _with_runners_note(estimated: MemoryEstimate, runner: StepRunner | None) -> 
     return estimated._replace(notes=(note, *estimated.notes))
 
 
-@no_collecting()
+@gc_paused()
 def estimate_subject(
-    subject: Subject | StepFunction, batch_size: int, how: RunOptions
+    subject: EstimateRequest | StepFunction, batch_size: int, how: RunOptions
 ) -> MemoryEstimate:
     """Estimate anything that can be traced at any batch size."""
     steps = TracedSteps(subject, how.progress)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpuconf.commands.estimate.estimate_request import check_backend
-from gpuconf.commands.estimate.gc_pause import made_to_stay
+from gpuconf.commands.estimate.gc_pause import gc_frozen
 from gpuconf.commands.estimate.jax.compiling import check_compiler
 from gpuconf.commands.estimate.runner.environment import hide_gpus
 from gpuconf.commands.estimate.targets.restoring import RestoredModel, restore
@@ -111,7 +111,7 @@ def import_tensorflow(*, is_without_gpus: bool = False) -> None:
     script may set CUDA_VISIBLE_DEVICES itself, and CUDA reads it only once.
     """
     try:
-        with _silent(), made_to_stay():
+        with _silent(), gc_frozen():
             import tensorflow as tf
             from absl import logging
 

@@ -139,7 +139,7 @@ def draw(estimate: MemoryEstimate, path: str) -> None:
 
 
 def _draw_step(axes: Axes, estimate: MemoryEstimate) -> None:
-    telling = telling_places(estimate.timeline)
+    telling = visible_changes(estimate.timeline)
     moments = [estimate.timeline[place] for place in telling]
     totals = [moment.total_bytes for moment in moments]
     highest = max(totals)
@@ -230,7 +230,7 @@ class Area(NamedTuple):
     name: str
 
 
-def telling_places(moments: Sequence[Moment]) -> list[int]:
+def visible_changes(moments: Sequence[Moment]) -> list[int]:
     """Return the moments at which memory changed visibly, including the first and the peak.
 
     Thousands of small operations, such as those that an optimizer runs for every weight, would

@@ -59,7 +59,7 @@ class Piece(NamedTuple):
     kind: str
 
 
-class Share(NamedTuple):
+class LayerShare(NamedTuple):
     """A layer's bytes in the block of a compiled step when the block is fullest.
 
     ``is_kept`` is set for results of the forward pass that the backward pass needs.
@@ -131,7 +131,7 @@ class Step(NamedTuple):
     layers: Mapping[str, str] = MappingProxyType({})
     notes: tuple[str, ...] = ()
     setting: TraceSetting | None = None
-    shares: tuple[Share, ...] = ()
+    shares: tuple[LayerShare, ...] = ()
     is_compiled: bool = False
     tier: str = TRACED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuconf.commands.estimate.estimate_request import Subject
+from gpuconf.commands.estimate.estimate_request import EstimateRequest
 from gpuconf.commands.estimate.scripts.step_function import StepFunction
 from gpuconf.commands.estimate.step import Step
 
@@ -17,7 +17,9 @@ class TracedSteps:
     The subject must not change in the meantime.  ``progress`` gets a line before each trace.
     """
 
-    def __init__(self, subject: Subject | StepFunction, progress: Progress | None = None) -> None:
+    def __init__(
+        self, subject: EstimateRequest | StepFunction, progress: Progress | None = None
+    ) -> None:
         self.subject = subject
         self.progress = progress or _silent
         self._by_batch_size: dict[int, Step] = {}

@@ -86,7 +86,7 @@ def headline(diagnosis: Diagnosis) -> str:
     """The cause, and how the run ended."""
     ending = SEVERITIES[diagnosis.severity]
     if diagnosis.severity == "warning-only" and diagnosis.evidence:  # less severe than the title
-        return f"{_telling(diagnosis.evidence)[0].means} ({diagnosis.cause}): {ending}"
+        return f"{_specific_evidence(diagnosis.evidence)[0].means} ({diagnosis.cause}): {ending}"
     if diagnosis.cause != NOT_GPU:
         return f"{diagnosis.title} ({diagnosis.cause}): {ending}"
     ended = diagnosis.facts.exception or diagnosis.facts.cut_off
@@ -105,7 +105,7 @@ def evidence_lines(
 ) -> Iterator[Line]:
     """The lines of the log that serve as evidence, each with its meaning."""
     found = list(found)
-    shown = found if verbose else _telling(found)
+    shown = found if verbose else _specific_evidence(found)
     if not verbose:  # show a line that matches two rules once
         shown = list({each.line: each for each in reversed(shown)}.values())[::-1]
     for each in shown if verbose else shown[:_MOST_EVIDENCE]:
@@ -114,7 +114,7 @@ def evidence_lines(
         yield Line(f"      {each.means}", hang=6)
 
 
-def _telling(found: Sequence[Evidence]) -> Sequence[Evidence]:
+def _specific_evidence(found: Sequence[Evidence]) -> Sequence[Evidence]:
     """The specific lines, if there are any; otherwise all of them."""
     return [each for each in found if not each.generic] or found
 

@@ -10,7 +10,7 @@ from gpuconf.basics.json_shape import Bytes, Count, FieldRule, FromOne, json_sha
 Percent = Annotated[int, FieldRule(minimum=0, maximum=100)]
 
 
-class Holding(NamedTuple):
+class ProcessUsage(NamedTuple):
     """A process with a lease or memory on a GPU.  Unknown is None."""
 
     pid: Count
@@ -71,7 +71,7 @@ class LeaseBar(NamedTuple):
     """Free and not leased."""
 
 
-class CardHoldings(NamedTuple):
+class GpuUsage(NamedTuple):
     """A GPU or a MIG instance, and who is using its memory.  Unknown is None."""
 
     label: str
@@ -98,7 +98,7 @@ class CardHoldings(NamedTuple):
     """
     estimated_bytes: Bytes | None = None
     """The estimate for several processes together, whose ``used_bytes`` is None; else None."""
-    processes: tuple[Holding, ...] = ()
+    processes: tuple[ProcessUsage, ...] = ()
     """This user's processes on it, or all users' with --all-users."""
     others: tuple[UserHoldings, ...] = ()
     """A total for each of the other users; empty with --all-users."""
@@ -158,7 +158,7 @@ class Holdings(NamedTuple):
 
     made_at: str
     """When this was made; ISO 8601 with time zone."""
-    cards: tuple[CardHoldings, ...] = ()
+    cards: tuple[GpuUsage, ...] = ()
     """The GPUs, with MIG instances in place of their GPU; then GPUs that only have leases."""
     waiting: tuple[WaitingProcess, ...] = ()
     """The waiting programs of all users, in queue order."""

@@ -8,12 +8,12 @@ from datetime import datetime, timezone
 
 from gpuconf.basics.terminal import printable
 from gpuconf.commands.ps.document import (
-    CardHoldings,
-    Holding,
+    GpuUsage,
     Holdings,
     LeaseBar,
     LedgerState,
     LinePlace,
+    ProcessUsage,
     UserHoldings,
     WaitingProcess,
 )
@@ -79,8 +79,8 @@ def summed_up(holdings: Holdings) -> Holdings:
     return holdings._replace(cards=tuple(map(_card_summed_up, holdings.cards)))
 
 
-def _card_summed_up(card: CardHoldings) -> CardHoldings:
-    others: dict[str | None, list[Holding]] = {}
+def _card_summed_up(card: GpuUsage) -> GpuUsage:
+    others: dict[str | None, list[ProcessUsage]] = {}
     for each in card.processes:
         if not each.is_ours:
             others.setdefault(each.user, []).append(each)
@@ -122,9 +122,9 @@ def _devices(inventory: Inventory) -> Iterator[tuple[str, Gpu]]:
             yield f"{gpu.index}.{place}", instance
 
 
-def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
+def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> GpuUsage:
     processes = sorted(_processes(gpu, known), key=_rank)
-    return CardHoldings(
+    return GpuUsage(
         label,
         gpu.index,
         mig_ids=gpu.mig_ids,
@@ -141,7 +141,7 @@ def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
     )
 
 
-def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
+def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[ProcessUsage]:
     """Yield the leases, then the processes that use memory without one."""
     for lease in gpu.leases:
         holding = _leased(lease._replace(used_bytes=None) if lease in gpu.estimated else lease)
@@ -158,8 +158,8 @@ def _busy_percent(gpu: Gpu, pids: tuple[int, ...] | None) -> int | None:
     return None if busy is None else min(busy, 100)
 
 
-def _leased(lease: CardLease) -> Holding:
-    return Holding(
+def _leased(lease: CardLease) -> ProcessUsage:
+    return ProcessUsage(
         lease.pid,
         user=lease.user,
         program=lease.program,
@@ -175,8 +175,8 @@ def _leased(lease: CardLease) -> Holding:
     )
 
 
-def _unleased(listed: GpuProcess, process: Process) -> Holding:
-    return Holding(
+def _unleased(listed: GpuProcess, process: Process) -> ProcessUsage:
+    return ProcessUsage(
         listed.pid,
         user=process.user,
         program=process.program or listed.name,
@@ -190,12 +190,12 @@ def _unleased(listed: GpuProcess, process: Process) -> Holding:
     )
 
 
-def _rank(each: Holding) -> tuple[bool, int, int]:
+def _rank(each: ProcessUsage) -> tuple[bool, int, int]:
     """Sort this user's processes first, then by size."""
     return not each.is_ours, -max(each.lease_bytes or 0, each.used_bytes or 0), each.pid
 
 
-def _bar(gpu: Gpu, processes: list[Holding]) -> LeaseBar | None:
+def _bar(gpu: Gpu, processes: list[ProcessUsage]) -> LeaseBar | None:
     if gpu.total_bytes is None or gpu.free_bytes is None:
         return None
     used = max(gpu.total_bytes - gpu.free_bytes, 0)
@@ -215,13 +215,11 @@ def _unlisted_bytes(gpu: Gpu) -> int | None:
     return None if listed is None else max(gpu.total_bytes - gpu.free_bytes - listed, 0)
 
 
-def _unlisted(
-    found: Mapping[str, CardLeases], listed: set[str], reader: Owner
-) -> list[CardHoldings]:
+def _unlisted(found: Mapping[str, CardLeases], listed: set[str], reader: Owner) -> list[GpuUsage]:
     """Return the GPUs with leases or waiting programs that NVML does not list."""
     names = [name for name, leases in found.items() if name not in listed and any(leases)]
     return [
-        CardHoldings(
+        GpuUsage(
             f"?{number}" if len(names) > 1 else "?",
             uuid=printable(name),
             processes=tuple(map(_leased, describe_leases(found[name].granted, None, None, reader))),
@@ -231,7 +229,7 @@ def _unlisted(
 
 
 def _waiting(
-    cards: list[CardHoldings], found: Mapping[str, CardLeases], reader: Owner
+    cards: list[GpuUsage], found: Mapping[str, CardLeases], reader: Owner
 ) -> tuple[WaitingProcess, ...]:
     """Return the waiting programs, each once even if it is waiting for one of several GPUs."""
     places: dict[Owner, list[tuple[Lease, LinePlace]]] = {}

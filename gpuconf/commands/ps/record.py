@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from gpuconf.basics.json_values import decoded, plain
-from gpuconf.commands.ps.document import CardHoldings, Holding, Holdings
+from gpuconf.commands.ps.document import GpuUsage, Holdings, ProcessUsage
 from gpuconf.errors import GpuconfError
 from gpuconf.machine.leases.folder import NoLedgerError, find_folder
 
@@ -55,7 +55,7 @@ def only_idle(holdings: Holdings, idle_s: float) -> Holdings:
     if _time(holdings.made_at) - _time(last) > least / 2:
         raise GpuconfError(f"the record ends at {last}: {path}", hint=_HINT)
 
-    def idle(card: CardHoldings) -> Iterator[Holding]:
+    def idle(card: GpuUsage) -> Iterator[ProcessUsage]:
         for each in card.processes:
             since = _idle_since(each, card, [*record, holdings], least / 2)
             if since is not None and _time(holdings.made_at) - _time(since) >= least:
@@ -66,7 +66,7 @@ def only_idle(holdings: Holdings, idle_s: float) -> Holdings:
 
 
 def _idle_since(
-    process: Holding, card: CardHoldings, record: Sequence[Holdings], longest_gap: timedelta
+    process: ProcessUsage, card: GpuUsage, record: Sequence[Holdings], longest_gap: timedelta
 ) -> str | None:
     """Return when a process stopped computing on a GPU; None if it has not, or if unknown."""
     since, last = None, process.since
@@ -82,7 +82,7 @@ def _idle_since(
     return since
 
 
-def _is_idle(pid: int, card: CardHoldings, moment: Holdings) -> bool:
+def _is_idle(pid: int, card: GpuUsage, moment: Holdings) -> bool:
     """Whether a process was not computing at that moment. If the process's own figure is unknown,
     the GPU's figure counts."""
     for each in moment.cards:

@@ -7,9 +7,9 @@ from typing import Any
 
 from gpuconf.basics.units import sized
 from gpuconf.commands.ps.document import (
-    CardHoldings,
-    Holding,
+    GpuUsage,
     Holdings,
+    ProcessUsage,
     UserHoldings,
     WaitingProcess,
 )
@@ -55,7 +55,7 @@ def problem_lines(holdings: Holdings) -> Iterator[Line]:
         yield Line("no NVIDIA GPU here", hang=0)
 
 
-def bar_row(card: CardHoldings) -> BarRow:
+def bar_row(card: GpuUsage) -> BarRow:
     """Build a GPU's row: its name, its memory in parts, and what is unknown."""
     name = (card.name or card.uuid or "(no name)").removeprefix("NVIDIA ")
     if card.mig_ids is not None and " MIG " in name:  # the part that distinguishes it
@@ -129,7 +129,7 @@ def _nobody(holdings: Holdings) -> str:
     )
 
 
-def _process(each: Holding, card: CardHoldings, today: str) -> tuple[str, ...]:
+def _process(each: ProcessUsage, card: GpuUsage, today: str) -> tuple[str, ...]:
     most = each.most_bytes or 0
     return (
         card.label,
@@ -152,13 +152,13 @@ def _busy(percent: int | None) -> str:
     return "" if percent is None else f"{percent} %"
 
 
-def _used(each: Holding) -> str:
+def _used(each: ProcessUsage) -> str:
     if each.used_bytes is None:
         return _UNKNOWN
     return f"~{sized(each.used_bytes)}" if each.is_estimate else sized(each.used_bytes)
 
 
-def _user(each: UserHoldings, card: CardHoldings) -> tuple[str, ...]:
+def _user(each: UserHoldings, card: GpuUsage) -> tuple[str, ...]:
     return (
         card.label,
         "",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from gpuconf.basics.processes import is_ending, lineage_of, proc_text, stat_of
+from gpuconf.basics.processes import is_ending, proc_text, process_and_ancestors, stat_of
 from gpuconf.basics.terminal import say
 from gpuconf.basics.units import sized
 from gpuconf.machine.cards import Inventory, read_inventory
@@ -74,7 +74,9 @@ class Watch:
                 # NVML may list a process a moment longer than the kernel does.
                 if stat_of(each.pid) is None or is_ending(each.pid):
                     continue
-                if self._root not in lineage_of(each.pid) and not _carries(each.pid, path):
+                if self._root not in process_and_ancestors(each.pid) and not _carries(
+                    each.pid, path
+                ):
                     continue
                 process = known.get(each.pid)
                 name = (process and (process.program or process.name)) or each.name or "unknown"

@@ -113,7 +113,7 @@ SCHEDULERS = {
 }
 
 
-class Share(NamedTuple):
+class GpuShare(NamedTuple):
     """A scheduler's assignment to this process, for each GPU that it sees.
 
     ``part`` is the fraction of the GPU's memory, 1 for all of it.  ``outside_bytes`` is the memory
@@ -134,7 +134,7 @@ class Assigned(NamedTuple):
     """The part of each GPU that ``scheduler`` (ray, slurm) has assigned; 1 for whole GPUs.
 
     ``part`` is 0 for no GPU at all, and None if it is unknown; ``why`` explains both in words.
-    ``words`` become the ``assignment`` of a :class:`Share`.
+    ``words`` become the ``assignment`` of a :class:`GpuShare`.
     """
 
     scheduler: str
@@ -179,7 +179,7 @@ class Gpu(NamedTuple):
     leases: tuple[CardLease, ...] = ()
     ahead: int = 0
     caps: tuple[Cap, ...] = ()
-    share: Share | None = None
+    share: GpuShare | None = None
     is_unified: bool = False
     busy_percent: int | None = None
 

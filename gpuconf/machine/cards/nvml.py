@@ -106,7 +106,7 @@ def ask(
     if isinstance(binding, NvmlProblem):
         return unanswered(binding)
     try:
-        return nvml_timeout.wait_for(
+        return nvml_timeout.call_with_timeout(
             lambda: _ask_between(binding, question, unanswered), timeout_s=timeout_s
         )
     except nvml_timeout.NoAnswerError as error:

@@ -48,7 +48,7 @@ def read_timeout_s(environ: Mapping[str, str]) -> float:
     )
 
 
-def wait_for(
+def call_with_timeout(
     question: Callable[[], T],
     *,
     timeout_s: float,

@@ -220,13 +220,13 @@ class Ledger:
             for card, size_bytes in sizes.items():
                 self._make(card, WAITING if waiting else GRANTED, ticket, size_bytes, note)
         except OSError as error:
-            self.release_but(before)
+            self.release_except(before)
             raise NoLedgerError(f"{self.folder.path}: {error.strerror}") from None
         except BaseException:
-            self.release_but(before)
+            self.release_except(before)
             raise
         after = [held for held in self._held if held not in before]
-        self.release_but([*after, *keep])
+        self.release_except([*after, *keep])
 
     def _make(
         self, card: str, state: str, ticket: int, size_bytes: int, note: Mapping[str, str]
@@ -249,7 +249,7 @@ class Ledger:
 
     # --- releasing ------------------------------------------------------------------------------
 
-    def release_but(self, kept: Sequence[object]) -> None:
+    def release_except(self, kept: Sequence[object]) -> None:
         """Release everything this process holds, except ``kept``, an earlier `snapshot`."""
         for held in [each for each in self._held if each not in kept or each.lease is None]:
             held.lease = None  # released at the next call if an interrupt comes now
@@ -259,7 +259,7 @@ class Ledger:
             self._held.remove(held)
 
     def snapshot(self) -> list[object]:
-        """Return the leases held now, for :meth:`release_but` and :meth:`take`."""
+        """Return the leases held now, for :meth:`release_except` and :meth:`take`."""
         return list(self._held)
 
     def after_fork(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
-from gpuconf.basics.processes import exists, lineage_of, stat_of, user_name
+from gpuconf.basics.processes import exists, process_and_ancestors, stat_of, user_name
 from gpuconf.basics.terminal import debug
 from gpuconf.machine.cards.holders import Process, read_processes
 from gpuconf.machine.cards.inventory import CardLease, Gpu, GpuProcess, Inventory
@@ -126,7 +126,7 @@ def describe_leases(
         owner = owners.of(listed.pid)
         if owner is not None:
             used[owner] = [*used.get(owner, ()), listed]
-    parents = set(lineage_of(reader.pid)) - {reader.pid} if granted else set()
+    parents = set(process_and_ancestors(reader.pid)) - {reader.pid} if granted else set()
     return tuple(_described(each, used.get(each.owner), reader, parents) for each in granted)
 
 
@@ -226,7 +226,7 @@ class _Owners:
 
         The reader's memory counts as its own, even if one of its parents holds a lease.
         """
-        for each in lineage_of(pid):
+        for each in process_and_ancestors(pid):
             if each in self._here:
                 return self._here[each]
             stat = None if each in (0, 1, self._reader.pid) else stat_of(each)

@@ -16,8 +16,8 @@ from gpuconf.machine.cards.inventory import (
     SLURM,
     Assigned,
     Gpu,
+    GpuShare,
     Inventory,
-    Share,
 )
 from gpuconf.machine.schedulers import on_ray, on_slurm
 from gpuconf.machine.schedulers.tasks import held_outside
@@ -62,7 +62,7 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
 
     def shared(gpu: Gpu) -> Gpu:
         outside = held_outside(gpu, assigned.scheduler, os.getpid())
-        return gpu._replace(share=Share(name, part, words, outside))
+        return gpu._replace(share=GpuShare(name, part, words, outside))
 
     return inventory.mapped(shared)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from gpuconf.basics.processes import is_ending, lineage_of, words_of
+from gpuconf.basics.processes import is_ending, process_and_ancestors, words_of
 from gpuconf.machine.cards.inventory import SCHEDULERS, Gpu
 
 
@@ -19,7 +19,7 @@ def is_task_of(pid: int, scheduler: str) -> bool:
     This is false for a program in a terminal and for Ray's own driver.
     """
     title = SCHEDULERS[scheduler].title
-    return any(re.match(title, words_of(each)[0]) for each in lineage_of(pid))
+    return any(re.match(title, words_of(each)[0]) for each in process_and_ancestors(pid))
 
 
 def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:

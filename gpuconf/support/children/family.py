@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from gpuconf.basics.processes import Stat, initial_environment_of, stat_of
-from gpuconf.support.children.signals import PARENT_VARIABLE, ended_in_order, held_back
+from gpuconf.support.children.signals import PARENT_VARIABLE, held_back, sigterm_as_exit
 
 MARK_VARIABLE = "GPUCONF_FAMILY"  # the families of a process, outermost first: "a:b"
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
@@ -47,7 +47,7 @@ class MarkedFamily:
         self.is_gone = True
 
     def __enter__(self) -> MarkedFamily:
-        self._context.enter_context(ended_in_order())
+        self._context.enter_context(sigterm_as_exit())
         self._context.callback(MarkedFamily._living.discard, self._mark)
         MarkedFamily._living.add(self._mark)
         return self

@@ -18,7 +18,7 @@ PARENT_VARIABLE = "GPUCONF_PARENT"  # the process that started this one
 
 
 @contextmanager
-def ended_in_order() -> Iterator[None]:
+def sigterm_as_exit() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into SystemExit, so that cleanup runs as it does after Ctrl-C.
 
     If C++ code such as TensorFlow's turns the SystemExit into another error, or drops it, it is

@@ -11,7 +11,7 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.demo.quick import QuickHalf, quick_holds
 from gpuconf.commands.demo.report import after_lines, before_lines, lines_of
 from gpuconf.commands.demo.runner import ScriptRun
-from gpuconf.commands.demo.story import Half, holds
+from gpuconf.commands.demo.story import ScenarioRuns, holds
 from gpuconf.support.reporting.lines import broken
 
 RESULT: dict[str, Any] = {
@@ -30,9 +30,11 @@ DIED = ScriptRun(
 LATER = TRAINED._replace(result={**RESULT, "trained": [105.0, 118.0]})
 
 
-def _half(first: ScriptRun = TRAINED, second: ScriptRun = LATER, ninety: ScriptRun = RAN) -> Half:
+def _half(
+    first: ScriptRun = TRAINED, second: ScriptRun = LATER, ninety: ScriptRun = RAN
+) -> ScenarioRuns:
     """A half as it should be, but for what is given."""
-    return Half(first, second, ninety, 9319 * MIB, 1536 * MIB)
+    return ScenarioRuns(first, second, ninety, 9319 * MIB, 1536 * MIB)
 
 
 def test_a_death_is_told_with_place_and_cause() -> None:

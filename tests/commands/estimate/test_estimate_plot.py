@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.estimate import plot
 from gpuconf.commands.estimate.memory_estimate import LayerRow
-from gpuconf.commands.estimate.plot import Area, areas_of, telling_places
+from gpuconf.commands.estimate.plot import Area, areas_of, visible_changes
 from gpuconf.commands.estimate.step import BACKWARD, FORWARD, UPDATE, WHOLE
 from gpuconf.errors import UsageError
 from tests.commands.estimate.estimates import BARE, FITS, INFERENCE, TOO_LARGE, estimate, moment
@@ -127,7 +127,7 @@ def test_what_changes_nothing_takes_no_room() -> None:
     small = [moment(UPDATE, None, data=n % 7) for n in range(10_000)]
     steps = [moment(FORWARD, "conv", data=n * MIB) for n in range(1, 50)]
     peak = moment(FORWARD, "conv", data=49 * MIB + 3)
-    places = telling_places([*small, *steps, peak, *steps[::-1], *small])
+    places = visible_changes([*small, *steps, peak, *steps[::-1], *small])
     assert places[0] == 0
     assert 10_000 + len(steps) in places
     assert len(places) <= 2 * len(steps) + 3
@@ -136,7 +136,7 @@ def test_what_changes_nothing_takes_no_room() -> None:
 def test_a_slow_rise_is_not_lost() -> None:
     """However small each change is: they are added up."""
     slow = [moment(FORWARD, None, data=n * MIB // 20) for n in range(2000)]
-    heights = [slow[place].total_bytes for place in telling_places(slow)]
+    heights = [slow[place].total_bytes for place in visible_changes(slow)]
     assert heights == sorted(heights)
     assert all(0 < after - before < MIB for before, after in pairwise(heights))
     assert heights[-1] == slow[-1].total_bytes

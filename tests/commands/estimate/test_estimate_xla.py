@@ -10,7 +10,7 @@ from gpuconf.basics.units import MIB
 from gpuconf.commands.estimate.compile_target import CompileTarget
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import Step
-from gpuconf.commands.estimate.xla.assignment import Share, read_assignment
+from gpuconf.commands.estimate.xla.assignment import OperationShare, read_assignment
 from gpuconf.errors import BackendError
 from tests.commands.estimate.hand_made_steps import step
 
@@ -28,7 +28,7 @@ def test_an_assignment_is_read() -> None:
     assert (found.temp_bytes, found.output_bytes) == (12288, (24, 4))
     shares = {share.op_name: share.size_bytes for share in found.shares}
     assert shares == {"dense/Relu": 4096, "gradient_tape/dense/MatMul": 4112}
-    assert found.shares[0] == Share("gradient_tape/dense/MatMul", 4112)
+    assert found.shares[0] == OperationShare("gradient_tape/dense/MatMul", 4112)
     assert found.fullest == "gradient_tape/dense/MatMul"
     # Two operands and a result of 4096 bytes, and a workspace of 64, with 16 MiB of guards each.
     assert found.first_step_bytes == 3 * 4096 + 64 + 4 * 16 * MIB

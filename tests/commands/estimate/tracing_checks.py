@@ -11,7 +11,7 @@ import pytest
 from keras import layers
 
 from gpuconf.commands.estimate.compile_target import CompileTarget
-from gpuconf.commands.estimate.estimate_request import Subject
+from gpuconf.commands.estimate.estimate_request import EstimateRequest
 from gpuconf.commands.estimate.keras_models.preparing import EstimateChoice
 from gpuconf.commands.estimate.runner.runner import StepRunner
 from gpuconf.commands.estimate.step import (
@@ -40,7 +40,7 @@ def _runner() -> Iterator[None]:
 def traced(model: Any, batch_size: int = BATCH, **options: Any) -> Step:
     """A step of the model that ran; the options are those of a choice."""
     choice = EstimateChoice(jit=False, **options)
-    return Subject(model, family_of(model), choice, RUNNER).trace(batch_size)
+    return EstimateRequest(model, family_of(model), choice, RUNNER).trace(batch_size)
 
 
 def bytes_by_kind(step: Step) -> Counter[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gpuconf.basics.units import GIB, MIB
 from gpuconf.commands.ps.document import (
-    CardHoldings,
-    Holding,
+    GpuUsage,
     Holdings,
     LeaseBar,
     LedgerState,
     LinePlace,
+    ProcessUsage,
     WaitingProcess,
 )
 from gpuconf.commands.ps.gathering import summed_up
@@ -18,9 +18,9 @@ from gpuconf.support.reporting.memory_bars import BarLayout
 
 TODAY, YESTERDAY = "2026-11-22T14:02:33+00:00", "2026-11-21T09:30:00+00:00"
 BAR = LeaseBar(GIB, 2 * GIB, 3 * GIB, 4 * GIB)
-CARD = CardHoldings("0", 0, uuid="GPU-1", name="NVIDIA T4", bar=BAR, lists_processes=True)
-OURS = Holding(7, "me", "train.py", "half-card", 5 * GIB, 2 * GIB, TODAY, is_ours=True)
-ANNAS = Holding(8, "anna", "fit.py", "half-card", GIB, MIB, YESTERDAY, is_ours=False)
+CARD = GpuUsage("0", 0, uuid="GPU-1", name="NVIDIA T4", bar=BAR, lists_processes=True)
+OURS = ProcessUsage(7, "me", "train.py", "half-card", 5 * GIB, 2 * GIB, TODAY, is_ours=True)
+ANNAS = ProcessUsage(8, "anna", "fit.py", "half-card", GIB, MIB, YESTERDAY, is_ours=False)
 LEDGER = LedgerState("/run/gpuconf")
 
 
@@ -30,14 +30,16 @@ def text(holdings: Holdings, width: int | None = None) -> list[str]:
     return lines[lines.index("") + 1 :]
 
 
-def holdings_of(*processes: Holding) -> Holdings:
+def holdings_of(*processes: ProcessUsage) -> Holdings:
     """One GPU with these on it."""
     return Holdings(TODAY, (CARD._replace(processes=processes),), ledger=LEDGER)
 
 
 def test_a_row_for_each_process() -> None:
     """Since when: a time of today, a day, or a month; without a profile there is a hyphen."""
-    alone = Holding(9, "me", "python3", used_bytes=GIB, since="2025-12-31T00:00:00", is_ours=True)
+    alone = ProcessUsage(
+        9, "me", "python3", used_bytes=GIB, since="2025-12-31T00:00:00", is_ours=True
+    )
     assert text(holdings_of(OURS, ANNAS, alone)) == [
         "GPU  PID  USER  PROGRAM   PROFILE    RESERVED    IN USE  SINCE",
         "0      7  me    train.py  half-card  5120 MiB  2048 MiB  14:02",
@@ -74,7 +76,7 @@ def test_who_is_busy_has_a_column_where_the_driver_says_so() -> None:
 def test_others_are_summed_up() -> None:
     """By user; a process whose owner is not known is nobody's, and what is unknown has no sum."""
     bens = ANNAS._replace(pid=9, user="ben", lease_bytes=None, used_bytes=None)
-    stranger = Holding(10, used_bytes=GIB)
+    stranger = ProcessUsage(10, used_bytes=GIB)
     holdings = summed_up(holdings_of(OURS, ANNAS, ANNAS._replace(pid=12), bens, stranger))
     assert text(holdings) == [
         "GPU  PID  USER     PROGRAM      PROFILE    RESERVED    IN USE  SINCE",

@@ -13,7 +13,7 @@ import pytest
 
 from gpuconf.basics.json_values import plain
 from gpuconf.basics.units import GIB
-from gpuconf.commands.ps.document import CardHoldings, Holding, Holdings
+from gpuconf.commands.ps.document import GpuUsage, Holdings, ProcessUsage
 from gpuconf.commands.ps.record import only_idle, write_record
 from gpuconf.errors import GpuconfError
 from tests.commands.cli.commands import gpuconf
@@ -33,8 +33,8 @@ def moment(minutes_ago: float) -> str:
 
 def holdings(busy: int | None = 0, *, started_min_ago: float = 600) -> Holdings:
     """Process 7 on GPU-1, now."""
-    process = Holding(7, used_bytes=GIB, since=moment(started_min_ago), busy_percent=busy)
-    card = CardHoldings("0", 0, uuid="GPU-1", busy_percent=busy, processes=(process,))
+    process = ProcessUsage(7, used_bytes=GIB, since=moment(started_min_ago), busy_percent=busy)
+    card = GpuUsage("0", 0, uuid="GPU-1", busy_percent=busy, processes=(process,))
     return Holdings(moment(0), (card,))
 
 

@@ -45,7 +45,7 @@ squares = [x * x for x in range(9)]
 '''
 
 
-class Guards:
+class LoopGuards:
     """What a script meets instead of the agent: at most ``most`` turns of each loop."""
 
     def __init__(self, most: int) -> None:
@@ -64,9 +64,9 @@ class Guards:
         return lambda: next(turns, None) is not None
 
 
-def run(monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[dict[str, Any], Guards]:
+def run(monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[dict[str, Any], LoopGuards]:
     """Run the loops, each cut after ``most`` turns."""
-    guards = Guards(most)
+    guards = LoopGuards(most)
     monkeypatch.setattr(builtins, TURNS, guards.turns, raising=False)
     monkeypatch.setattr(builtins, AGAIN, guards.again, raising=False)
     names: dict[str, Any] = {"__name__": "script"}

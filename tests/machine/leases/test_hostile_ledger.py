@@ -113,7 +113,7 @@ def test_files_that_bear_our_own_name(root: Path, ledger: Ledger) -> None:
         ledger.take({CARD: 7}, {}, next_ticket())
     with child(lambda self: self.say(sizes(Ledger(ledger.folder)))) as other:
         other.expect("[7]")
-    ledger.release_but([])
+    ledger.release_except([])
 
 
 def test_what_a_holder_says_of_itself(ledger: Ledger) -> None:

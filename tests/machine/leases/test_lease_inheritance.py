@@ -46,7 +46,7 @@ def test_a_forked_child_holds_nothing(end: str, root: Path, ledger: Ledger) -> N
                 assert own.held == ()
                 assert [each.size_bytes for each in own.leases(CARD)] == [100]  # as another's
                 own.take({CARD: 7}, NOTE, next_ticket())
-                own.release_but([])
+                own.release_except([])
             os.write(write, b"done")
             if end == "lives":
                 time.sleep(30)
@@ -79,7 +79,7 @@ own.adopt()
 sys.stdout.write(f"{[each.size_bytes for each in own.held]}\\n"); sys.stdout.flush()
 own.take({"GPU-0": 40}, {}, next_ticket())
 sys.stdout.write("replaced\\n"); sys.stdout.flush(); sys.stdin.readline()
-own.release_but([])
+own.release_except([])
 import os
 print([each for each in os.listdir("/proc/self/fd")
        if os.path.exists(f"/proc/self/fd/{each}") and

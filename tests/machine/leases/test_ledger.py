@@ -211,7 +211,7 @@ def test_numbers_that_are_anothers_by_now(root: Path) -> None:
             own.after_fork()
             os._exit(0 if all(map(os.fstat, files)) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        own.release_but([])
+        own.release_except([])
         assert all(map(os.fstat, files))
         self.say("kept")
 

@@ -132,7 +132,7 @@ def test_killed_while_a_lease_is_taken(last: int, tmp_path: Path) -> None:
     with ledger.mutex.held():
         assert [ledger.leases(card, sweep=True) for card in ledger.cards()] in ([], [[]])
         ledger.take({"GPU-0": 7}, {}, next_ticket())
-        ledger.release_but([])
+        ledger.release_except([])
     assert (root / "GPU-0").stat().st_mode & 0o7777 == MODE
     assert not list(root.glob("GPU-*/*"))
 

@@ -63,7 +63,7 @@ _OF_TENSORFLOW = (
     _tensorflow(
         *(_CONTEXT, "context", _NO_LATENESS),
         *("keras_api.devices", _GUARDS, _DEVICES),
-        *("backends.tensorflow.lateness", "backends.tensorflow.runtime"),
+        *("backends.tensorflow.early_init", "backends.tensorflow.runtime"),
     ),
     _tensorflow(_CONTEXT, "_context", "oom_safe does not know the GPU", "keras_api.devices"),
     _tensorflow(
@@ -77,7 +77,7 @@ _OF_TENSORFLOW = (
     _tensorflow(f"{_CONTEXT}:Context", "set_logical_device_configuration", _NO_GUARD, _GUARDS),
     _tensorflow(
         *("<context>", "_context_handle", _NO_LATENESS, "keras_api.devices"),
-        *(_GUARDS, _DEVICES, "backends.tensorflow.lateness"),
+        *(_GUARDS, _DEVICES, "backends.tensorflow.early_init"),
     ),
     _tensorflow("<context>", "add_function_def", _NO_ESTIMATE, "keras_api.graphs"),
     _tensorflow(

@@ -14,7 +14,12 @@ from gpuconf.commands.doctor.finding import Finding, Status
 from gpuconf.commands.doctor.live import fixes
 from gpuconf.commands.doctor.live.failed_step import Reason
 from gpuconf.commands.doctor.live.frameworks import JAX, TORCH
-from gpuconf.commands.doctor.live.outcome import CardOutcome, Trouble, outcomes, start_trouble
+from gpuconf.commands.doctor.live.outcome import (
+    CardOutcome,
+    FailedProbeStep,
+    outcomes,
+    start_trouble,
+)
 from gpuconf.commands.doctor.live.reasons import reason_of_unseen
 from gpuconf.commands.doctor.live.record import ChildRun, LiveRecord, Skip
 from gpuconf.commands.doctor.probe_results import CardMemory, LiveStep, ProbedCard
@@ -87,7 +92,7 @@ def _is_nobodys(record: LiveRecord) -> bool:
     return record.fact("listed") == "0" and not record.cards
 
 
-def _not_reached(trouble: Trouble, steps: Sequence[str]) -> list[Finding]:
+def _not_reached(trouble: FailedProbeStep, steps: Sequence[str]) -> list[Finding]:
     later = (*steps[steps.index(trouble.step) + 1 :], "headroom")
     return [
         Finding(name, "skip", f"not tried: the {trouble.step} step must pass first")

@@ -35,7 +35,7 @@ _CRASH = (
 )
 
 
-class Trouble(NamedTuple):
+class FailedProbeStep(NamedTuple):
     """The step that failed, and the reason."""
 
     step: str
@@ -51,8 +51,8 @@ class CardOutcome(NamedTuple):
     card: ProbedCard
     record: LiveRecord
     passed: tuple[LiveStep, ...] = ()
-    trouble: Trouble | None = None
-    together: Trouble | None = None
+    trouble: FailedProbeStep | None = None
+    together: FailedProbeStep | None = None
 
 
 def places_of(record: LiveRecord) -> tuple[int, ...]:
@@ -82,16 +82,16 @@ def outcomes(runs: Sequence[ChildRun]) -> tuple[CardOutcome, ...]:
     )
 
 
-def start_trouble(run: ChildRun) -> Trouble | None:
+def start_trouble(run: ChildRun) -> FailedProbeStep | None:
     """Why the framework did not start or list its GPUs; None if it did."""
     for step in run.record.steps:
         if step.step == "start" and step.error is not None:
             if run.record.fact("listed") == "0":
-                return Trouble("start", reason_of_unseen(run.record, run.output))
-            return Trouble("start", _explain(run, step, None))
+                return FailedProbeStep("start", reason_of_unseen(run.record, run.output))
+            return FailedProbeStep("start", _explain(run, step, None))
     last = _last_step(run)
     reason = _reason_of_death(run, last) if last.step == "start" else None
-    return None if reason is None else Trouble("start", reason)
+    return None if reason is None else FailedProbeStep("start", reason)
 
 
 def _outcome(place: int, together: ChildRun, alone: ChildRun | None) -> CardOutcome:
@@ -112,14 +112,14 @@ def _outcome(place: int, together: ChildRun, alone: ChildRun | None) -> CardOutc
     )
 
 
-def _trouble(run: ChildRun, place: int) -> Trouble | None:
+def _trouble(run: ChildRun, place: int) -> FailedProbeStep | None:
     """The first problem on a GPU."""
     for step in run.record.steps:
         if place in step.cards and step.error is not None:
-            return Trouble(step.step, _explain(run, step, place))
+            return FailedProbeStep(step.step, _explain(run, step, place))
     last = _last_step(run)
     reason = _reason_of_death(run, last) if place in last.cards else None
-    return None if reason is None else Trouble(last.step, reason)
+    return None if reason is None else FailedProbeStep(last.step, reason)
 
 
 def _explain(run: ChildRun, step: LiveStep, place: int | None) -> Reason:

@@ -53,7 +53,7 @@ TORCH_STARTS = frozenset(
 TORCH = TORCH_STARTS | {"torch.cuda.is_available"}
 
 
-def is_maker(script: Script, node: ast.AST, names: frozenset[str]) -> bool:
+def initializes_devices(script: Script, node: ast.AST, names: frozenset[str]) -> bool:
     """Whether ``node`` calls one of ``names``."""
     if not isinstance(node, ast.Call):
         return False

@@ -122,7 +122,11 @@ def _read_before(
         package = packages[0] if packages[0] == "torch" else _package(step.node, packages)
         return step, f"{package} reads it when it is imported"
     for names in _READ_AT_FIRST_USE.get(variable, ()):
-        made = [step for step in steps if device_init_calls.is_maker(script, step.node, names)]
+        made = [
+            step
+            for step in steps
+            if device_init_calls.initializes_devices(script, step.node, names)
+        ]
         if (step := first_in(line, index, made)) is not None:
             return step, "it is read once, before this line"
     return None

@@ -114,7 +114,9 @@ def _made_before(
     script: Script, line: CodePath, index: int, names: frozenset[str] = device_init_calls.TENSORFLOW
 ) -> CodeEvent | None:
     found = [
-        step for step in line.steps[:index] if device_init_calls.is_maker(script, step.node, names)
+        step
+        for step in line.steps[:index]
+        if device_init_calls.initializes_devices(script, step.node, names)
     ]
     return first_in(line, index, found)
 

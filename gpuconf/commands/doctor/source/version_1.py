@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from gpuconf.commands.doctor.source.environment import settings_at
 from gpuconf.commands.doctor.source.run_unmodified import in_one_line
 from gpuconf.commands.doctor.source.script import Script, ScriptProblem, imported_modules
-from gpuconf.commands.doctor.source.version_checks import is_guarded
+from gpuconf.commands.doctor.source.version_checks import checks_version_first
 
 # Names that tf lacks; a trailing dot means everything below.  tf.compat.v1 has these,
 SESSION_NAMES = ("ConfigProto", "GPUOptions", "InteractiveSession", "Session")
@@ -54,7 +54,7 @@ def version_1(script: Script) -> Iterator[ScriptProblem]:
     """``source.v1``: names that raise an error, or sessions that nothing uses."""
     if any(name == "gpuconf.install_session" for _, name in script.calls()):
         return
-    used = [each for each in _uses(script) if not is_guarded(script, each[0])]
+    used = [each for each in _uses(script) if not checks_version_first(script, each[0])]
     private = [node for node, _ in used if script.names.plain(node) in _PRIVATE_KERAS]
     gone = [(node, name) for node, name in used if _is_gone(name) and node not in private]
     names = list(dict.fromkeys(_written(name) for _, name in gone))

@@ -12,7 +12,7 @@ _VERSION = re.compile(r"version|hasattr|(?:tf|tensorflow|keras)_?[12]|\bv[12]\b"
 _SAFE_HANDLERS = {"AttributeError", "ImportError", "ModuleNotFoundError", "Exception"}
 
 
-def is_guarded(script: Script, node: ast.AST) -> bool:
+def checks_version_first(script: Script, node: ast.AST) -> bool:
     """Whether the script checks the version first, or has a fallback."""
     child = node
     for each in script.above(node):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.basics.json_values import decoded, plain
 from gpuconf.basics.units import MIB
-from gpuconf.commands.estimate.gc_pause import made_to_stay
+from gpuconf.commands.estimate.gc_pause import gc_frozen
 from gpuconf.commands.estimate.runner.exporting import GRAPH, ExportedStep, Tensor, read_step
 from gpuconf.commands.estimate.step import OPTIMIZER_STATE, WEIGHTS
 from gpuconf.support.children.family import adopting_orphans
@@ -54,7 +54,7 @@ def main() -> None:
 def _answer_requests() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keep TensorFlow's output out of the answers
-    with made_to_stay():
+    with gc_frozen():
         import tensorflow as tf
 
     print("ready", file=answers, flush=True)

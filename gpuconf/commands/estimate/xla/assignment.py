@@ -31,7 +31,7 @@ _TUNED = ("__triton_gemm", "__triton_nested_gemm", "__cublas$", "__cudnn$")
 _GUARD_BYTES = 16 * MIB
 
 
-class Share(NamedTuple):
+class OperationShare(NamedTuple):
     """Bytes in use when the block is fullest, by the operation that they came from."""
 
     op_name: str
@@ -51,7 +51,7 @@ class Assignment(NamedTuple):
     temp_bytes: int
     workspace_bytes: int
     output_bytes: tuple[int, ...]
-    shares: tuple[Share, ...]
+    shares: tuple[OperationShare, ...]
     fullest: str
     first_step_bytes: int
     has_convolutions: bool
@@ -79,10 +79,10 @@ def read_assignment(text: str, module: str = "", *, workspace_bytes: int = 0) ->
     )
 
 
-def _allocations(text: str) -> tuple[int, list[int], dict[str, _Place]]:
+def _allocations(text: str) -> tuple[int, list[int], dict[str, _BlockRange]]:
     """The bytes of the block, the sizes of the results, and each value's place in the block."""
     temp_bytes, outputs = 0, []
-    values: dict[str, _Place] = {}
+    values: dict[str, _BlockRange] = {}
     is_block = False
     for line in text[: text.find("\nUsed values")].splitlines():
         found = _ALLOCATION.match(line)
@@ -95,7 +95,7 @@ def _allocations(text: str) -> tuple[int, list[int], dict[str, _Place]]:
             continue
         value = _VALUE.match(line) if is_block else None
         if value is not None:
-            values[_full(value[1])] = _Place(int(value[3]), int(value[2]))
+            values[_full(value[1])] = _BlockRange(int(value[3]), int(value[2]))
     return temp_bytes, outputs, values
 
 
@@ -113,7 +113,7 @@ def _lives(text: str) -> dict[str, tuple[int, int]]:
     return {each[1] + each[2]: (int(each[3]), int(each[4])) for each in found}
 
 
-class _Place(NamedTuple):
+class _BlockRange(NamedTuple):
     """Where a value is in the block."""
 
     offset: int
@@ -132,7 +132,7 @@ class _Block:
 
     def __init__(
         self,
-        values: Mapping[str, _Place],
+        values: Mapping[str, _BlockRange],
         lives: Mapping[str, tuple[int, int]],
         convolutions: Container[str],
         workspace_bytes: int,
@@ -149,7 +149,7 @@ class _Block:
         self.added_bytes = max(needed.values(), default=0) - max(in_use.values(), default=0)
         """Bytes that the workspaces add to the block."""
 
-    def at_its_fullest(self, names: _Names) -> tuple[tuple[Share, ...], str]:
+    def at_its_fullest(self, names: _Names) -> tuple[tuple[OperationShare, ...], str]:
         """The live values when the block is fullest, and the operation that starts then.
 
         Workspaces are not part of any share.
@@ -165,7 +165,7 @@ class _Block:
             default="",
         )
         shares = sorted(by_op.items(), key=lambda each: -each[1])
-        return tuple(Share(*each) for each in shares), names.of(newest)
+        return tuple(OperationShare(*each) for each in shares), names.of(newest)
 
     def _live(self, now: int) -> dict[int, str]:
         """The live values, by offset."""

@@ -13,9 +13,9 @@ from gpuconf.commands.estimate.step import (
     COMPILED,
     DATA,
     WHOLE,
+    LayerShare,
     Operation,
     Piece,
-    Share,
     Step,
     StepMemory,
 )
@@ -74,10 +74,10 @@ def _pieces(graph: Any, found: Assignment, *, counts_unread: bool) -> Iterator[P
         yield Piece(size_bytes, 0, 0, COMPILED)
 
 
-def _shares(found: Assignment, layers: LayersByName) -> Iterator[Share]:
+def _shares(found: Assignment, layers: LayersByName) -> Iterator[LayerShare]:
     """The shares by layer; values from the forward pass are kept for the backward pass."""
     for share in found.shares:
-        yield Share(layers.of(share.op_name), _TAPE not in share.op_name, share.size_bytes)
+        yield LayerShare(layers.of(share.op_name), _TAPE not in share.op_name, share.size_bytes)
 
 
 def _notes(found: Assignment, runner: StepRunner) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuconf.commands.rehearse.agent.batches import BatchWatcher
-from gpuconf.commands.rehearse.agent.guards import Guards
+from gpuconf.commands.rehearse.agent.guards import LoopGuards
 from gpuconf.commands.rehearse.agent.names import Names
 from gpuconf.commands.rehearse.agent.phases import CALL, TRAIN, VALIDATE, Phase, Phases
 from gpuconf.commands.rehearse.agent.steps import Steps
@@ -31,7 +31,7 @@ class Calls:
         self,
         phases: Phases,
         steps: Steps,
-        guards: Guards,
+        guards: LoopGuards,
         names: Names,
         *,
         before_training: Callable[[], None],

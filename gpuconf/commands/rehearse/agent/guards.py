@@ -32,7 +32,7 @@ _MOST_TURNS = 12  # with a new optimizer in each: folds, models of a search
 _PATIENCE_S = 60.0  # for a loop that calls models but does not iterate over batches
 
 
-class Guards:
+class LoopGuards:
     """Creates a guard for each loop that begins, and holds their shared state."""
 
     def __init__(
@@ -84,14 +84,14 @@ class Guards:
         """Return the iterable of a guarded ``for``."""
         if _is_left_alone():
             return iterable
-        return self._noted(_Turns(self, _caller(), iterable))
+        return self._noted(_ForGuard(self, _caller(), iterable))
 
     def _again(self) -> Callable[[], bool]:
         """Return the function that a guarded ``while`` calls before its condition."""
         if _is_left_alone():
             return _always
-        guard: _Again = self._noted(_Again(self, _caller()))
-        return guard.go_on
+        guard: _WhileGuard = self._noted(_WhileGuard(self, _caller()))
+        return guard.should_continue
 
     def _noted(self, guard: Any) -> Any:
         self._alive = [each for each in self._alive if each() is not None]
@@ -102,7 +102,7 @@ class Guards:
 class _Guard:
     """One run of one loop."""
 
-    def __init__(self, guards: Guards, place: str, iterable: Any = None) -> None:
+    def __init__(self, guards: LoopGuards, place: str, iterable: Any = None) -> None:
         self._guards = guards
         self._place = place
         self._iterable = iterable
@@ -134,7 +134,7 @@ class _Guard:
         is_nested = guards.cuts != self._cuts
         fresh = worked - self._worked
         self._worked |= worked
-        self._begin_turn()
+        self._begin_iteration()
         self._trained_turns += 1
         if is_nested and fresh and self._trained_turns < _MOST_TURNS:
             return False
@@ -154,7 +154,7 @@ class _Guard:
         is_recorded = guards.steps.tapes != self._tapes  # gradients that are collected for a step
         if guards.is_training:
             guards.phases.validated()
-        self._begin_turn()
+        self._begin_iteration()
         if is_recorded or self._worked:
             return False
         self._calling_turns += 1
@@ -166,7 +166,7 @@ class _Guard:
         self._cut()
         return True
 
-    def _begin_turn(self) -> None:
+    def _begin_iteration(self) -> None:
         guards = self._guards
         self._made = dict(guards.steps.made)
         self._cuts, self._calls = guards.cuts, guards.steps.calls
@@ -179,10 +179,10 @@ class _Guard:
         self._guards.when_cut()
 
 
-class _Turns(_Guard):
+class _ForGuard(_Guard):
     """The iterator of a guarded ``for``; it holds no element, so that each is freed in time."""
 
-    def __init__(self, guards: Guards, place: str, iterable: Any) -> None:
+    def __init__(self, guards: LoopGuards, place: str, iterable: Any) -> None:
         super().__init__(guards, place, iterable)
         self._iterator = iter(iterable)
 
@@ -195,10 +195,10 @@ class _Turns(_Guard):
         return next(self._iterator)
 
 
-class _Again(_Guard):
+class _WhileGuard(_Guard):
     """The guard of a ``while``."""
 
-    def go_on(self) -> bool:
+    def should_continue(self) -> bool:
         """Whether another iteration may run."""
         return not self.is_over()
 

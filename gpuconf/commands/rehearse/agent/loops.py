@@ -19,7 +19,7 @@ _OTHER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef
 
 
 class LoopTransformer(ast.NodeTransformer):
-    """Guards all loops of a tree; can be used directly in IPython's ``ast_transformers``."""
+    """LoopGuards all loops of a tree; can be used directly in IPython's ``ast_transformers``."""
 
     def visit_For(self, node: ast.For) -> ast.AST:
         """Put the guard around the iterable."""

@@ -9,7 +9,7 @@ from gpuconf.commands.rehearse.agent.batches import BatchWatcher
 from gpuconf.commands.rehearse.agent.calls import Calls
 from gpuconf.commands.rehearse.agent.ending import Ending
 from gpuconf.commands.rehearse.agent.files import Files
-from gpuconf.commands.rehearse.agent.guards import Guards
+from gpuconf.commands.rehearse.agent.guards import LoopGuards
 from gpuconf.commands.rehearse.agent.memory import MemoryTape
 from gpuconf.commands.rehearse.agent.names import Names
 from gpuconf.commands.rehearse.agent.phases import Phases
@@ -26,7 +26,7 @@ class Parts(NamedTuple):
     steps: Steps
     batches: BatchWatcher
     calls: Calls | None = None
-    guards: Guards | None = None
+    guards: LoopGuards | None = None
     files: Files | None = None
 
     def before_training(self) -> None:
@@ -65,7 +65,7 @@ def _for_all(record: AgentRecord, orders: dict[str, Any]) -> Parts:
         guards.counted()
 
     steps = Steps(record, memory, phases, names, when_counted=counted)
-    guards = Guards(
+    guards = LoopGuards(
         steps,
         phases,
         most=orders["steps"],

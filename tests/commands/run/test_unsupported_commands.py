@@ -15,7 +15,9 @@ import yaml
 from gpuconf.commands.run.unsupported_commands import _ELSEWHERE, refuse_unreachable
 from gpuconf.errors import UsageError
 
-LINES = yaml.safe_load(Path(__file__).with_name("reach.yaml").read_text(encoding="utf-8"))
+LINES = yaml.safe_load(
+    Path(__file__).with_name("unsupported_commands.yaml").read_text(encoding="utf-8")
+)
 PRESENT = (
     *("python", "python3.12", "pypy3", "train.sh", "uv", "conda", "torchrun", "mpirun", "srun"),
     *_ELSEWHERE,

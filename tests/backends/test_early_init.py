@@ -1,4 +1,4 @@
-"""What makes TensorFlow's devices, and what does not: the lists of lateness.py, run for real."""
+"""What makes TensorFlow's devices, and what does not: the lists of early_init.py, run for real."""
 
 from __future__ import annotations
 

@@ -154,4 +154,4 @@ def test_a_refused_value_is_an_error_of_the_read(nvml: Nvml) -> None:
 def test_what_the_question_raises_comes_through() -> None:
     """The thread hides no error of ours."""
     with pytest.raises(ZeroDivisionError):
-        nvml_timeout.wait_for(lambda: 1 // 0, timeout_s=5)
+        nvml_timeout.call_with_timeout(lambda: 1 // 0, timeout_s=5)
