@@ -27,7 +27,8 @@ _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
     (
         "jax",
         re.compile(
-            r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime|external/xla/|hlo_module=jit_",
+            r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime|external/xla/|hlo_module=jit_"
+            r"|CUDA backend failed to initialize",
             re.IGNORECASE,
         ),
     ),
@@ -88,7 +89,8 @@ class SoftwareReader:
         "python", "cuda version", "loaded cudnn version", "tensorflow gpu",
         "libcudart so", "libcublas so", "libcudnn so", "libcufft so", "libcurand so",
         "libcusolver so", "libcusparse so", "basecollectiveexecutor", "node",
-        "see above for traceback", "error reported to coordinator", "caused by op",
+        "cuda backend failed", "see above for traceback", "error reported to coordinator",
+        "caused by op",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -171,9 +171,14 @@ def _of_the_card(facts: LogFacts) -> str:
 
 
 def _server_share(facts: LogFacts) -> str:
-    """The share that was free, for vLLM, rounded down; if unknown, vLLM's own 0.9 less a tenth."""
+    """The share that was free, for vLLM, or what others leave, rounded down; at most 0.8 if neither
+    is known exactly."""
     share = server_share(facts)
-    return "0.8" if share is None else f"{max(int(share * 100), 1) / 100:.2f}"
+    if share is not None:
+        return f"{max(int(share * 100), 1) / 100:.2f}"
+    figures = figures_of(facts)
+    others = (figures.others or 0) / (figures.total or 1)
+    return f"{min(max(int((1 - others) * 10), 1), 8) / 10:.1f}"
 
 
 def _unused_share(facts: LogFacts) -> str:
