@@ -56,13 +56,18 @@ def saying_why() -> Iterator[None]:
 
 def reductions(loss: Any) -> set[str]:
     """The reductions of the losses in ``compile(loss=...)``; functions and names are means."""
-    if loss is None:
-        return set()
-    if isinstance(loss, dict):
-        return {each for part in loss.values() for each in reductions(part)}
-    if isinstance(loss, (list, tuple)):
-        return {each for part in loss for each in reductions(part)}
-    return {str(getattr(loss, "reduction", "sum_over_batch_size") or "none")}
+    return {str(getattr(each, "reduction", "sum_over_batch_size") or "none") for each in _in(loss)}
+
+
+def _in(losses: Any) -> Iterator[Any]:
+    """Yield the losses in ``compile(loss=...)``, which may be nested in lists and dicts."""
+    if isinstance(losses, dict):
+        losses = list(losses.values())
+    if isinstance(losses, (list, tuple)):
+        for each in losses:
+            yield from _in(each)
+    elif losses is not None:
+        yield losses
 
 
 def own_loss(model: Any) -> str | None:
@@ -71,7 +76,7 @@ def own_loss(model: Any) -> str | None:
     It cannot be checked whether it compares samples with each other, as contrastive losses do.
     """
     keras = family_on_any_backend(model).keras.__name__.partition(".")[0]
-    for each in nests.leaves(model.loss):
+    for each in _in(model.loss):
         made_by = each if hasattr(each, "__name__") else type(each)
         if callable(each) and made_by.__module__.partition(".")[0] != keras:
             return str(made_by.__name__)
