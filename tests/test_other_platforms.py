@@ -31,7 +31,7 @@ ON_MACOS = "gpuconf: no limit is set; only allow_growth applies: macOS has no NV
 
 
 EMULATED = [sys.executable, "-m", "tests.programs.other_platforms"]
-# A GPU as the driver on Windows shows it.  rich has code of its own for Windows.
+# A GPU as the driver on Windows shows it.  rich has separate code for Windows.
 CARD = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, processes="unknown")
 WINDOWS = "win32:rich.console"
 ACTIVE = "active here: shared-desktop, because nothing else is set\n"

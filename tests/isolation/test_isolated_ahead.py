@@ -112,7 +112,7 @@ def test_an_import_that_fails_ahead(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at_least", ["1GiB", "4GiB"])
 def test_little_memory_ahead(start: Start, card: Card, tmp_path: Path, at_least: str) -> None:
-    """The process imports anyway, and neither fails nor waits; the call has a plan of its own."""
+    """The process imports anyway, and neither fails nor waits; the call has its own plan."""
     file = write_torch(tmp_path) / "torch" / "__init__.py"
     file.write_text(file.read_text(encoding="utf-8") + _FRAMEWORK, encoding="utf-8")
     code = (
@@ -169,7 +169,7 @@ def test_it_ends_with_its_caller(begin: Callable[[str], tuple[Program, int]], co
 
 
 def test_a_fork_leaves_it_to_the_parent(begin: Callable[[str], tuple[Program, int]]) -> None:
-    """The fork's call has a process of its own."""
+    """The fork's call has its own process."""
     code = (
         "child = os.fork()\n"
         "found = call()[0] == imported(2)[1]\n"

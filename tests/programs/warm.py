@@ -2,8 +2,8 @@
 
 A program runs warm if its environment has ``WARM_TENSORFLOW``, which the fixtures of this folder
 set; if it is ``python [-W error] FILE``, ``python -c CODE`` or ``python -m MODULE`` of this
-interpreter; and if no test requested ``FRESH=1``.  It is the starting process's own child, with a
-pid of its own to wait for.  With the value `CHILDREN`, its child programs run warm as well.
+interpreter; and if no test requested ``FRESH=1``.  It is the starting process's own child, which
+has its own pid to wait for.  With the value `CHILDREN`, its child programs run warm as well.
 
 A program whose variables change what TensorFlow's import does starts fresh anyway.  So must
 one that depends on the import in other ways: a profile that sets ``TF_USE_LEGACY_KERAS``, a finder

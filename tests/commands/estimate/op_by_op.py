@@ -57,7 +57,7 @@ def op_by_op(model: Any, *args: Any, **options: Any) -> MemoryEstimate:
 
 
 def alone(model: Any, *args: Any, **options: Any) -> MemoryEstimate:
-    """The same in a process of its own."""
+    """The same in its own process."""
     return gpuconf.estimate(model, *args, jit=False, **options)
 
 

@@ -60,7 +60,7 @@ def check_a_compiled_step_against_the_allocator(
 ) -> None:
     """Keras's default on the simulated GPU: the estimate is within 5 % of the process's peak."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    keras.utils.clear_session()  # names layers as in a process of its own
+    keras.utils.clear_session()  # names layers as in a new process
     model = compiled_steps.compiled()
     made = gpuconf.estimate(model, compiled_steps.BATCH, card="8GiB")
     assert made.setting is not None

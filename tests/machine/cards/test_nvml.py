@@ -47,7 +47,7 @@ def _run(environment: dict[str, str], program: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def read(nvml: Nvml) -> Read:
-    """Reads the inventory of a scenario in a process of its own, once for all tests."""
+    """Reads the inventory of a scenario in its own process, once for all tests."""
 
     @cache
     def _read(scenario: str | standin.Machine, *, processes: bool = True) -> Inventory:

@@ -53,7 +53,7 @@ def test_a_worker_used_again_for_another_share_is_noticed(tmp_path: Path) -> Non
     """An error with the cure, and not a wrong limit."""
     found = ray_driver(tmp_path, programs.REUSED)
     assert found["quarter"] == [1024]
-    assert "limit was made for 0.25 of GPU 0, and Ray has assigned 0.5 of GPU 0" in found["said"]
+    assert "limit was set for 0.25 of GPU 0, but Ray has assigned 0.5 of GPU 0" in found["said"]
     assert "max_calls=1" in found["said"]
 
 

@@ -9,11 +9,7 @@ from collections.abc import Callable
 from gpuconf.basics.units import MIB, sized
 from gpuconf.support.failures.proposals import calls, memory
 from gpuconf.support.failures.proposals.batches import Fit, fitting_batch
-from gpuconf.support.failures.proposals.libraries import (
-    Libraries,
-    missing_libraries,
-    wanted_libraries,
-)
+from gpuconf.support.failures.proposals.installation_figures import INSTALLATION
 from gpuconf.support.failures.proposals.stack import code_of
 from gpuconf.support.failures.proposals.torch_figures import figures_of, server_share
 from gpuconf.support.failures.reading import LogFacts
@@ -35,22 +31,6 @@ _TWICE = (
     "weights of that size need as much again for the gradient and for each optimizer slot, and "
     "data of that size are often stored twice"
 )
-_WITH_CUDA = "pip install 'tensorflow[and-cuda]'"
-_REINSTALL = {
-    "jax": "pip install --upgrade 'jax[cuda12]'",
-    "torch": "pip install --force-reinstall torch   # with the --index-url that pytorch.org shows "
-    "for a CUDA",
-    "tensorflow": _WITH_CUDA,
-}
-_ANY_BUILD = "pip install --upgrade PACKAGE   # the build for your GPU and its CUDA"
-# NVIDIA's packages whose libraries bear the number of their CUDA.
-_PACKAGES = {
-    "libcudart": "cuda-runtime",
-    "libcublas": "cublas",
-    "libcublasLt": "cublas",
-    "libnvJitLink": "nvjitlink",
-    "libnvrtc": "cuda-nvrtc",
-}
 _NO_SLOWER = 128  # samples at a time, than larger batches
 _PICTURE_SIZE, _RGB = (224, 224), 3
 # Code that scales images to 0 to 1.
@@ -236,68 +216,9 @@ def _stream_options(facts: LogFacts) -> str:
     return order + (', scale="0-1"' if _SCALES.search(code_of(facts)) else "")
 
 
-def _missing(facts: LogFacts) -> str:
-    missing = missing_libraries(facts)
-    return f" ({', '.join(missing)})" if missing else ""
-
-
-def _wanted(facts: LogFacts) -> Libraries:
-    found = wanted_libraries(facts)
-    assert found is not None, "a text with {wanted_libraries} needs the condition libraries-known"
-    return found
-
-
-def _wanted_libraries(facts: LogFacts) -> str:
-    cuda, cudnn = _wanted(facts)
-    return f"CUDA {cuda}" + (f" and cuDNN {cudnn}" if cudnn else "")
-
-
-def _wanted_packages(facts: LogFacts) -> str:
-    cuda, cudnn = _wanted(facts)
-    packages = " ".join([f"cudatoolkit={cuda}", *([f"cudnn={cudnn}"] if cudnn else [])])
-    if facts.on_windows:
-        return packages
-    return f"{packages}\n# or: export LD_LIBRARY_PATH=/usr/local/cuda-{cuda}/lib64:$LD_LIBRARY_PATH"
-
-
-def _needed(facts: LogFacts) -> str:
-    return str(facts.details.get("needed_by_library", ""))
-
-
-def _needed_install(facts: LogFacts) -> str:
-    name, _, major = _needed(facts).partition(".so.")
-    package = _PACKAGES.get(name)
-    if package is None:
-        return _reinstall(facts)
-    return f"pip install nvidia-{package}-cu{major}   # its folder belongs in LD_LIBRARY_PATH"
-
-
 def _larger_share(facts: LogFacts) -> str:
     """Half as much again as HAMi allows, in MiB."""
     return str(int(facts.details.get("vgpu_limit", 0)) * 3 // 2 // MIB)
-
-
-def _reinstall(facts: LogFacts) -> str:
-    return _REINSTALL.get(facts.framework or "", _ANY_BUILD)
-
-
-def _upgrade(facts: LogFacts) -> str:
-    of_tensorflow = facts.framework == "tensorflow"
-    return f"{_WITH_CUDA} --upgrade" if of_tensorflow else _reinstall(facts)
-
-
-def _capability(facts: LogFacts) -> str | None:
-    return facts.card.compute_capability if facts.card is not None else None
-
-
-def _code_for(facts: LogFacts) -> str:
-    capability = _capability(facts)
-    return f"compute capability {capability}" if capability else "this GPU"
-
-
-def _least_capability(facts: LogFacts) -> str:
-    least = facts.details.get("minimum_capability")
-    return f" and this build wants {least}" if least else ""
 
 
 def _where(facts: LogFacts) -> str:
@@ -326,6 +247,7 @@ def _smaller_dtype(facts: LogFacts) -> tuple[str, int]:
 
 
 FIGURES: dict[str, Callable[[LogFacts], str]] = {
+    **INSTALLATION,
     # Batches and calls.
     "fits": lambda facts: str(_fit(facts).fits),
     "server_share": _server_share,
@@ -346,7 +268,7 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "card_total": lambda facts: sized(memory.card_total(facts) or 0),
     "card_free": lambda facts: sized(memory.card_free(facts) or 0),
     "free_then": lambda facts: (
-        "" if (free := memory.card_free(facts)) is None else f"; {sized(free)} were"
+        "" if (free := memory.card_free(facts)) is None else f"; {sized(free)} was"
     ),
     "larger_share": _larger_share,
     "vgpu_limit": lambda facts: sized(int(facts.details.get("vgpu_limit", 0))),
@@ -379,25 +301,10 @@ FIGURES: dict[str, Callable[[LogFacts], str]] = {
     "dtype": lambda facts: str(facts.request.tensor.dtype) if facts.request.tensor else "",
     "smaller_dtype": lambda facts: _smaller_dtype(facts)[0],
     "dtype_factor": lambda facts: str(_smaller_dtype(facts)[1]),
-    # Settings, libraries, the GPU and the disk.
+    # Settings and the disk.
     "growth": lambda _facts: _GROWTH,
     "late_setting": lambda facts: _LIMIT if _is_limit(facts) else _GROWTH,
     "where": _where,
-    "missing": _missing,
-    "missing_list": lambda facts: (
-        f"missing: {', '.join(missing)}; " if (missing := missing_libraries(facts)) else ""
-    ),
-    "wanted_libraries": _wanted_libraries,
-    "wanted_packages": _wanted_packages,
-    "library_path": lambda facts: "PATH" if facts.on_windows else "LD_LIBRARY_PATH",
-    "needed_install": _needed_install,
-    "needed_major": lambda facts: _needed(facts).rpartition(".")[2],
-    "loaded_cudnn": lambda facts: str(facts.details.get("loaded_cudnn", "of the system")),
-    "reinstall": _reinstall,
-    "upgrade": _upgrade,
-    "capability": _code_for,
-    "card_capability": lambda facts: _capability(facts) or "unknown",
-    "least_capability": _least_capability,
     "host_memory": _host_memory,
     "holding_folder": _holding_folder,
     "folder": _folder,
